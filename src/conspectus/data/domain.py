@@ -1,0 +1,68 @@
+"""The universe X as a finite product of codes.
+
+A record is one code per column, code j of a column of size s lying in 0..s-1. Everything the mathematics needs of a
+table is here; what the codes *mean* is the schema's business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Codes = NDArray[np.unsignedinteger[Any]]
+
+
+def code_dtype(size: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest unsigned type that holds the codes of a column of this size."""
+    return np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.uint32
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Named columns with their numbers of codes; cells are numbered in row-major order."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.sizes) or len(set(self.names)) != len(self.names):
+            raise ValueError("a domain needs one size for each of its distinct column names")
+        if any(size < 1 for size in self.sizes):
+            raise ValueError("every column of a domain needs at least one code")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def cells(self) -> int:
+        """|X|, as an exact integer: it may be astronomically large."""
+        return math.prod(self.sizes)
+
+    def position(self, name: str) -> int:
+        return self.names.index(name)
+
+    def project(self, columns: Sequence[int]) -> Domain:
+        """The domain of some columns, given by position, in the order given."""
+        return Domain(tuple(self.names[c] for c in columns), tuple(self.sizes[c] for c in columns))
+
+    def shape(self, columns: Iterable[int]) -> tuple[int, ...]:
+        return tuple(self.sizes[c] for c in columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some rows of a table as codes, column by column. Columns that are not needed may be absent (None)."""
+
+    columns: tuple[Codes | None, ...]
+    rows: int
+
+    def column(self, position: int) -> Codes:
+        codes = self.columns[position]
+        if codes is None:
+            raise LookupError(f"column {position} was not read")
+        return codes

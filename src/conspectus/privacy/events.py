@@ -1,0 +1,104 @@
+"""Private acts as frozen values: what was done. What it costs is said in `accounting`.
+
+The meaning of an event never changes; a new meaning is a new class. Every event states how far one unit can move what
+it touched under each neighbouring relation, so that it can be priced in either; None means that no bound is known
+there, and pricing it there is refused. All numbers are exact rationals, in counts (or grid steps for scores).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from .guarantee import Neighbours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """How far one unit moves something, under each relation; None where there is no bound."""
+
+    replace: Fraction | None
+    add_remove: Fraction | None
+
+    def under(self, neighbours: Neighbours) -> Fraction | None:
+        return self.replace if neighbours == "replace" else self.add_remove
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceNoise:
+    """Integer counts were published with discrete Laplace noise of this scale; `reach` is their joint L1 sensitivity."""
+
+    reach: Reach
+    scale: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianNoise:
+    """Integer counts were published with discrete Gaussian noise; `reach_squared` is their joint *squared* L2 sensitivity."""
+
+    reach_squared: Reach
+    sigma_squared: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialDraws:
+    """`draws` draws by the exponential mechanism; `range` bounds, per draw, the length of the interval in which the
+    log-weights of all candidates move between neighbours, rounding included (bounded range)."""
+
+    range: Reach
+    draws: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdWatch:
+    """One AboveThreshold: a stream of queries against one noisy threshold until the first hit; pure, with this ε."""
+
+    epsilon: Reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowTotal:
+    """The exact number of rows was used in the open: free while it is public (rows replaced), without bound otherwise."""
+
+
+Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | RowTotal
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """A tagged, exact JSON form; fractions are written as strings."""
+    fields: dict[str, Any] = {"event": _TAG[type(event)]}
+    for name, value in vars(event).items():
+        if isinstance(value, Reach):
+            fields[name] = {key: None if bound is None else str(bound) for key, bound in vars(value).items()}
+        else:
+            fields[name] = str(value) if isinstance(value, Fraction) else value
+    return fields
+
+
+def from_json(fields: Mapping[str, Any]) -> Event:
+    """The inverse of `to_json`; refuses anything else."""
+    try:
+        kind = _KIND[fields["event"]]
+        values: dict[str, Any] = {}
+        for name, value in fields.items():
+            if name == "event":
+                continue
+            if isinstance(value, Mapping):
+                values[name] = Reach(**{key: None if bound is None else Fraction(bound) for key, bound in value.items()})
+            else:
+                values[name] = Fraction(value) if isinstance(value, str) else int(value)
+        return kind(**values)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
+        raise ValueError("not a private event that this version knows") from error
+
+
+_KIND: dict[str, type[Event]] = {
+    "laplace": LaplaceNoise,
+    "gaussian": GaussianNoise,
+    "exponential": ExponentialDraws,
+    "threshold": ThresholdWatch,
+    "rows": RowTotal,
+}
+_TAG: dict[type[Event], str] = {kind: tag for tag, kind in _KIND.items()}

@@ -1,0 +1,72 @@
+"""What a release promises, to whom, and under which neighbouring relation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, get_args
+
+Neighbours = Literal["replace", "add-remove"]
+RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
+
+
+class BudgetError(ValueError):
+    """A privacy budget that is not one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What the owner allows: ε alone (pure), ε with δ (approximate), or ρ (concentrated; δ then only shows the ε it implies)."""
+
+    epsilon: float | None = None
+    delta: float = 0.0
+    rho: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None):
+            raise BudgetError("give a budget as epsilon (with delta for an approximate one) or as rho, and not both")
+        name, value = ("epsilon", self.epsilon) if self.rho is None else ("rho", self.rho)
+        if value is None or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+            raise BudgetError(f"{name} must be a positive number, not {value}")
+        if isinstance(self.delta, bool) or not math.isfinite(self.delta) or not 0 <= self.delta < 1:
+            raise BudgetError(f"delta must be at least 0 and below 1, not {self.delta}")
+
+    @property
+    def pure(self) -> bool:
+        return self.rho is None and self.delta == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """The promise: on neighbouring tables the outputs are (ε, δ)-indistinguishable; and ρ-zCDP where ρ is given.
+
+    `epsilon` is None only for a concentrated guarantee for which no δ was named. `theorem` says how the acts were
+    composed. `private` is False only when the coins came from a seed, which happens in tests alone.
+    """
+
+    epsilon: float | None
+    delta: float
+    rho: float | None
+    neighbours: Neighbours
+    unit: str
+    theorem: str
+    warnings: tuple[str, ...] = ()
+    private: bool = True
+
+    def __str__(self) -> str:
+        if not self.private:
+            return "NOT PRIVATE: the coins came from a seed"
+        parts = []
+        if self.epsilon is not None:
+            parts.append(f"({self.epsilon:.6g}, {self.delta:.3g})-differential privacy")
+        if self.rho is not None:
+            parts.append(f"{self.rho:.6g}-zero-concentrated differential privacy")
+        change = "one {} replaced by another" if self.neighbours == "replace" else "one {} added or removed"
+        text = f"{' and '.join(parts)} for {change.format(self.unit)}, by {self.theorem}"
+        return text + "".join(f". Warning: {warning}" for warning in self.warnings)
+
+
+def exact(value: float | int | Fraction) -> Fraction:
+    """The exact rational behind a number; budgets and scales are compared as rationals, never as rounded floats."""
+    return Fraction(value)
