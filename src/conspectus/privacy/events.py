@@ -10,9 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from .guarantee import Neighbours
+
+
+class Noise(NamedTuple):
+    """A law of integer noise: discrete Laplace of scale b or discrete Gaussian of parameter σ, the float taken exactly."""
+
+    kind: Literal["laplace", "gaussian"]
+    scale: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +35,15 @@ class Reach:
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceNoise:
-    """Integer counts were published with discrete Laplace noise of this scale; `reach` is their joint L1 sensitivity."""
+    """Integer counts were published with independent discrete Laplace noise of this scale.
+
+    `reach`, `reach_squared` and `reach_max` bound the L1, the *squared* L2 and the L∞ norm of what one unit moves. Pure:
+    ε = L1/b. Concentrated: a coordinate moved by Δ is (Δ/b)-pure, so ρ = Σ Δ²/2b² = L2²/2b².
+    """
 
     reach: Reach
+    reach_squared: Reach
+    reach_max: Reach
     scale: Fraction
 
 
