@@ -1,0 +1,143 @@
+"""Exact discrete noise on integer counts, and the coins behind it. Sealed: only the curator adds noise to the truth.
+
+Both samplers are OpenDP's, which work in exact rational arithmetic on the rational number that the given float *is*;
+no float ever touches a drawn value. Price an event with `Fraction(scale)`, never with the number the float stands for.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = NDArray[np.int64]
+
+LARGEST_SCALE = float(2**50)
+_BLOCK = 1 << 13  # draws per call of the library: long enough to forget the call, short enough to share between threads
+
+
+class ScaleError(ValueError):
+    """A noise scale that no sampler can honour."""
+
+
+class Coins(Protocol):
+    """A source of uniform bytes. `private` is False when they can be foreseen, which happens in tests alone."""
+
+    @property
+    def private(self) -> bool: ...
+
+    def bytes(self, count: int) -> bytes: ...
+
+
+class SystemCoins:
+    """The operating system's cryptographic coins: the default and the only private ones."""
+
+    @property
+    def private(self) -> bool:
+        return True
+
+    def bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+
+class UnsafeSeededCoins:
+    """Coins that a seed foretells, for tests only: whatever is drawn with them is NOT PRIVATE."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.PCG64(seed))
+
+    @property
+    def private(self) -> bool:
+        return False
+
+    def bytes(self, count: int) -> bytes:
+        return self._generator.bytes(count)
+
+    def discrete_laplace(self, count: int, scale: float) -> Counts:
+        """The difference of two geometric numbers, in floats."""
+        stop = -math.expm1(-1.0 / scale)
+        draws = self._generator.geometric(stop, (2, count))
+        return cast(Counts, draws[0] - draws[1])
+
+    def discrete_gaussian(self, count: int, sigma: float) -> Counts:
+        """Rejection from a discrete Laplace of scale ⌊σ⌋ + 1, in floats."""
+        scale = math.floor(sigma) + 1
+        found = np.empty(0, np.int64)
+        while len(found) < count:
+            draws = self.discrete_laplace(2 * (count - len(found)) + 16, scale)
+            accept = np.exp(-((np.abs(draws) - sigma * sigma / scale) ** 2) / (2 * sigma * sigma))
+            found = np.concatenate((found, draws[self._generator.random(len(draws)) < accept]))
+        return found[:count]
+
+
+def discrete_laplace(values: Counts, scale: float, coins: Coins) -> Counts:
+    """`values` plus independent discrete Laplace noise, P(Z = z) ∝ exp(−|z| / scale).
+
+    Guarantee: if one unit moves `values` by at most Δ in L1 norm, the result is (Δ / scale)-differentially private,
+    and (Δ / scale)² / 2 zero-concentrated. Sums are saturated to 64 bits after the noise: post-processing.
+    """
+    _check(values, scale)
+    if isinstance(coins, UnsafeSeededCoins):
+        return values + coins.discrete_laplace(len(values), scale)
+    return _noisy(values, _laplace_sampler(scale))
+
+
+def discrete_gaussian(values: Counts, sigma: float, coins: Coins) -> Counts:
+    """`values` plus independent discrete Gaussian noise, P(Z = z) ∝ exp(−z² / 2σ²).
+
+    Guarantee: if one unit moves the integers `values` by at most Δ in L2 norm, the result is Δ² / 2σ² zero-concentrated
+    differentially private. Sums are saturated to 64 bits after the noise: post-processing.
+    """
+    _check(values, sigma)
+    if isinstance(coins, UnsafeSeededCoins):
+        return values + coins.discrete_gaussian(len(values), sigma)
+    return _noisy(values, _gaussian_sampler(sigma))
+
+
+def _check(values: Counts, scale: float) -> None:
+    """Looks at the public shape and scale alone: a refusal that looked at the counts would answer a question."""
+    if values.dtype != np.int64 or values.ndim != 1:
+        raise TypeError("noise is added to a one-dimensional array of 64-bit integers")
+    if not 0 < scale <= LARGEST_SCALE:
+        raise ScaleError(f"a noise scale must be above 0 and at most 2**50, not {scale:g}: change the budget")
+
+
+def _noisy(values: Counts, sampler: Callable[[Sequence[int]], list[int]]) -> Counts:
+    blocks = [values[start : start + _BLOCK].tolist() for start in range(0, len(values), _BLOCK)]
+    if len(blocks) < 2:
+        drawn = [sampler(block) for block in blocks]
+    else:
+        # The library leaves the interpreter lock while it draws, and its samplers hold no state.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            drawn = list(pool.map(sampler, blocks))
+    return np.array([value for block in drawn for value in block], np.int64)
+
+
+@lru_cache(maxsize=64)
+def _laplace_sampler(scale: float) -> Callable[[Sequence[int]], list[int]]:
+    import opendp.domains as domains
+    import opendp.measurements as measurements
+    import opendp.metrics as metrics
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l1_distance(T="i64")
+    return cast(Callable[[Sequence[int]], list[int]], measurements.make_laplace(*space, scale=scale))
+
+
+@lru_cache(maxsize=64)
+def _gaussian_sampler(sigma: float) -> Callable[[Sequence[int]], list[int]]:
+    import opendp.domains as domains
+    import opendp.measurements as measurements
+    import opendp.metrics as metrics
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
+    return cast(Callable[[Sequence[int]], list[int]], measurements.make_gaussian(*space, scale=sigma))
