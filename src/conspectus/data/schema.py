@@ -1,0 +1,207 @@
+"""What the owner of a table declares before anyone looks at it: columns, values, bins, missing, the unit of privacy.
+
+The schema is public. Nothing in it may be computed from the rows; where an owner does so with a draft, the key `draft`
+says it, and every release carries the warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from conspectus.data.column import suggestion
+from conspectus.data.columns import Categorical, Column, SchemaError, column_from_dict
+from conspectus.data.domain import Codes, Domain
+from conspectus.data.values import Nulls
+
+RELATIONS = ("replace", "add-remove")
+_KEYS = ("name", "neighbours", "null_values", "unit", "columns", "draft")
+_UNIT_KEYS = ("kind", "column", "max_rows")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Whom the guarantee protects: one row, or all rows of one id, of which at most `max_rows` are kept."""
+
+    kind: Literal["row", "id"] = "row"
+    column: str | None = None
+    max_rows: int = 1
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("row", "id"):
+            raise SchemaError(f'unit: kind "{self.kind}" is not known: write "row" or "id"')
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
+            raise SchemaError("unit: max_rows is a positive integer, as in max_rows = 3")
+        if self.kind == "row" and (self.column is not None or self.max_rows != 1):
+            raise SchemaError('unit: column and max_rows go with kind = "id": write that, or leave them out')
+        if self.kind == "id" and (not isinstance(self.column, str) or not self.column.strip()):
+            raise SchemaError('unit: kind = "id" needs the name of the id column, as in column = "patient_id"')
+
+    def __str__(self) -> str:
+        if self.kind == "row":
+            return "row"
+        return f"{self.column} (at most {self.max_rows} row{'s' if self.max_rows > 1 else ''} each)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The unit as JSON."""
+        return {"kind": self.kind, "column": self.column, "max_rows": self.max_rows}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The declaration of one table. Codes follow the order of its columns."""
+
+    name: str
+    columns: tuple[Column, ...]
+    unit: Unit = Unit()
+    neighbours: Literal["replace", "add-remove"] | None = None
+    null_values: tuple[str, ...] = ()
+    draft: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "null_values", tuple(self.null_values))
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise SchemaError('name is a text that is not empty, as in name = "adult"')
+        if not self.columns:
+            raise SchemaError("a schema needs at least one column, as in [columns.sex]")
+        if self.neighbours is not None and self.neighbours not in RELATIONS:
+            raise SchemaError(f'neighbours "{self.neighbours}" is not known: write "replace" or "add-remove"')
+        if not all(isinstance(value, str) for value in self.null_values):
+            raise SchemaError('null_values is a list of texts, as in null_values = ["?", "NA"]')
+        if not isinstance(self.draft, bool):
+            raise SchemaError("draft is true, or the line is not there")
+        seen: dict[str, str] = {}
+        for column in self.columns:
+            if (key := column.name.casefold()) in seen:
+                raise SchemaError(f'columns "{seen[key]}" and "{column.name}" differ by case at most: rename one')
+            seen[key] = column.name
+            if isinstance(column, Categorical):
+                for label, value in zip(column.labels, column.values):
+                    if self.nulls.match(value):
+                        raise SchemaError(
+                            f'column "{column.name}": "{label}" is listed in values and in null_values: leave one out'
+                        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema file (TOML). What is wrong is said with the file, the column and what to write instead."""
+        path = Path(path)
+        try:
+            declared = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        except OSError as problem:
+            raise SchemaError(f"{path.name}: the schema file cannot be read ({problem.strerror})") from None
+        except UnicodeDecodeError:
+            raise SchemaError(f"{path.name}: the schema file is not UTF-8 text: save it as UTF-8") from None
+        except tomllib.TOMLDecodeError as problem:
+            raise SchemaError(f"{path.name}: the schema file is not TOML: {problem}") from None
+        try:
+            return cls.from_dict({"name": path.stem, **declared}, folder=path.parent)
+        except SchemaError as problem:
+            raise SchemaError(f"{path.name}: {problem}") from None
+
+    @classmethod
+    def from_dict(cls, declared: Mapping[str, Any], *, folder: Path | None = None) -> Schema:
+        """A schema from `to_dict`, or from the tables of a schema file whose `values_file` lie in `folder`."""
+        if not isinstance(declared, Mapping):
+            raise SchemaError("a schema is a table of name, columns and unit")
+        for key in declared:
+            if key not in _KEYS:
+                cure = suggestion(str(key), _KEYS) or f": a schema knows {', '.join(_KEYS)}"
+                raise SchemaError(f'"{key}" is not known here{cure}')
+        columns = declared.get("columns", {})
+        if isinstance(columns, Mapping):
+            named = list(columns.items())
+        elif isinstance(columns, Sequence) and all(isinstance(c, Mapping) and "name" in c for c in columns):
+            named = [(column["name"], column) for column in columns]
+        else:
+            raise SchemaError("columns are tables, as in [columns.sex]")
+        nulls = declared.get("null_values", ())
+        if isinstance(nulls, str) or not isinstance(nulls, Sequence):
+            raise SchemaError('null_values is a list of texts, as in null_values = ["?", "NA"]')
+        return cls(
+            declared.get("name", "table"),
+            tuple(column_from_dict(name, _inline(name, column, folder)) for name, column in named),
+            _unit(declared.get("unit", {})),
+            declared.get("neighbours"),
+            tuple(nulls),
+            declared.get("draft", False),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole schema as JSON, with listed values in place of files."""
+        return {
+            "name": self.name,
+            "neighbours": self.neighbours,
+            "null_values": list(self.null_values),
+            "unit": self.unit.to_dict(),
+            "draft": self.draft,
+            "columns": [column.to_dict() for column in self.columns],
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON: two schemas are the same declaration exactly when these are equal."""
+        text = json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @cached_property
+    def domain(self) -> Domain:
+        return Domain(tuple(column.name for column in self.columns), tuple(column.size for column in self.columns))
+
+    @cached_property
+    def nulls(self) -> Nulls:
+        return Nulls(self.null_values)
+
+    def column(self, name: str) -> Column:
+        """The column of this name."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        names = [column.name for column in self.columns]
+        cure = suggestion(name, names) or f": it has {', '.join(names)}"
+        raise LookupError(f'the schema "{self.name}" has no column "{name}"{cure}')
+
+    def encode(self, position: int, values: pa.Array | pa.ChunkedArray) -> Codes:
+        """The codes of raw values of one column, null values included."""
+        return self.columns[position].encode(values, nulls=self.nulls)
+
+
+def _unit(declared: Any) -> Unit:
+    if not isinstance(declared, Mapping):
+        raise SchemaError('unit is a table, as in [unit] with kind = "row"')
+    for key in declared:
+        if key not in _UNIT_KEYS:
+            cure = suggestion(str(key), _UNIT_KEYS) or f": a unit knows {', '.join(_UNIT_KEYS)}"
+            raise SchemaError(f'unit: "{key}" is not known here{cure}')
+    entries = {key: value for key, value in declared.items() if value is not None}
+    if entries.get("kind") == "id" and "max_rows" not in entries:
+        raise SchemaError('unit: kind = "id" needs the most rows that one id may have, as in max_rows = 3')
+    return Unit(**entries)
+
+
+def _inline(name: str, declared: Any, folder: Path | None) -> Any:
+    """The declaration with the lines of its `values_file` as its values."""
+    if not isinstance(declared, Mapping) or "values_file" not in declared or declared.get("type") != "categorical":
+        return declared
+    rest = {key: value for key, value in declared.items() if key != "values_file"}
+    file = declared["values_file"]
+    if "values" in rest:
+        raise SchemaError(f'column "{name}": values and values_file do not go together: leave one out')
+    if not isinstance(file, str) or folder is None:
+        raise SchemaError(f'column "{name}": values_file is the name of a file beside the schema file')
+    try:
+        lines = (folder / file).read_text(encoding="utf-8-sig").splitlines()
+    except OSError as problem:
+        raise SchemaError(f'column "{name}": values_file "{file}" cannot be read ({problem.strerror})') from None
+    except UnicodeDecodeError:
+        raise SchemaError(f'column "{name}": values_file "{file}" is not UTF-8 text: save it as UTF-8') from None
+    return {**rest, "values": [line.strip() for line in lines if line.strip()]}
