@@ -1,0 +1,261 @@
+"""From private acts to their price and guarantee, and back to the noise that a budget allows.
+
+Two currencies: pure ε, which adds up, and zero-concentrated ρ, which adds up too and is turned into (ε, δ) at the end.
+Prices are exact rationals; only the last step to a float rounds, always against the promise. Acts whose parameters
+depend on what was seen pass a `Filter`; acts fixed before the first draw may be `Declared`, and pay the best theorem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Protocol
+
+from . import composition
+from .events import Event, GaussianNoise, LaplaceNoise, Reach
+from .guarantee import Budget, Guarantee, Neighbours, exact
+from .prices import Currency as Currency
+from .prices import Unpriced as Unpriced
+from .prices import add_up, price, price_pure, price_rho, pure_acts, scale_up
+
+
+class BudgetExceeded(ValueError):
+    """An act, or a list of acts, that costs more than what is left of the budget."""
+
+
+def epsilon_of(rho: float | Fraction, delta: float) -> float:
+    """The ε that ρ-zCDP implies at δ by the tight conversion, rounded up."""
+    return composition.zcdp(scale_up(Fraction(rho)), delta)
+
+
+def rho_of(epsilon: float, delta: float) -> float:
+    """The largest ρ whose tight conversion at δ is at most ε, rounded down."""
+    return composition.zcdp_share(epsilon, delta)
+
+
+def cap_of(budget: Budget) -> tuple[Currency, Fraction]:
+    """The currency of a budget and the whole of it: pure ε, or ρ."""
+    if budget.rho is not None:
+        return "zcdp", exact(budget.rho)
+    assert budget.epsilon is not None
+    if budget.pure:
+        return "pure", exact(budget.epsilon)
+    return "zcdp", Fraction(rho_of(budget.epsilon, budget.delta))
+
+
+class Allowance(Protocol):
+    """The role of whoever admits private acts before they happen."""
+
+    @property
+    def events(self) -> tuple[Event, ...]: ...
+
+    def admit(self, event: Event) -> None: ...
+
+    def guarantee(self, unit: str, warnings: tuple[str, ...] = ()) -> Guarantee: ...
+
+
+class Filter:
+    """Admits acts one by one, with parameters that may depend on all that was seen, until their prices reach the cap.
+
+    Whatever is admitted, together it keeps the cap: by basic composition in pure ε, and in ρ because a sum of
+    concentrated prices that never passes ρ is ρ-zCDP (Whitehouse, Ramdas, Rogers & Wu 2023).
+    """
+
+    def __init__(
+        self, currency: Currency, cap: Fraction, neighbours: Neighbours, *, budget: Budget | None = None
+    ) -> None:
+        self.currency: Currency = currency
+        self.cap = cap
+        self.neighbours: Neighbours = neighbours
+        self._budget = budget
+        self._spent = Fraction(0)
+        self._events: list[Event] = []
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return tuple(self._events)
+
+    @property
+    def spent(self) -> Fraction:
+        return self._spent
+
+    @property
+    def remaining(self) -> Fraction:
+        return self.cap - self._spent
+
+    def admit(self, event: Event) -> None:
+        """Add the act's price, or raise `BudgetExceeded` and stay as before."""
+        total = add_up(self._spent, price(event, self.currency, self.neighbours))
+        if total > self.cap:
+            raise BudgetExceeded(f"this act costs more than what is left of the budget: {left(self)}")
+        self._spent = total
+        self._events.append(event)
+
+    def guarantee(
+        self, unit: str, warnings: tuple[str, ...] = (), *, adaptive: bool = False, private: bool = True
+    ) -> Guarantee:
+        """What the acts so far promise. After a stop that depended on what was seen (`adaptive`), it is the cap."""
+        total = self.cap if adaptive else self._spent
+        delta = 0.0 if self._budget is None else self._budget.delta
+        if self.currency == "pure":
+            return Guarantee(
+                epsilon=scale_up(total),
+                delta=0.0,
+                rho=None,
+                neighbours=self.neighbours,
+                unit=unit,
+                theorem="basic composition",
+                warnings=warnings,
+                private=private,
+            )
+        return Guarantee(
+            epsilon=_shown_epsilon(total, delta, self._budget),
+            delta=delta,
+            rho=scale_up(total),
+            neighbours=self.neighbours,
+            unit=unit,
+            theorem="zero-concentrated composition with the tight conversion",
+            warnings=warnings,
+            private=private,
+        )
+
+
+def left(allowance: Filter) -> str:
+    """What is left, in words: the price of acts is public."""
+    sign = "epsilon" if allowance.currency == "pure" else "rho"
+    return f"{sign} {float(allowance.remaining):.6g} of {float(allowance.cap):.6g}"
+
+
+def _shown_epsilon(rho: Fraction, delta: float, budget: Budget | None) -> float | None:
+    """ε at δ; never above the budget's own ε, since a total within the cap keeps what the cap keeps."""
+    if delta == 0:
+        return None
+    epsilon = epsilon_of(rho, delta)
+    if budget is not None and budget.epsilon is not None and rho <= cap_of(budget)[1]:
+        return min(epsilon, budget.epsilon)
+    return epsilon
+
+
+def allowance(budget: Budget, neighbours: Neighbours) -> Filter:
+    """A filter over a whole budget, in the budget's own currency."""
+    currency, cap = cap_of(budget)
+    return Filter(currency, cap, neighbours, budget=budget)
+
+
+class Declared:
+    """A list of acts fixed before the first draw; admits exactly these, in order.
+
+    Its promise is the best of basic composition, zero-concentrated composition and optimal composition (or privacy loss
+    distributions) at the budget's δ: allowed because the list, and so the choice, does not depend on any draw.
+    """
+
+    def __init__(self, events: Iterable[Event], budget: Budget, neighbours: Neighbours) -> None:
+        self.neighbours: Neighbours = neighbours
+        self._declared = tuple(events)
+        self._admitted = 0
+        self._budget = budget
+        self._epsilon, self._rho, self._theorem = best(self._declared, budget.delta, neighbours)
+        if budget.rho is not None:
+            fits = self._rho <= exact(budget.rho)
+        else:
+            fits = self._epsilon is not None and self._epsilon <= exact(budget.epsilon or 0)
+        if not fits:
+            raise BudgetExceeded("the declared acts cost more than the budget: allow more, or add more noise")
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return self._declared[: self._admitted]
+
+    def admit(self, event: Event) -> None:
+        """Admit the next act of the list, and no other."""
+        if self._admitted == len(self._declared) or self._declared[self._admitted] != event:
+            raise BudgetExceeded("this act is not the next one that was declared: declare every act before the first")
+        self._admitted += 1
+
+    def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
+        """The promise of the whole list, whether or not all of it happened."""
+        concentrated_only = self._epsilon is None or (self._budget.rho is not None and not self._budget.delta)
+        return Guarantee(
+            epsilon=None if self._epsilon is None or concentrated_only else scale_up(self._epsilon),
+            delta=0.0 if self._theorem == "basic composition" else self._budget.delta,
+            rho=None if self._budget.pure else scale_up(self._rho),
+            neighbours=self.neighbours,
+            unit=unit,
+            theorem="zero-concentrated composition" if concentrated_only else self._theorem,
+            warnings=warnings,
+            private=private,
+        )
+
+
+def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple[Fraction | None, Fraction, str]:
+    """(ε, ρ, theorem) of a list fixed in advance: the least ε at δ that a theorem proves, and Σρ."""
+    rho = sum((price_rho(event, neighbours) for event in events), Fraction(0))
+    pure = all(not isinstance(event, GaussianNoise) for event in events)
+    proofs: list[tuple[Fraction, str]] = []
+    if pure:
+        proofs.append((sum((price_pure(event, neighbours) for event in events), Fraction(0)), "basic composition"))
+    if delta > 0:
+        converted = Fraction(epsilon_of(rho, delta))
+        proofs.append((converted, "zero-concentrated composition with the tight conversion"))
+    if pure and delta > 0:
+        acts = pure_acts(events, neighbours)
+        if len(acts) == 1:
+            [(share, times)] = acts.items()
+            proofs.append((_optimal(share, times, delta), "optimal composition of pure acts"))
+        elif len(acts) > 1 and delta >= 1e-10 and min(epsilon for epsilon, _ in proofs) < 50:
+            numerical = composition.loss_distribution_epsilon(acts, delta)
+            proofs.append((Fraction(numerical), "composition of privacy loss distributions"))
+    if not proofs:
+        return None, rho, "zero-concentrated composition"
+    epsilon, theorem = min(proofs, key=lambda proof: proof[0])
+    return epsilon, rho, theorem
+
+
+def _optimal(share: Fraction, times: int, delta: float) -> Fraction:
+    return Fraction(composition.optimal_epsilon(times, scale_up(share), delta))
+
+
+def calibrate_laplace(l1: Fraction, l2_squared: Fraction, linf: Fraction, budget: Budget) -> Fraction:
+    """The least common scale, as an exact float, at which Laplace noise on counts with these norms fits the budget.
+
+    Pure: L1/ε. Otherwise the best of that, of L2/√(2ρ), and, where no count moves by more than one, of optimal
+    composition of L1 acts of 1/scale.
+    """
+    if not l1:
+        return Fraction(1)
+    currency, cap = cap_of(budget)
+    if currency == "pure":
+        return Fraction(scale_up(l1 / cap))
+    scales = [calibrate_gaussian(l2_squared, cap)]
+    if budget.epsilon is not None:
+        scales.append(Fraction(scale_up(l1 / exact(budget.epsilon))))
+        if linf <= 1:
+            share = composition.optimal_share(budget.epsilon, math.floor(l1), budget.delta)
+            scales.append(Fraction(scale_up(1 / Fraction(share))))
+    scale = float(min(scales))
+    moved = {"reach": l1, "reach_squared": l2_squared, "reach_max": linf}
+    reaches = {name: Reach(replace=norm, add_remove=norm) for name, norm in moved.items()}
+    # Rounding inside a theorem may cost the last digits: widen until the very check that the release will pass passes.
+    step = 2.0**-45
+    while not _fits(LaplaceNoise(scale=Fraction(scale), **reaches), budget):
+        scale *= 1 + step
+        step *= 2
+    return Fraction(scale)
+
+
+def _fits(event: Event, budget: Budget) -> bool:
+    try:
+        Declared((event,), budget, "replace")
+    except BudgetExceeded:
+        return False
+    return True
+
+
+def calibrate_gaussian(reach_squared: Fraction, rho: Fraction) -> Fraction:
+    """The least σ, as an exact float, at which Gaussian noise on counts with this squared L2 reach costs at most ρ."""
+    square = reach_squared / (2 * rho)
+    sigma = math.sqrt(square)
+    while Fraction(sigma) ** 2 < square:
+        sigma = math.nextafter(sigma, math.inf)
+    return Fraction(sigma)

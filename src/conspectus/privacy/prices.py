@@ -1,0 +1,124 @@
+"""What each private act costs, in either currency and under either relation: exact rationals.
+
+An act that has no bound under a relation, or no meaning in a currency, is refused and never guessed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Literal, assert_never
+
+from .events import Event, ExponentialDraws, GaussianNoise, LaplaceNoise, Reach, RowTotal, ThresholdWatch
+from .guarantee import Neighbours
+
+Currency = Literal["pure", "zcdp"]
+
+_LONGEST = 1 << 12  # bits of a running total's denominator; beyond it the total is rounded up
+
+
+class Unpriced(ValueError):
+    """An act that has no price in this currency or under this neighbouring relation."""
+
+
+def price_pure(event: Event, neighbours: Neighbours) -> Fraction:
+    """The ε of an act under a relation: acts add up (Theorem 3.14)."""
+    match event:
+        case LaplaceNoise():
+            return _bound(event.reach, neighbours) / _positive(event.scale)
+        case ExponentialDraws():
+            return _bound(event.range, neighbours) * _times(event.draws)
+        case ThresholdWatch():
+            return _bound(event.epsilon, neighbours)
+        case GaussianNoise():
+            raise Unpriced("Gaussian noise is never pure: allow a delta above 0, or use Laplace noise")
+        case RowTotal():
+            return _free_total(neighbours)
+    assert_never(event)
+
+
+def price_rho(event: Event, neighbours: Neighbours) -> Fraction:
+    """The ρ of an act under a relation: acts add up (Bun & Steinke 2016).
+
+    Laplace: every coordinate moved by Δ is (Δ/b)-pure and so (Δ/b)²/2; independent coordinates add to L2²/2b².
+    Gaussian: L2²/2σ², for discrete noise on integers too (Canonne, Kamath & Steinke 2020, Theorem 14).
+    Exponential mechanism: range²/8 a draw, by bounded range (Cesar & Rogers 2021).
+    """
+    match event:
+        case LaplaceNoise():
+            return _bound(event.reach_squared, neighbours) / (2 * _positive(event.scale) ** 2)
+        case GaussianNoise():
+            return _bound(event.reach_squared, neighbours) / (2 * _positive(event.sigma_squared))
+        case ExponentialDraws():
+            return _bound(event.range, neighbours) ** 2 / 8 * _times(event.draws)
+        case ThresholdWatch():
+            return _bound(event.epsilon, neighbours) ** 2 / 2
+        case RowTotal():
+            return _free_total(neighbours)
+    assert_never(event)
+
+
+def price(event: Event, currency: Currency, neighbours: Neighbours) -> Fraction:
+    """The price of an act in a currency."""
+    return price_pure(event, neighbours) if currency == "pure" else price_rho(event, neighbours)
+
+
+def _bound(reach: Reach, neighbours: Neighbours) -> Fraction:
+    bound = reach.under(neighbours)
+    if bound is None:
+        raise Unpriced(f"this act has no bound under {neighbours} neighbours: use the other relation")
+    if bound < 0:
+        raise Unpriced("a sensitivity below 0 has no price: state how far one unit moves the answer")
+    return bound
+
+
+def _positive(scale: Fraction) -> Fraction:
+    if scale <= 0:
+        raise Unpriced("noise of scale 0 has no price: choose a scale above 0")
+    return scale
+
+
+def _times(draws: int) -> int:
+    if draws < 0:
+        raise Unpriced("a number of draws cannot be below 0")
+    return draws
+
+
+def _free_total(neighbours: Neighbours) -> Fraction:
+    if neighbours != "replace":
+        raise Unpriced("the exact number of rows is private under add-remove neighbours: measure it with noise")
+    return Fraction(0)
+
+
+def add_up(spent: Fraction, cost: Fraction) -> Fraction:
+    """Their exact sum; once its denominator grows beyond 4096 bits it is rounded *up* to a multiple of 2⁻⁴⁰⁹⁶."""
+    total = spent + cost
+    if total.denominator.bit_length() <= _LONGEST + 1:
+        return total
+    return Fraction(-(-(total.numerator << _LONGEST) // total.denominator), 1 << _LONGEST)
+
+
+def scale_up(number: Fraction) -> float:
+    """The smallest float that is at least `number`; record `Fraction` of it, which is what the sampler honours."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fraction]:
+    """A list of acts as independent pure acts {ε: how often}.
+
+    Counts move by integers. Where no count moves by more than one, at most L1 of them move, each by one: that many
+    acts of 1/b. Otherwise Laplace noise is one act of L1/b.
+    """
+    acts: Counter[Fraction] = Counter()
+    for event in events:
+        whole = price_pure(event, neighbours)
+        if isinstance(event, LaplaceNoise) and _bound(event.reach_max, neighbours) <= 1:
+            acts[1 / event.scale] += math.floor(_bound(event.reach, neighbours))
+        elif isinstance(event, ExponentialDraws):
+            acts[_bound(event.range, neighbours)] += event.draws
+        else:
+            acts[whole] += 1
+    return Counter({share: times for share, times in acts.items() if share and times})
