@@ -17,7 +17,11 @@ from .events import Event, GaussianNoise, LaplaceNoise, Reach
 from .guarantee import Budget, Guarantee, Neighbours, exact
 from .prices import Currency as Currency
 from .prices import Unpriced as Unpriced
-from .prices import add_up, price, price_pure, price_rho, pure_acts, scale_up
+from .prices import add_up, pure_acts
+from .prices import price as price
+from .prices import price_pure as price_pure
+from .prices import price_rho as price_rho
+from .prices import scale_up as scale_up
 
 
 class BudgetExceeded(ValueError):
