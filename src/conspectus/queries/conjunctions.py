@@ -1,0 +1,76 @@
+"""Conjunctions and how to ask for them: marginals, intervals, listed and random conjunctions under one roof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from conspectus.data.domain import Domain
+
+from .declared import DeclaredColumn, DeclaredSchema, position
+from .intervals import Intervals, prefixes, ranges
+from .marginals import Marginal, marginal, marginals
+from .predicates import Conjunctions
+from .query import Literal, Predicate, Workload, check_length
+from .random_conjunctions import random_conjunctions
+
+__all__ = [
+    "Between",
+    "Conjunctions",
+    "Intervals",
+    "Marginal",
+    "always",
+    "between",
+    "conjunctions",
+    "marginal",
+    "marginals",
+    "prefixes",
+    "random_conjunctions",
+    "ranges",
+]
+
+
+@dataclass(frozen=True)
+class Between:
+    """Values from `low` to `high`, both included."""
+
+    low: object
+    high: object
+
+
+def between(low: object, high: object) -> Between:
+    """All values from `low` to `high`, both included, for use in `conjunctions`."""
+    return Between(low, high)
+
+
+def conjunctions(schema: DeclaredSchema, rows: Iterable[Mapping[str, object]], *, snap: bool = False) -> Workload:
+    """One query for each mapping from columns to a value, a list of values (any of them), or `between(low, high)`.
+
+    None stands for a missing value. `snap` widens an interval that cuts a bin to the whole bin.
+    """
+    predicates = []
+    for row in rows:
+        box = []
+        for name, value in row.items():
+            at = position(schema, name)
+            codes = _codes(schema.column(name), value, snap=snap)
+            if len(codes) < schema.domain.sizes[at]:
+                box.append((at, tuple(sorted(codes))))
+        possible = all(codes for _, codes in box)
+        predicates.append(Predicate((tuple(Literal(at, codes) for at, codes in sorted(box)),) if possible else ()))
+    check_length(len(predicates), "this list of conjunctions")
+    return Workload(schema.domain, (Conjunctions.of(schema.domain, predicates),))
+
+
+def _codes(column: DeclaredColumn, value: object, *, snap: bool) -> set[int]:
+    if isinstance(value, Between):
+        above = column.codes_where(">=", value.low, snap=snap)
+        return set(above) & set(column.codes_where("<=", value.high, snap=snap))
+    if isinstance(value, list | tuple | set | frozenset):
+        return {code for one in value for code in _codes(column, one, snap=snap)}
+    return set(column.null_codes() if value is None else column.codes_where("=", value, snap=snap))
+
+
+def always(domain: Domain) -> Workload:
+    """The one question that is true on every row: how many are there?"""
+    return Workload(domain, (Conjunctions.of(domain, [Predicate(((),))]),))

@@ -1,0 +1,108 @@
+"""Proved bounds on how many listed predicates one record satisfies, and on how many two records differ.
+
+Queries are grouped by the columns they read. Within a group both numbers are exact wherever its truth table is
+affordable or its queries are cells; a sum of maxima is at least the maximum of the sum, so the bounds add up.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.data.domain import Domain
+
+from .literals import LiteralArrays
+from .ordering import groups, row_keys
+from .query import Literal
+
+MOST_WORK = 1 << 31
+"""Multiplications that may be spent on one block, shared evenly by its groups."""
+
+MOST_TABLE = 1 << 24
+"""Entries of one truth table; below it, sums in single precision are exact."""
+
+MOST_PAIRS = 1 << 22
+"""Pairs of cells that are compared at once."""
+
+
+def conjunction_bounds(
+    domain: Domain, literals: tuple[Literal, ...], terms: NDArray[np.int32], starts: NDArray[np.int64]
+) -> tuple[int, int]:
+    """Bounds on reach and contrast of listed predicates; never below the truth."""
+    arrays = LiteralArrays(literals)
+    found = _by_columns(domain, arrays.column[terms], starts)
+    work = MOST_WORK // max(1, len(found))
+    equality = arrays.length[terms] <= 1
+    single = np.diff(starts) == 1
+    reach = contrast = 0
+    for over, queries in found:
+        if not over:
+            # Constant queries: true everywhere, or never. Two records never differ on them.
+            reach += int(single[queries].sum())
+        elif single[queries].all() and equality[starts[queries]].all():
+            most, differ = _cells(terms[starts[queries]], len(literals))
+            reach, contrast = reach + most, contrast + differ
+        else:
+            boxes = np.concatenate([np.arange(starts[q], starts[q + 1]) for q in queries.tolist()])
+            each = np.diff(starts)[queries]
+            most, differ = _tabulated(arrays, terms[boxes], each, over=over, shape=domain.shape(over), work=work)
+            reach, contrast = reach + most, contrast + differ
+    return reach, contrast
+
+
+def _by_columns(
+    domain: Domain, columns: NDArray[np.int32], starts: NDArray[np.int64]
+) -> list[tuple[tuple[int, ...], NDArray[np.int64]]]:
+    """The queries by the sets of columns that they read; `columns` holds those of every box."""
+    counts = np.diff(starts)
+    ones = np.flatnonzero(counts == 1)
+    found: dict[tuple[int, ...], list[NDArray[np.int64]]] = {}
+    for members in groups(row_keys(columns[starts[ones]], len(domain))):
+        queries = ones[members]
+        found.setdefault(_set(columns[starts[queries[0]]]), []).append(queries)
+    for query in np.flatnonzero(counts != 1).tolist():
+        # Boxes of one query may read different columns: the query reads their union.
+        over = _set(columns[starts[query] : starts[query + 1]])
+        found.setdefault(over, []).append(np.array([query]))
+    return [(over, np.concatenate(queries)) for over, queries in found.items()]
+
+
+def _set(columns: NDArray[np.int32]) -> tuple[int, ...]:
+    return tuple(sorted(set(columns.ravel().tolist()) - {-1}))
+
+
+def _cells(rows: NDArray[np.int32], literals: int) -> tuple[int, int]:
+    """Cells of one marginal: a record lies in one, two records in two; a repeated cell counts each time."""
+    times = np.sort(np.unique(row_keys(rows, literals), return_counts=True)[1])[::-1]
+    return int(times[0]), int(times[:2].sum())
+
+
+def _tabulated(
+    arrays: LiteralArrays,
+    terms: NDArray[np.int32],
+    each: NDArray[np.int64],
+    *,
+    over: tuple[int, ...],
+    shape: tuple[int, ...],
+    work: int,
+) -> tuple[int, int]:
+    """By truth table where that is affordable, else the number of queries. `each` counts the boxes of every query."""
+    queries, cells = len(each), math.prod(shape)
+    if cells * max(len(terms), queries) > min(work, MOST_TABLE):
+        return queries, queries
+    truth = np.ones((len(terms), 1), dtype=np.uint8)
+    for column, size in zip(over, shape):
+        side = arrays.indicator(arrays.on(terms, column), size)
+        truth = (truth[:, :, None] & side[:, None, :]).reshape(len(terms), -1)
+    if len(terms) > queries:
+        truth = np.add.reduceat(truth, np.cumsum(each) - each, axis=0)
+    table = truth.astype(np.float32)
+    satisfied = table.sum(axis=0, dtype=np.float64)
+    reach = int(satisfied.max())
+    if cells * cells > MOST_PAIRS or cells * cells * queries > work:
+        changing = int((truth.min(axis=1) != truth.max(axis=1)).sum())
+        return reach, min(changing, 2 * reach)
+    differ = satisfied[:, None] + satisfied[None, :] - 2 * (table.T @ table)
+    return reach, int(differ.max())

@@ -1,0 +1,106 @@
+"""Workloads from JSON: everything is checked, nothing is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from conspectus.data.domain import Domain
+
+from . import intervals, marginals, parities
+from .predicates import Conjunctions
+from .query import BLOCK_KINDS, MOST_QUERIES, Block, Literal, Workload, WorkloadError, total_length
+
+_REFUSAL = "this is not a stored workload: "
+_FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "marginal": {"columns": list},
+    "ranges": {"column": int, "regular": int},
+    "prefixes": {"column": int, "regular": int},
+    "parities": {"columns": list, "k": int},
+    "parity-list": {"sets": list},
+    "conjunctions": {"literals": list, "width": int, "terms": list, "starts": (list, type(None))},
+}
+_MODULES = (intervals, marginals, parities)  # imported so that they enter their kinds of block
+
+
+def read_workload(stored: object) -> Workload:
+    """The workload in a JSON value, or a `WorkloadError` that says what is wrong with it."""
+    fields = _mapping(stored, "it is no object")
+    if fields.get("format") != "conspectus-workload" or fields.get("version") != 1:
+        raise WorkloadError(_REFUSAL + "its format is not conspectus-workload, version 1")
+    names, sizes, blocks = (fields.get(name) for name in ("columns", "sizes", "blocks"))
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise WorkloadError(_REFUSAL + "columns must be a list of names")
+    if not isinstance(blocks, list):
+        raise WorkloadError(_REFUSAL + "blocks must be a list")
+    try:
+        domain = Domain(tuple(names), tuple(_integers(sizes, "sizes").tolist()))
+    except ValueError as problem:
+        raise WorkloadError(f"{_REFUSAL}{problem}") from problem
+    return Workload(domain, total_length((_block(domain, block) for block in blocks), "this workload"))
+
+
+def _block(domain: Domain, stored: object) -> Block:
+    fields = _mapping(stored, "a block is no object")
+    kind = fields.get("kind")
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise WorkloadError(_REFUSAL + "it has a block of an unknown kind")
+    for name, expected in _FIELDS[kind].items():
+        value = fields.get(name)
+        if not isinstance(value, expected) or isinstance(value, bool):
+            raise WorkloadError(f"{_REFUSAL}a block of {kind} lacks a proper {name!r}")
+    if kind == "conjunctions":
+        return _conjunctions(domain, fields)
+    for name in ("columns", "sets"):
+        for value in fields.get("sets", ()) if name == "sets" else [fields.get("columns", [])]:
+            _integers(value, name)
+    return BLOCK_KINDS[kind](domain, fields)
+
+
+def _conjunctions(domain: Domain, fields: Mapping[str, Any]) -> Conjunctions:
+    literals = tuple(_literal(domain, entry) for entry in fields["literals"])
+    width, terms = fields["width"], _integers(fields["terms"], "terms")
+    if width < 0 or width > len(domain) or (width == 0 and len(terms)) or (width and len(terms) % width):
+        raise WorkloadError(_REFUSAL + "its boxes do not have the stated width")
+    if len(terms) and (terms.min() < -1 or terms.max() >= len(literals)):
+        raise WorkloadError(_REFUSAL + "a box speaks of a literal that is not there")
+    starts = None if fields["starts"] is None else _integers(fields["starts"], "starts")
+    if width == 0 and starts is None:
+        raise WorkloadError(_REFUSAL + "boxes without literals need the starts of their queries")
+    boxes = len(terms) // width if width else int(starts[-1]) if starts is not None and len(starts) else 0
+    if boxes > MOST_QUERIES or boxes < 0:
+        raise WorkloadError(_REFUSAL + "it has more boxes than memory allows")
+    rows = terms.reshape(boxes, width).astype(np.int32)
+    bounds = np.arange(boxes + 1, dtype=np.int64) if starts is None else starts
+    return Conjunctions(domain, literals, rows, bounds)
+
+
+def _literal(domain: Domain, entry: object) -> Literal:
+    values = _integers(entry, "literals").tolist()
+    if len(values) < 3 or len(values) % 2 == 0 or not 0 <= values[0] < len(domain):
+        raise WorkloadError(_REFUSAL + "a literal is a column and the first and last code of each run")
+    column, size = values[0], domain.sizes[values[0]]
+    codes: list[int] = []
+    for first, last in zip(values[1::2], values[2::2]):
+        if not 0 <= first <= last < size or (codes and first <= codes[-1] + 1):
+            raise WorkloadError(_REFUSAL + "the codes of a literal are sorted runs inside its column")
+        codes.extend(range(first, last + 1))
+    return Literal(column, tuple(codes))
+
+
+def _mapping(stored: object, problem: str) -> Mapping[str, Any]:
+    if not isinstance(stored, Mapping):
+        raise WorkloadError(_REFUSAL + problem)
+    return stored
+
+
+def _integers(values: object, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """A list of JSON integers, neither booleans nor floats, that fit into 64 bits."""
+    if not isinstance(values, list) or not set(map(type, values)) <= {int}:
+        raise WorkloadError(f"{_REFUSAL}{name} must be a list of integers")
+    try:
+        return np.array(values, dtype=np.int64)
+    except OverflowError as problem:
+        raise WorkloadError(f"{_REFUSAL}{name} has a number out of range") from problem
