@@ -1,0 +1,204 @@
+"""From noisy marginals to a histogram: maximum entropy.
+
+The fit minimises, over distributions p on the universe,
+
+    KL(p ‖ uniform) + Σ_c ‖M_c p − y_c/N‖² / (2 λ_c),      λ_c = κ_c σ_c / N,
+
+by its dual, log Z(θ) − ⟨θ, ȳ⟩ + ½ Σ λ ‖θ‖² with p ∝ exp(Σ θ), over the interactions of the marginals (`residuals`). The
+dual is smooth, strongly convex and free of constraints: p is non-negative with sum 1 whatever the noise did. The ridge
+λ keeps the fit from chasing the noise; L-BFGS solves it, and the gradient at the end says whether it did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from ..data.domain import Domain
+from .marginal_tree import Columns
+from .residuals import Residuals
+
+Vector = NDArray[np.float64]
+
+# Weights below exp(−60) of the largest are as good as zero, and smaller ones would slow every sum by denormals.
+_FLOOR = -60.0
+_LEAST_RIDGE = 1e-9
+_MEMORY = 20  # pairs that L-BFGS keeps
+
+
+class CannotFit(ValueError):
+    """Measurements to which no histogram can be fitted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """A marginal with noise: one count per cell, row-major in the order of `columns`; `sigma` is each one's deviation."""
+
+    columns: tuple[int, ...]
+    counts: Vector
+    sigma: float
+
+    def __post_init__(self) -> None:
+        counts = np.asarray(self.counts, dtype=np.float64).ravel()
+        if not np.isfinite(counts).all() or not math.isfinite(self.sigma) or self.sigma < 0:
+            raise CannotFit("a measured marginal has finite counts and a finite noise scale, zero or more")
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "counts", counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Potentials:
+    """The dual solution of a fit, by interaction; starts the next one wherever they share interactions."""
+
+    apart: dict[Columns, Vector] = field(default_factory=dict)
+    whole: dict[Columns, Vector] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """A fitted histogram, with what says how well it was solved.
+
+    `weights` has one weight per cell, with sum 1. `gradient` is the largest absolute entry of the dual gradient, in
+    fractions: by how much the fit misses its own conditions anywhere. `potentials` starts the next fit.
+    """
+
+    weights: Vector
+    converged: bool
+    gradient: float
+    evaluations: int
+    potentials: Potentials
+
+
+def fit_histogram(
+    domain: Domain,
+    measurements: Sequence[Measurement],
+    total: float,
+    *,
+    start: Potentials | None = None,
+    steps: int = 200,
+    ridge: float = 1.0,
+    tolerance: float | None = None,
+) -> Fit:
+    """Fit the maximum-entropy histogram to noisy marginals of a table of `total` rows.
+
+    `start` is the `potentials` of an earlier fit; `steps` bounds the evaluations. κ_c is `ridge` · 2^(|c|−1), at most
+    4 · `ridge`: wide marginals have many small cells and need more. The fit counts as converged once every condition
+    holds to within `tolerance`, by default a fiftieth of the smallest noise, in fractions, and never finer than 1e-7.
+    """
+    measurements = [in_schema_order(domain, measurement) for measurement in measurements]
+    fractions = as_fractions(measurements, total)
+    if not any(measurement.columns for measurement in measurements):
+        uniform = np.full(domain.cells, 1 / domain.cells)
+        return Fit(weights=uniform, converged=True, gradient=0.0, evaluations=0, potentials=Potentials())
+    sigmas = [max(measurement.sigma / total, _LEAST_RIDGE) for measurement in measurements]
+    strengths = [
+        1 / max(ridge * min(2.0 ** (len(measurement.columns) - 1), 4.0) * sigma, _LEAST_RIDGE)
+        for measurement, sigma in zip(measurements, sigmas)
+    ]
+    residuals = Residuals(domain.sizes, [measurement.columns for measurement in measurements])
+    problem = [(measurement.columns, y, w) for measurement, y, w in zip(measurements, fractions, strengths)]
+    return solve_dual(
+        residuals,
+        *residuals.pool(problem),
+        start=start,
+        steps=steps,
+        tolerance=max(min(sigmas) / 50, 1e-7) if tolerance is None else tolerance,
+    )
+
+
+def in_schema_order(domain: Domain, measurement: Measurement) -> Measurement:
+    """The same marginal with its columns in ascending order, checked against the domain."""
+    columns = measurement.columns
+    if len(set(columns)) != len(columns) or any(not 0 <= c < len(domain) for c in columns):
+        raise CannotFit("a measured marginal names distinct columns of the table")
+    if measurement.counts.size != math.prod(domain.shape(columns)):
+        raise CannotFit("a measured marginal has one count for each of its cells")
+    order = sorted(range(len(columns)), key=columns.__getitem__)
+    table = measurement.counts.reshape(domain.shape(columns)).transpose(order)
+    return Measurement(tuple(columns[i] for i in order), table.ravel(), measurement.sigma)
+
+
+def as_fractions(measurements: Sequence[Measurement], total: float) -> list[Vector]:
+    """The measured marginals as fractions, each shifted to sum 1 exactly.
+
+    The shift is the Euclidean projection onto what every marginal of a distribution satisfies: it removes noise only.
+    """
+    if not math.isfinite(total) or total <= 0:
+        raise CannotFit("a fit needs a positive number of rows")
+    fractions = []
+    for measurement in measurements:
+        share = measurement.counts / total
+        fractions.append(share + (1 - share.sum()) / share.size)
+    return fractions
+
+
+def solve_dual(
+    residuals: Residuals,
+    marginals: Vector,
+    wanted: Vector,
+    strength: Vector,
+    *,
+    start: Potentials | None,
+    steps: int,
+    tolerance: float,
+) -> Fit:
+    """Minimise KL(p ‖ uniform) + ½ Σ strength · (interactions of p − wanted)² over distributions, by the dual."""
+    ridge = 1 / strength
+    # Scaling by the diagonal of the Hessian rounds the level sets; `marginals` need only be rough.
+    scale = 1 / np.sqrt(residuals.variances(marginals, wanted) + ridge)
+    latest = math.inf
+
+    def dual(scaled: Vector) -> tuple[float, Vector]:
+        nonlocal latest
+        theta = residuals.centred(scaled * scale)
+        weights, log_mass = softmax(residuals.spread(theta))
+        value = log_mass - float(theta @ wanted) + 0.5 * float(theta @ (ridge * theta))
+        gradient = residuals.of(weights) - wanted + ridge * theta
+        latest = float(np.abs(gradient).max())
+        return value, residuals.centred(gradient) * scale
+
+    def stop_when_solved(_: Vector) -> None:
+        if latest <= tolerance:
+            raise StopIteration
+
+    first = np.zeros(residuals.length) if start is None else _flat(residuals, start)
+    options = {"maxcor": _MEMORY, "maxfun": steps, "maxiter": steps, "ftol": 0.0, "gtol": 0.0}
+    result = minimize(dual, first / scale, jac=True, method="L-BFGS-B", callback=stop_when_solved, options=options)
+    theta = residuals.centred(result.x * scale)
+    weights, _ = softmax(residuals.spread(theta))
+    gradient = float(np.abs(residuals.of(weights) - wanted + ridge * theta).max())
+    return Fit(
+        weights=weights,
+        converged=gradient <= tolerance,
+        gradient=gradient,
+        evaluations=int(result.nfev),
+        potentials=_named(residuals, theta),
+    )
+
+
+def softmax(logits: Vector) -> tuple[Vector, float]:
+    """The distribution proportional to exp(logits), and the logarithm of its normaliser."""
+    top = float(logits.max())
+    weights = np.exp(np.maximum(logits - top, _FLOOR))
+    mass = float(weights.sum())
+    weights /= mass
+    return weights, top + math.log(mass)
+
+
+def _named(residuals: Residuals, theta: Vector) -> Potentials:
+    tables = np.split(theta, residuals.tree.offsets[1:-1])
+    apart = len(residuals.sets)
+    return Potentials(dict(zip(residuals.sets, tables[:apart])), dict(zip(residuals.whole, tables[apart:])))
+
+
+def _flat(residuals: Residuals, start: Potentials) -> Vector:
+    lengths = np.diff(residuals.tree.offsets).tolist()
+    pairs = [(start.apart, s) for s in residuals.sets] + [(start.whole, s) for s in residuals.whole]
+    tables = [known.get(s) for known, s in pairs]
+    fitting = [np.zeros(n) if table is None or table.size != n else table for table, n in zip(tables, lengths)]
+    return np.concatenate(fitting)

@@ -1,0 +1,70 @@
+"""Which counts of a measured block add up to a query: the algebra behind answers that were not measured themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..queries.intervals import Intervals
+from ..queries.marginals import Marginal
+from ..queries.query import Block, Parity, Predicate, Query
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The count of a query is the sum of the counts at `added` minus the sum of those at `subtracted`."""
+
+    added: NDArray[np.int64]
+    subtracted: NDArray[np.int64]
+
+    @property
+    def terms(self) -> int:
+        return self.added.size + self.subtracted.size
+
+
+@singledispatch
+def selection_in(block: Block, query: Query) -> Selection | None:
+    """The counts of this block that add up to the query on every table, or None; lists of queries add up to nothing."""
+    return None
+
+
+@selection_in.register
+def _of_marginal(block: Marginal, query: Query) -> Selection | None:
+    """Cells of a marginal: any query about its columns is a sum of them."""
+    if not set(query.columns) <= set(block.columns):
+        return None
+    shape = block.domain.shape(block.columns)
+    if isinstance(query, Parity):
+        odd = np.zeros(shape, dtype=np.int64)
+        for column in query.columns:
+            odd += np.indices(shape, sparse=True)[block.columns.index(column)]
+        inside = odd % 2 == 0
+    else:
+        inside = np.zeros(shape, dtype=bool)
+        for box in query.boxes:
+            codes = {literal.column: np.array(literal.codes) for literal in box}
+            axes = [codes.get(column, np.arange(size)) for column, size in zip(block.columns, shape)]
+            inside[np.ix_(*axes)] = True
+    return Selection(np.flatnonzero(inside), np.empty(0, dtype=np.int64))
+
+
+@selection_in.register
+def _of_intervals(block: Intervals, query: Query) -> Selection | None:
+    """Runs of codes: intervals that were measured, or differences of prefixes."""
+    if not isinstance(query, Predicate) or query.columns != (block.column,):
+        return None
+    codes = sorted(code for box in query.boxes for literal in box for code in literal.codes)
+    if codes[-1] >= block.regular:
+        return None
+    cuts = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(codes)) if b != a + 1), len(codes)]
+    runs = [(codes[start], codes[end - 1]) for start, end in pairwise(cuts)]
+    low, high = np.array(runs, dtype=np.int64).T
+    if block.prefixes_only:
+        return Selection(high, low[low > 0] - 1)
+    # Intervals are numbered by low, then high: r − i of them start at i.
+    first = low * block.regular - low * (low - 1) // 2
+    return Selection(first + high - low, np.empty(0, dtype=np.int64))

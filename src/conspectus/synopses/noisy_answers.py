@@ -1,0 +1,283 @@
+"""The plain table of noisy counts: unbiased answers to what was measured, and to sums of it.
+
+A query that was measured is answered by its own measurement. Another one is answered when it is a sum of measured
+cells of one block (a box of cells of a marginal, a union of intervals), or the public total minus such a sum; of the
+ways found the one with the least variance is taken. As the noise terms are independent with a known law, every such
+answer has an exact interval.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..data.domain import Chunk, Domain
+from ..queries.intervals import Intervals
+from ..queries.marginals import Marginal
+from ..queries.query import Block, Predicate, Query, Workload, WorkloadError
+from .measured_sums import Selection, selection_in
+from .synopsis import BadSynopsis, CannotAnswer, Noise, NoiseKind, Total, part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A noisy count and the law of its noise: the sum of `terms` independent draws, divided by `divisor`.
+
+    `kind` is None when the count carries no noise. `source` says in words what was added up.
+    """
+
+    count: float
+    kind: NoiseKind | None
+    scale: float
+    terms: int
+    divisor: int = 1
+    basis: str = "measured"
+    source: str = ""
+
+    @property
+    def variance(self) -> float:
+        return 0.0 if self.kind is None else Noise(self.kind, self.scale).variance * self.terms / self.divisor**2
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyAnswers:
+    """Noisy counts of a workload; `noise` is the law of the noise, one for each block, or one for all."""
+
+    domain: Domain
+    workload: Workload
+    counts: NDArray[np.float64]
+    noise: tuple[Noise, ...]
+    total: Total
+
+    kind: ClassVar[str] = "noisy-answers"
+
+    def __post_init__(self) -> None:
+        counts = np.array(self.counts, dtype=np.float64).ravel()
+        if self.workload.domain != self.domain or counts.size != len(self.workload):
+            raise BadSynopsis("noisy answers need one count for each query of their workload")
+        if not np.isfinite(counts).all():
+            raise BadSynopsis("noisy counts are finite numbers")
+        noise = tuple(Noise.checked(kind, scale) for kind, scale in self.noise)
+        if len(noise) == 1:
+            noise *= len(self.workload.blocks)
+        if len(noise) != len(self.workload.blocks):
+            raise BadSynopsis("noisy answers need one noise for each block of their workload")
+        counts.flags.writeable = False
+        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "noise", noise)
+
+    def answer(self, workload: Workload) -> NDArray[np.float64]:
+        """Fractions: plain noisy ones for what was measured, sums of them for what can be summed."""
+        if workload.domain != self.domain:
+            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        if workload == self.workload:
+            return self.counts / self.total.divisor
+        answers = np.empty(len(workload))
+        for block, start, end in zip(workload.blocks, workload.offsets, workload.offsets[1:]):
+            answers[start:end] = self._block_counts(block)
+        return answers / self.total.divisor
+
+    def estimate(self, query: Query) -> Estimate:
+        """The count of one query with the law of its noise; raises `CannotAnswer`."""
+        summed = self._sums(query)
+        own = self._listed_counts(query) + [estimate for estimate, direct in summed if direct]
+        known = own or _averaged([estimate for estimate, _ in summed]) + self._from_total(query)
+        if not known:
+            raise CannotAnswer(self._refusal(query))
+        return min(known, key=lambda estimate: estimate.variance)
+
+    def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
+        """Noisy answers describe no distribution; this always raises `CannotAnswer`."""
+        raise CannotAnswer("noisy answers have no rows to give: release with a mechanism that makes a histogram")
+
+    def _block_counts(self, block: Block) -> NDArray[np.float64]:
+        """The counts of a whole block: as measured, or summed out of wider marginals, or one query at a time."""
+        if block in self._places:
+            return self._slice(self._places[block])
+        if isinstance(block, Marginal) and len(block) > 1:
+            groups: dict[tuple[Noise, int], list[int]] = {}
+            for number in self._covering(block.columns):
+                groups.setdefault((self.noise[number], len(self._block(number))), []).append(number)
+            if groups:
+                best = min(groups, key=lambda law: law[0].variance * law[1] / len(groups[law]))
+                return np.mean([self._projection(number, block.columns) for number in groups[best]], axis=0)
+        return np.array([self.estimate(block.query(i)).count for i in range(len(block))])
+
+    def _projection(self, number: int, columns: tuple[int, ...]) -> NDArray[np.float64]:
+        """A measured marginal summed out to fewer columns, in the order given."""
+        block = self._block(number)
+        table = self._slice(number).reshape(self.domain.shape(block.columns))
+        outside = tuple(axis for axis, column in enumerate(block.columns) if column not in columns)
+        left = [column for column in block.columns if column in columns]
+        return np.transpose(table.sum(axis=outside), [left.index(column) for column in columns]).ravel()
+
+    def _listed_counts(self, query: Query) -> list[Estimate]:
+        """The measurements of exactly this query in blocks that list their queries."""
+        found = ((number, self._places_in(number).get(query)) for number in self._lists)
+        return [
+            self._summed(number, Selection(np.array([place]), np.empty(0, dtype=np.int64)))
+            for number, place in found
+            if place is not None
+        ]
+
+    def _sums(self, query: Query) -> list[tuple[Estimate, bool]]:
+        """One estimate from each block of which a sum gives this query, and whether it is a single measured count."""
+        sums = []
+        for number in (*self._covering(query.columns), *self._intervals):
+            selection = selection_in(self._block(number), query)
+            if selection is not None:
+                direct = selection.terms == selection.added.size == 1
+                sums.append((self._summed(number, selection, direct=direct), direct))
+        return sums
+
+    def _summed(self, number: int, selection: Selection, *, direct: bool = True) -> Estimate:
+        """The sum of some counts of a block, or what the public total leaves of it if that has fewer terms."""
+        counts, block, noise = self._slice(number), self._block(number), self.noise[number]
+        names = " × ".join(self.domain.names[column] for column in block.columns) or "the total"
+        if not direct and self.total.exact and isinstance(block, Marginal) and 2 * selection.terms > len(block):
+            outside = np.ones(len(block), dtype=bool)
+            outside[selection.added] = False
+            value, terms = float(self.total.value - counts[outside].sum()), int(outside.sum())
+        else:
+            value = float(counts[selection.added].sum() - counts[selection.subtracted].sum())
+            terms = selection.terms
+        source = f"{terms} measured {'count' if terms == 1 else 'counts'} of {names}"
+        if terms == 0:
+            return Estimate(count=value, kind=None, scale=0.0, terms=0, source="the total")
+        return Estimate(count=value, kind=noise.kind, scale=noise.scale, terms=terms, source=source)
+
+    def _from_total(self, query: Query) -> list[Estimate]:
+        """What the total alone says: all rows, no rows, and the rest of a measured half."""
+        total = self.total
+        if query == Predicate(()):
+            return [Estimate(count=0.0, kind=None, scale=0.0, terms=0, source="nothing")]
+        if query == Predicate(((),)) and (total.exact or total.kind is not None):
+            law = Estimate(count=total.value, kind=total.kind, scale=total.scale, terms=total.terms, source="the total")
+            return [law]
+        if not total.exact or (opposite := self._opposite(query)) is None:
+            return []
+        parts = self._listed_counts(opposite) + [estimate for estimate, _ in self._sums(opposite)]
+        return [
+            replace(estimate, count=total.value - estimate.count, source=f"the total without {estimate.source}")
+            for estimate in parts
+        ]
+
+    def _opposite(self, query: Query) -> Predicate | None:
+        """The negation of a query about one column, which is again one."""
+        if not isinstance(query, Predicate) or len(query.columns) != 1:
+            return None
+        (column,) = query.columns
+        codes = {code for box in query.boxes for literal in box for code in literal.codes}
+        left = tuple(code for code in range(self.domain.sizes[column]) if code not in codes)
+        literal = type(query.boxes[0][0])
+        return Predicate(((literal(column, left),),)) if left else Predicate(())
+
+    def _refusal(self, query: Query) -> str:
+        names = ", ".join(self.domain.names[column] for column in query.columns) or "nothing"
+        missing = set(query.columns).difference(*self._marginals)
+        if missing:
+            names = ", ".join(self.domain.names[column] for column in sorted(missing))
+            return f"no marginal that was measured covers {names}: ask a synopsis whose workload includes it"
+        return f"no marginal that was measured covers {names} together: ask a synopsis whose workload includes it"
+
+    def _block(self, number: int) -> Block:
+        return self.workload.blocks[number]
+
+    def _slice(self, number: int) -> NDArray[np.float64]:
+        return self.counts[self.workload.offsets[number] : self.workload.offsets[number + 1]]
+
+    @cached_property
+    def _places(self) -> dict[Block, int]:
+        """Each distinct block with its first place: repeated ones were paid once, so their noise is not independent."""
+        places: dict[Block, int] = {}
+        for number, block in enumerate(self.workload.blocks):
+            places.setdefault(block, number)
+        return places
+
+    @cached_property
+    def _marginals(self) -> dict[frozenset[int], int]:
+        """The measured marginals, the first for each set of columns."""
+        sets: dict[frozenset[int], int] = {}
+        for block, number in self._places.items():
+            if isinstance(block, Marginal):
+                sets.setdefault(frozenset(block.columns), number)
+        return sets
+
+    @cached_property
+    def _intervals(self) -> list[int]:
+        return [number for block, number in self._places.items() if isinstance(block, Intervals)]
+
+    @cached_property
+    def _lists(self) -> list[int]:
+        """The blocks that are neither marginals nor intervals: what they hold is found by looking it up."""
+        return [n for block, n in self._places.items() if not isinstance(block, Marginal | Intervals)]
+
+    @cached_property
+    def _covers(self) -> dict[tuple[int, ...], tuple[int, ...]]:
+        return {}
+
+    def _covering(self, columns: tuple[int, ...]) -> tuple[int, ...]:
+        """The measured marginals that hold all these columns."""
+        if columns not in self._covers:
+            wanted = set(columns)
+            self._covers[columns] = tuple(number for held, number in self._marginals.items() if wanted <= held)
+        return self._covers[columns]
+
+    @cached_property
+    def _listings(self) -> dict[int, dict[Query, int]]:
+        return {}
+
+    def _places_in(self, number: int) -> dict[Query, int]:
+        """The queries of a listing block with their places, made when first asked."""
+        if number not in self._listings:
+            block = self._block(number)
+            self._listings[number] = {block.query(i): i for i in reversed(range(len(block)))}
+        return self._listings[number]
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        meta = {"total": self.total.to_json(), "noise": [list(noise) for noise in self.noise]}
+        text = json.dumps(self.workload.to_json(), separators=(",", ":"))
+        tables = {
+            "counts": pa.table({"count": self.counts}),
+            "measured": pa.table({"workload": pa.array([text], type=pa.large_string())}),
+        }
+        return meta, tables
+
+    @classmethod
+    def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
+        stored = part(tables, "measured", [("workload", pa.large_string())])
+        counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
+        noise = meta.get("noise")
+        pairs = isinstance(noise, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in noise)
+        if stored.num_rows != 1 or not pairs or noise is None:
+            raise BadSynopsis("the noisy answers of the synopsis are not readable")
+        try:
+            workload = Workload.from_json(json.loads(stored["workload"][0].as_py()))
+        except (WorkloadError, ValueError, RecursionError) as problem:
+            raise BadSynopsis("the workload of the noisy answers is not readable") from problem
+        law = tuple(Noise.checked(kind, scale) for kind, scale in noise)
+        return cls(domain, workload, counts, law, Total.from_json(meta.get("total")))
+
+
+def _averaged(estimates: list[Estimate]) -> list[Estimate]:
+    """Independent estimates with one and the same law are better averaged than chosen from."""
+    groups: dict[tuple[NoiseKind | None, float, int], list[Estimate]] = {}
+    for estimate in estimates:
+        groups.setdefault((estimate.kind, estimate.scale, estimate.terms), []).append(estimate)
+    means = []
+    for group in groups.values():
+        m, first = len(group), group[0]
+        if m == 1 or first.kind is None:
+            means.append(first)
+            continue
+        count = float(np.mean([estimate.count for estimate in group]))
+        source = f"the average of {m} sums of {first.terms} measured counts"
+        means.append(replace(first, count=count, terms=m * first.terms, divisor=m, source=source))
+    return means

@@ -1,0 +1,170 @@
+"""The role of a synopsis: what may leave the room where the rows are.
+
+A synopsis answers workloads as fractions of the table, may make synthetic rows, and can be taken apart into JSON and
+Arrow tables and put together again. It holds no reference to a source: everything here is post-processing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, cast, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..data.domain import Chunk, Domain
+
+if TYPE_CHECKING:
+    from ..queries.query import Workload
+
+NoiseKind = Literal["laplace", "gaussian"]
+
+
+class BadSynopsis(ValueError):
+    """The parts of a synopsis do not fit together."""
+
+
+class CannotAnswer(ValueError):
+    """A synopsis was asked for something that it does not hold; the message says what is missing."""
+
+
+class Noise(NamedTuple):
+    """Independent discrete noise on each count: Laplace of scale b, or Gaussian of standard deviation σ."""
+
+    kind: NoiseKind
+    scale: float
+
+    @property
+    def variance(self) -> float:
+        """The variance of one draw (for Laplace the exact one of the discrete law, which is below 2b²)."""
+        if self.kind == "gaussian":
+            return self.scale * self.scale
+        if self.scale == 0:
+            return 0.0
+        return 0.5 / math.sinh(0.5 / self.scale) ** 2 if self.scale > 1e-3 else 0.0
+
+    @property
+    def sigma(self) -> float:
+        return math.sqrt(self.variance)
+
+    @classmethod
+    def checked(cls, kind: object, scale: object) -> Noise:
+        """A noise from values that came from elsewhere, refused unless they make sense."""
+        if kind not in get_args(NoiseKind) or isinstance(scale, bool) or not isinstance(scale, int | float):
+            raise BadSynopsis("a noise is a kind, laplace or gaussian, with a scale")
+        if not math.isfinite(scale) or scale < 0:
+            raise BadSynopsis("the scale of a noise is a finite number, zero or more")
+        return cls(cast(NoiseKind, kind), float(scale))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """The number of rows that fractions are of: public (exact), or paid for.
+
+    A paid total is a sum of `terms` independent noisy counts; its noise is of this kind and scale. `kind` is None
+    when the estimate has no such simple noise law.
+    """
+
+    value: float
+    exact: bool
+    kind: NoiseKind | None = None
+    scale: float = 0.0
+    terms: int = 0
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value) or self.terms < 0:
+            raise BadSynopsis("a total is a finite number of rows")
+        if self.exact and (self.kind is not None or self.terms or self.value < 0):
+            raise BadSynopsis("an exact total is zero or more and carries no noise")
+        if self.kind is not None:
+            Noise.checked(self.kind, self.scale)
+
+    @property
+    def divisor(self) -> float:
+        """What counts are divided by: never below one row, so that an empty or noisy total divides safely."""
+        return max(self.value, 1.0)
+
+    @property
+    def rows(self) -> int:
+        """The total as a number of rows."""
+        return max(round(self.value), 0)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: object) -> Total:
+        """The inverse of `to_json`; refuses anything else."""
+        if not isinstance(fields, Mapping) or set(fields) != {"value", "exact", "kind", "scale", "terms"}:
+            raise BadSynopsis("the total of a synopsis is not readable")
+        value, exact, scale, terms = (fields[name] for name in ("value", "exact", "scale", "terms"))
+        numbers = all(isinstance(number, int | float) and not isinstance(number, bool) for number in (value, scale))
+        if not numbers or not isinstance(exact, bool) or isinstance(terms, bool) or not isinstance(terms, int):
+            raise BadSynopsis("the total of a synopsis is not readable")
+        return cls(value=float(value), exact=exact, kind=fields["kind"], scale=float(scale), terms=terms)
+
+
+class Synopsis(Protocol):
+    """What every synopsis can do. `kind` names its class in a file."""
+
+    kind: ClassVar[str]
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def total(self) -> Total: ...
+
+    def answer(self, workload: Workload) -> NDArray[np.float64]:
+        """One fraction per query, in the workload's order; raises `CannotAnswer`."""
+        ...
+
+    def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
+        """Synthetic rows as codes; the coins are public post-processing. Raises `CannotAnswer` when it holds none."""
+        ...
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        """The synopsis as JSON and Arrow tables."""
+        ...
+
+    @classmethod
+    def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
+        """The inverse of `parts`; raises `BadSynopsis`."""
+        ...
+
+
+# A closed list: the kind read from a file chooses among these modules and can name no other.
+_HOMES: dict[str, tuple[str, str]] = {
+    "noisy-answers": ("noisy_answers", "NoisyAnswers"),
+    "histogram": ("histogram", "Histogram"),
+    "rows": ("rows", "Rows"),
+}
+KINDS: tuple[str, ...] = tuple(_HOMES)
+
+
+def load_synopsis(domain: Domain, kind: str, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Synopsis:
+    """Put a synopsis together from its parts, by the name of its kind."""
+    if kind not in _HOMES:
+        raise BadSynopsis(f"no synopsis is called {kind[:40]!r} in this version: known are {', '.join(KINDS)}")
+    module, name = _HOMES[kind]
+    home: type[Synopsis] = getattr(importlib.import_module(f".{module}", __package__), name)
+    return home.from_parts(domain, meta, tables)
+
+
+def part(tables: Mapping[str, pa.Table], name: str, fields: Sequence[tuple[str, pa.DataType]]) -> pa.Table:
+    """The named table of a synopsis, refused unless it has exactly these typed columns and no nulls."""
+    table = tables.get(name)
+    if table is None or [(field.name, field.type) for field in table.schema] != list(fields):
+        raise BadSynopsis(f"the table {name!r} of the synopsis is missing or has other columns")
+    if any(column.null_count for column in table.columns):
+        raise BadSynopsis(f"the table {name!r} of the synopsis has holes")
+    return table
+
+
+def public_coins(public_seed: int | None) -> np.random.Generator:
+    """Coins for post-processing; a fresh seed comes from the operating system."""
+    return np.random.Generator(np.random.PCG64(public_seed))
