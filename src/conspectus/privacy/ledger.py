@@ -60,7 +60,7 @@ class LedgerMismatch(LedgerError):
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of the ledger. `price`: what was reserved, what the act costs, or the sum of the acts that were settled."""
+    """One line of the ledger. `price`: what was reserved, what the act costs, or the sum of the settled acts."""
 
     number: int
     kind: Literal["reserve", "debit", "settle"]
