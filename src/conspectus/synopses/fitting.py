@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ..data.domain import Domain
-from .marginal_tree import Columns
-from .residuals import Residuals
+from .residuals import Part, Residuals, Target
 
 Vector = NDArray[np.float64]
 
@@ -37,11 +37,15 @@ class CannotFit(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A marginal with noise: one count per cell, row-major in the order of `columns`; `sigma` is each one's deviation."""
+    """A marginal with noise: one count per cell, row-major in the order of `columns`, each with deviation `sigma`.
+
+    With `parts`, the part 0, 1, … of each cell of the marginal, the counts are those of the parts instead.
+    """
 
     columns: tuple[int, ...]
     counts: Vector
     sigma: float
+    parts: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         counts = np.asarray(self.counts, dtype=np.float64).ravel()
@@ -49,14 +53,15 @@ class Measurement:
             raise CannotFit("a measured marginal has finite counts and a finite noise scale, zero or more")
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "counts", counts)
+        if self.parts is not None:
+            parts = np.asarray(self.parts, dtype=np.int64).ravel()
+            if parts.size and (parts.min() < 0 or parts.max() >= counts.size):
+                raise CannotFit("a part of a marginal has a count")
+            object.__setattr__(self, "parts", parts)
 
 
-@dataclass(frozen=True, eq=False)
-class Potentials:
-    """The dual solution of a fit, by interaction; starts the next one wherever they share interactions."""
-
-    apart: dict[Columns, Vector] = field(default_factory=dict)
-    whole: dict[Columns, Vector] = field(default_factory=dict)
+Potentials = dict[Part, Vector]
+"""The dual solution of a fit, by feature; starts the next one wherever they share features."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -94,21 +99,20 @@ def fit_histogram(
     fractions = as_fractions(measurements, total)
     if not any(measurement.columns for measurement in measurements):
         uniform = np.full(domain.cells, 1 / domain.cells)
-        return Fit(weights=uniform, converged=True, gradient=0.0, evaluations=0, potentials=Potentials())
+        return Fit(weights=uniform, converged=True, gradient=0.0, evaluations=0, potentials={})
     sigmas = [max(measurement.sigma / total, _LEAST_RIDGE) for measurement in measurements]
-    strengths = [
-        1 / max(ridge * min(2.0 ** (len(measurement.columns) - 1), 4.0) * sigma, _LEAST_RIDGE)
-        for measurement, sigma in zip(measurements, sigmas)
+    targets = [
+        Target(measurement.columns, y, 1 / max(ridge * _width(measurement) * sigma, _LEAST_RIDGE), measurement.parts)
+        for measurement, y, sigma in zip(measurements, fractions, sigmas)
     ]
-    residuals = Residuals(domain.sizes, [measurement.columns for measurement in measurements])
-    problem = [(measurement.columns, y, w) for measurement, y, w in zip(measurements, fractions, strengths)]
-    return solve_dual(
-        residuals,
-        *residuals.pool(problem),
-        start=start,
-        steps=steps,
-        tolerance=max(min(sigmas) / 50, 1e-7) if tolerance is None else tolerance,
-    )
+    tolerance = max(min(sigmas) / 50, 1e-7) if tolerance is None else tolerance
+    residuals = Residuals(domain.sizes, targets)
+    return solve_dual(residuals, *residuals.pool(targets), start=start, steps=steps, tolerance=tolerance)
+
+
+def _width(measurement: Measurement) -> float:
+    """κ for `ridge` = 1."""
+    return 1.0 if measurement.parts is not None else min(2.0 ** (len(measurement.columns) - 1), 4.0)
 
 
 def in_schema_order(domain: Domain, measurement: Measurement) -> Measurement:
@@ -116,11 +120,17 @@ def in_schema_order(domain: Domain, measurement: Measurement) -> Measurement:
     columns = measurement.columns
     if len(set(columns)) != len(columns) or any(not 0 <= c < len(domain) for c in columns):
         raise CannotFit("a measured marginal names distinct columns of the table")
-    if measurement.counts.size != math.prod(domain.shape(columns)):
-        raise CannotFit("a measured marginal has one count for each of its cells")
     order = sorted(range(len(columns)), key=columns.__getitem__)
-    table = measurement.counts.reshape(domain.shape(columns)).transpose(order)
-    return Measurement(tuple(columns[i] for i in order), table.ravel(), measurement.sigma)
+    ascending = tuple(columns[i] for i in order)
+
+    def reordered(cells: NDArray[Any]) -> NDArray[Any]:
+        if cells.size != math.prod(domain.shape(columns)):
+            raise CannotFit("a measured marginal has one count, or the number of a part, for each of its cells")
+        return cells.reshape(domain.shape(columns)).transpose(order).ravel()
+
+    if measurement.parts is None:
+        return Measurement(ascending, reordered(measurement.counts), measurement.sigma)
+    return Measurement(ascending, measurement.counts, measurement.sigma, parts=reordered(measurement.parts))
 
 
 def as_fractions(measurements: Sequence[Measurement], total: float) -> list[Vector]:
@@ -166,7 +176,7 @@ def solve_dual(
         if latest <= tolerance:
             raise StopIteration
 
-    first = np.zeros(residuals.length) if start is None else _flat(residuals, start)
+    first = _flat(residuals, start or {})
     options = {"maxcor": _MEMORY, "maxfun": steps, "maxiter": steps, "ftol": 0.0, "gtol": 0.0}
     result = minimize(dual, first / scale, jac=True, method="L-BFGS-B", callback=stop_when_solved, options=options)
     theta = residuals.centred(result.x * scale)
@@ -191,14 +201,13 @@ def softmax(logits: Vector) -> tuple[Vector, float]:
 
 
 def _named(residuals: Residuals, theta: Vector) -> Potentials:
-    tables = np.split(theta, residuals.tree.offsets[1:-1])
-    apart = len(residuals.sets)
-    return Potentials(dict(zip(residuals.sets, tables[:apart])), dict(zip(residuals.whole, tables[apart:])))
+    return dict(zip(residuals.keys, np.split(theta, residuals.offsets[1:-1])))
 
 
 def _flat(residuals: Residuals, start: Potentials) -> Vector:
-    lengths = np.diff(residuals.tree.offsets).tolist()
-    pairs = [(start.apart, s) for s in residuals.sets] + [(start.whole, s) for s in residuals.whole]
-    tables = [known.get(s) for known, s in pairs]
-    fitting = [np.zeros(n) if table is None or table.size != n else table for table, n in zip(tables, lengths)]
-    return np.concatenate(fitting)
+    theta = np.zeros(residuals.length)
+    for key, at, end in zip(residuals.keys, residuals.offsets, residuals.offsets[1:]):
+        known = start.get(key)
+        if known is not None and known.size == end - at:
+            theta[at:end] = known
+    return theta

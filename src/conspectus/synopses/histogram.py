@@ -14,7 +14,7 @@ from ..data.domain import Chunk, Domain, code_dtype
 from ..queries.evaluation import answers_from_marginals
 from ..queries.marginals import Marginal
 from ..queries.query import Workload
-from .marginal_tree import MarginalTree
+from .marginal_tree import marginal_tree
 from .rounding import integer_histogram, snake, systematic
 from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
 
@@ -50,17 +50,17 @@ class Histogram:
         # Whole marginals are worth computing together; other blocks ask for theirs one at a time.
         sets = sorted({tuple(sorted(block.columns)) for block in workload.blocks if isinstance(block, Marginal)})
         if sets:
-            tables = MarginalTree(self.domain.sizes, sets).marginals(self.weights)
+            tables = marginal_tree(self.domain.sizes, tuple(sets)).marginals(self.weights)
             known = {columns: table.reshape(self.domain.shape(columns)) for columns, table in zip(sets, tables)}
 
         def marginal(columns: tuple[int, ...]) -> NDArray[np.float64]:
             return known[columns] if columns in known else self.marginal(columns)
 
-        return np.clip(answers_from_marginals(workload, marginal), 0.0, 1.0)
+        return np.asarray(np.clip(answers_from_marginals(workload, marginal), 0.0, 1.0))
 
     def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
         """The marginal over some columns, given in schema order, in the shape of their sizes."""
-        (table,) = MarginalTree(self.domain.sizes, (columns,)).marginals(self.weights)
+        (table,) = marginal_tree(self.domain.sizes, (columns,)).marginals(self.weights)
         return table.reshape(self.domain.shape(columns))
 
     def counts(self, total: int | None = None) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numba
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 Columns = tuple[int, ...]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=False)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, fastmath=False)
 def _forward(edges, workspace, leaves):  # type: ignore[no-untyped-def]
     for e in range(edges.shape[0]):
         source, target, is_leaf = edges[e, 0], edges[e, 1], edges[e, 2]
@@ -43,7 +44,7 @@ def _forward(edges, workspace, leaves):  # type: ignore[no-untyped-def]
                         out[into + i] += workspace[at + i]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=False)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, fastmath=False)
 def _backward(edges, workspace, leaves):  # type: ignore[no-untyped-def]
     for e in range(edges.shape[0] - 1, -1, -1):
         source, target, is_leaf = edges[e, 0], edges[e, 1], edges[e, 2]
@@ -81,7 +82,6 @@ class MarginalTree:
             self._grow(tuple(range(len(self.sizes))), 0, self.cells, list(range(len(self.column_sets))))
         self._program = np.array(self._edges, dtype=np.int64).reshape(-1, 7)
         self._mark_fresh()
-        self._workspace = np.zeros(self._depth)
 
     def __len__(self) -> int:
         return len(self.column_sets)
@@ -94,8 +94,9 @@ class MarginalTree:
     def marginals_flat(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """All marginals of a table, one after the other."""
         leaves = np.empty(self.length)
-        self._workspace[: self.cells] = np.asarray(table, dtype=np.float64).ravel()
-        _forward(self._program, self._workspace, leaves)
+        workspace = np.empty(self._depth)
+        workspace[: self.cells] = np.asarray(table, dtype=np.float64).ravel()
+        _forward(self._program, workspace, leaves)
         return leaves
 
     def marginals(self, table: NDArray[np.float64]) -> list[NDArray[np.float64]]:
@@ -106,8 +107,9 @@ class MarginalTree:
         """For functions of the marginals' cells, one after the other, their sum as a function of the table's cells."""
         if not self.column_sets:
             return np.zeros(self.cells)
-        _backward(self._program, self._workspace, np.ascontiguousarray(functions, dtype=np.float64))
-        return self._workspace[: self.cells].copy()
+        workspace = np.empty(self._depth)
+        _backward(self._program, workspace, np.ascontiguousarray(functions, dtype=np.float64))
+        return workspace[: self.cells]
 
     def _grow(self, kept: Columns, start: int, top: int, wanted: list[int]) -> None:
         """Make the edges below a node that holds the columns `kept` at `start`; the stack is free from `top`."""
@@ -162,3 +164,9 @@ class MarginalTree:
 
     def _volume(self, columns: Sequence[int]) -> int:
         return math.prod(self.sizes[c] for c in columns)
+
+
+@lru_cache(maxsize=16)
+def marginal_tree(sizes: tuple[int, ...], column_sets: tuple[Columns, ...]) -> MarginalTree:
+    """The tree of these marginals, remembered: a loop asks for the same ones in every round."""
+    return MarginalTree(sizes, column_sets)

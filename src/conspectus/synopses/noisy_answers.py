@@ -28,7 +28,7 @@ from .synopsis import BadSynopsis, CannotAnswer, Noise, NoiseKind, Total, part
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A noisy count and the law of its noise: the sum of `terms` independent draws, divided by `divisor`.
+    """A noisy count and the law of its noise: the sum of `terms` independent draws, divided by `averaged`.
 
     `kind` is None when the count carries no noise. `source` says in words what was added up.
     """
@@ -37,13 +37,13 @@ class Estimate:
     kind: NoiseKind | None
     scale: float
     terms: int
-    divisor: int = 1
+    averaged: int = 1
     basis: str = "measured"
     source: str = ""
 
     @property
     def variance(self) -> float:
-        return 0.0 if self.kind is None else Noise(self.kind, self.scale).variance * self.terms / self.divisor**2
+        return 0.0 if self.kind is None else Noise(self.kind, self.scale).variance * self.terms / self.averaged**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class NoisyAnswers:
         if workload.domain != self.domain:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
         if workload == self.workload:
-            return self.counts / self.total.divisor
+            return np.asarray(self.counts / self.total.divisor)
         answers = np.empty(len(workload))
         for block, start, end in zip(workload.blocks, workload.offsets, workload.offsets[1:]):
             answers[start:end] = self._block_counts(block)
@@ -97,6 +97,11 @@ class NoisyAnswers:
         """Noisy answers describe no distribution; this always raises `CannotAnswer`."""
         raise CannotAnswer("noisy answers have no rows to give: release with a mechanism that makes a histogram")
 
+    def measured_marginals(self) -> list[tuple[tuple[int, ...], NDArray[np.float64], float]]:
+        """The marginals that were measured: columns, noisy counts, and the standard deviation of each count."""
+        numbers = self._marginals.values()
+        return [(self._block(n).columns, self._slice(n), self.noise[n].sigma) for n in numbers]
+
     def _block_counts(self, block: Block) -> NDArray[np.float64]:
         """The counts of a whole block: as measured, or summed out of wider marginals, or one query at a time."""
         if block in self._places:
@@ -107,7 +112,8 @@ class NoisyAnswers:
                 groups.setdefault((self.noise[number], len(self._block(number))), []).append(number)
             if groups:
                 best = min(groups, key=lambda law: law[0].variance * law[1] / len(groups[law]))
-                return np.mean([self._projection(number, block.columns) for number in groups[best]], axis=0)
+                tables = np.stack([self._projection(number, block.columns) for number in groups[best]])
+                return np.asarray(tables.mean(axis=0))
         return np.array([self.estimate(block.query(i)).count for i in range(len(block))])
 
     def _projection(self, number: int, columns: tuple[int, ...]) -> NDArray[np.float64]:
@@ -158,9 +164,9 @@ class NoisyAnswers:
         total = self.total
         if query == Predicate(()):
             return [Estimate(count=0.0, kind=None, scale=0.0, terms=0, source="nothing")]
-        if query == Predicate(((),)) and (total.exact or total.kind is not None):
+        if query == Predicate(((),)):
             law = Estimate(count=total.value, kind=total.kind, scale=total.scale, terms=total.terms, source="the total")
-            return [law]
+            return [replace(law, averaged=total.averaged)]
         if not total.exact or (opposite := self._opposite(query)) is None:
             return []
         parts = self._listed_counts(opposite) + [estimate for estimate, _ in self._sums(opposite)]
@@ -262,8 +268,30 @@ class NoisyAnswers:
             workload = Workload.from_json(json.loads(stored["workload"][0].as_py()))
         except (WorkloadError, ValueError, RecursionError) as problem:
             raise BadSynopsis("the workload of the noisy answers is not readable") from problem
-        law = tuple(Noise.checked(kind, scale) for kind, scale in noise)
-        return cls(domain, workload, counts, law, Total.from_json(meta.get("total")))
+        return cls(
+            domain, workload, counts, tuple(Noise.checked(*pair) for pair in noise), Total.from_json(meta.get("total"))
+        )
+
+
+def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[NoiseKind, float]) -> Total:
+    """The number of rows, from measurements that hold it anyway: the sums of whole marginals, averaged.
+
+    All counts carry independent noise of one law. Marginals of equally many cells are averaged, and of these averages
+    the one with the least variance is taken. Raises `BadSynopsis` when no marginal and no total was measured.
+    """
+    law = Noise.checked(*noise)
+    sums: dict[int, dict[frozenset[int], float]] = {}
+    for block, start, end in zip(measured.blocks, measured.offsets, measured.offsets[1:]):
+        if isinstance(block, Marginal) or (len(block) == 1 and block.query(0) == Predicate(((),))):
+            # The same set of columns again may be the same measurement again, so only the first is used.
+            sums.setdefault(len(block), {}).setdefault(frozenset(block.columns), float(counts[start:end].sum()))
+    if not sums:
+        raise BadSynopsis("no measured block holds the number of rows: measure a marginal, or the total itself")
+    cells = min(sums, key=lambda size: size / len(sums[size]))
+    values = list(sums[cells].values())
+    averaged = len(values)
+    value = float(np.mean(values))
+    return Total(value=value, exact=False, kind=law.kind, scale=law.scale, terms=cells * averaged, averaged=averaged)
 
 
 def _averaged(estimates: list[Estimate]) -> list[Estimate]:
@@ -279,5 +307,5 @@ def _averaged(estimates: list[Estimate]) -> list[Estimate]:
             continue
         count = float(np.mean([estimate.count for estimate in group]))
         source = f"the average of {m} sums of {first.terms} measured counts"
-        means.append(replace(first, count=count, terms=m * first.terms, divisor=m, source=source))
+        means.append(replace(first, count=count, terms=m * first.terms, averaged=m, source=source))
     return means

@@ -7,28 +7,30 @@ c is then an orthogonal sum of interactions: for any p and y
 
 A weighted sum of squared distances to many marginals is therefore, up to a constant, one weighted squared distance per
 *distinct* interaction, to the average of its measurements. The 560 three-way marginals of 16 columns overlap in 136
-lower interactions; pooled, they are a well-conditioned problem. Marginals of many columns have too many interactions,
-and are kept whole.
+lower interactions; pooled, they are a well-conditioned problem. Marginals of many columns have too many interactions
+and are kept whole; so are partitions of a marginal's cells into parts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from .marginal_tree import Columns, MarginalTree
+from .marginal_tree import Columns, marginal_tree
 
 Vector = NDArray[np.float64]
+Part = tuple[Columns, bytes]  # the columns, and for a partition of their cells the part of each as int64 bytes
 
 _WHOLE = 6  # marginals of this many columns or more are not taken apart
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
 def _centre(axes, values):  # type: ignore[no-untyped-def]
     for a in range(axes.shape[0]):
         start, outer, size, inner = axes[a, 0], axes[a, 1], axes[a, 2], axes[a, 3]
@@ -43,7 +45,7 @@ def _centre(axes, values):  # type: ignore[no-untyped-def]
                     values[at + j * inner] -= mean
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
 def _second_moments(axes, values):  # type: ignore[no-untyped-def]
     # Along each axis E(1[x = j] − 1/n)² = p_j (1 − 2/n) + 1/n², applied to every axis in turn.
     for a in range(axes.shape[0]):
@@ -58,36 +60,71 @@ def _second_moments(axes, values):  # type: ignore[no-untyped-def]
                     values[at + j * inner] = values[at + j * inner] * (1 - 2 / size) + mass / (size * size)
 
 
-class Residuals:
-    """The interactions of a list of marginals; `of` and `spread` are adjoint to each other.
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What a fit aims at: the fractions of the cells of a marginal, or of the parts of them, and the weight of the
+    squared distance to them. `parts` gives the part of each cell, None when every cell is its own."""
 
-    Vectors hold one table per interaction, one after the other; `of` gives the interactions of a table of the universe.
+    columns: Columns
+    fractions: Vector
+    weight: float
+    parts: NDArray[np.int64] | None = None
+
+    @property
+    def key(self) -> Part:
+        return self.columns, b"" if self.parts is None else self.parts.astype(np.int64).tobytes()
+
+    @property
+    def whole(self) -> bool:
+        return self.parts is not None or len(self.columns) >= _WHOLE
+
+
+class Residuals:
+    """The distinct features of a list of targets; `of` and `spread` are adjoint to each other on centred vectors.
+
+    Feature vectors hold, one after the other, a table per interaction, then one vector per whole marginal or partition.
     """
 
-    def __init__(self, sizes: Sequence[int], column_sets: Iterable[Columns]) -> None:
-        marginals = list(dict.fromkeys(column_sets))
-        apart = {c for c in marginals if len(c) < _WHOLE}
-        interactions = {s for c in apart for k in range(1, len(c) + 1) for s in combinations(c, k)}
-        self.sets: list[Columns] = sorted(interactions, key=lambda s: (len(s), s))
-        self.whole: list[Columns] = [c for c in marginals if c not in apart]
-        self.tree = MarginalTree(sizes, self.sets + self.whole)
-        self.length = self.tree.length
-        self._at = {("apart", s): int(self.tree.offsets[i]) for i, s in enumerate(self.sets)}
-        self._at |= {("whole", s): int(self.tree.offsets[i + len(self.sets)]) for i, s in enumerate(self.whole)}
+    def __init__(self, sizes: Sequence[int], targets: Sequence[Target]) -> None:
         self._sizes = tuple(sizes)
-        axes = []
-        for i, s in enumerate(self.sets):
-            for j, c in enumerate(s):
-                outer, inner = self._volume(s[:j]), self._volume(s[j + 1 :])
-                axes.append((int(self.tree.offsets[i]), outer, self._sizes[c], inner))
+        apart = {target.columns for target in targets if not target.whole}
+        interactions = {s for c in apart for k in range(1, len(c) + 1) for s in combinations(c, k)}
+        sets = sorted(interactions, key=lambda s: (len(s), s))
+        whole = {target.key: target for target in targets if target.whole}
+        wide = list(dict.fromkeys(columns for columns, _ in whole))
+        self._tree = marginal_tree(self._sizes, tuple(sets + wide))
+        starts = dict(zip(sets + [("wide", c) for c in wide], self._tree.offsets.tolist()))
+        self._shared = int(self._tree.offsets[len(sets)])  # features up to here are leaves of the tree as they are
+        self.keys: list[Part] = [(s, b"interaction") for s in sets] + list(whole)
+        lengths = [self._volume(s) for s in sets] + [target.fractions.size for target in whole.values()]
+        self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+        self.length = int(self.offsets[-1])
+        self._at = dict(zip(self.keys, self.offsets.tolist()))
+        leaves, features = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for key, target in whole.items():
+            cells = self._volume(target.columns)
+            leaves.append(starts["wide", target.columns] + np.arange(cells))
+            features.append(self._at[key] + (np.arange(cells) if target.parts is None else target.parts))
+        self._leaves, self._features = np.concatenate(leaves), np.concatenate(features)
+        axes = [
+            (starts[s], self._volume(s[:j]), self._sizes[c], self._volume(s[j + 1 :]))
+            for s in sets
+            for j, c in enumerate(s)
+        ]
         self._axes = np.array(axes, dtype=np.int64).reshape(-1, 4)
 
     def _volume(self, columns: Sequence[int]) -> int:
         return math.prod(self._sizes[c] for c in columns)
 
     def of(self, table: Vector) -> Vector:
-        """The interactions of a table over the universe."""
-        values = self.tree.marginals_flat(table)
+        """The features of a table over the universe."""
+        leaves = self._tree.marginals_flat(table)
+        if self.length == self._shared:
+            values = leaves
+        else:
+            gathered = np.bincount(self._features, weights=leaves[self._leaves], minlength=self.length)
+            values = gathered.astype(np.float64, copy=False)
+            values[: self._shared] = leaves[: self._shared]
         _centre(self._axes, values)
         return values
 
@@ -99,7 +136,12 @@ class Residuals:
 
     def spread(self, values: Vector) -> Vector:
         """The adjoint of `of`, for centred values: their sum as a function of the cells of the universe."""
-        return self.tree.spread_flat(values)
+        if self.length != self._shared:
+            handed = np.bincount(self._leaves, weights=values[self._features], minlength=self._tree.length)
+            whole = handed.astype(np.float64, copy=False)
+            whole[: self._shared] = values[: self._shared]
+            values = whole
+        return self._tree.spread_flat(values)
 
     def variances(self, marginals: Vector, means: Vector) -> Vector:
         """For each entry the variance of its feature of one record, given (estimates of) the marginals and means."""
@@ -107,32 +149,37 @@ class Residuals:
         _second_moments(self._axes, moments)
         return np.maximum(moments - means * means, 0)
 
-    def pool(self, measured: Sequence[tuple[Columns, Vector, float]]) -> tuple[Vector, Vector, Vector]:
-        """Pool marginals (columns, fractions, weight of the squared distance) into one target per interaction.
+    def pool(self, targets: Sequence[Target]) -> tuple[Vector, Vector, Vector]:
+        """Pool targets into one for each feature.
 
-        Gives, entry by entry: the averaged marginals, the averaged interactions, and the weights of their squared
-        distances. The weighted squared distances agree up to a constant with those to the marginals.
+        Gives, entry by entry: the averaged marginals, the averaged features, and the weights of their squared
+        distances. The weighted squared distances agree up to a constant with those to the targets.
         """
         sums, weights = np.zeros(self.length), np.zeros(self.length)
-        groups: dict[tuple[int, ...], list[tuple[Columns, Vector, float]]] = {}
-        for columns, fractions, weight in measured:
-            if ("whole", columns) in self._at:
-                at = slice(start := self._at["whole", columns], start + fractions.size)
-                sums[at] += weight * fractions
-                weights[at] += weight
-            elif columns:
-                groups.setdefault(tuple(self._sizes[c] for c in columns), []).append((columns, fractions, weight))
-        for shape, group in groups.items():  # all marginals of one shape together
-            stack = np.stack([weight * fractions for _, fractions, weight in group]).reshape(-1, *shape)
-            strength = np.array([weight for _, _, weight in group])
-            for k in range(1, len(shape) + 1):
-                for inside in combinations(range(len(shape)), k):
-                    outside = tuple(j for j in range(len(shape)) if j not in inside)
-                    copies = math.prod(shape[j] for j in outside)
-                    projected = stack.sum(axis=tuple(j + 1 for j in outside)).reshape(len(group), -1) / copies
-                    starts = np.array([self._at["apart", tuple(c[j] for j in inside)] for c, _, _ in group])
-                    at_all = starts[:, None] + np.arange(projected.shape[1])
-                    np.add.at(sums, at_all, projected)
-                    np.add.at(weights, at_all, np.broadcast_to((strength / copies)[:, None], at_all.shape))
+        groups: dict[tuple[int, ...], list[Target]] = {}
+        for target in targets:
+            if target.whole:
+                start = self._at[target.key]
+                sums[start : start + target.fractions.size] += target.weight * target.fractions
+                weights[start : start + target.fractions.size] += target.weight
+            elif target.columns:
+                groups.setdefault(tuple(self._sizes[c] for c in target.columns), []).append(target)
+        for shape, group in groups.items():
+            self._pool_alike(shape, group, sums, weights)
         averages = sums / weights
         return averages, self.centred(averages), weights
+
+    def _pool_alike(self, shape: tuple[int, ...], group: list[Target], sums: Vector, weights: Vector) -> None:
+        """Take all marginals of one shape apart together."""
+        strength = np.array([target.weight for target in group])
+        stack = np.stack([target.weight * target.fractions for target in group]).reshape(-1, *shape)
+        for k in range(1, len(shape) + 1):
+            for inside in combinations(range(len(shape)), k):
+                outside = tuple(j for j in range(len(shape)) if j not in inside)
+                copies = math.prod(shape[j] for j in outside)
+                projected = stack.sum(axis=tuple(j + 1 for j in outside)).reshape(len(group), -1) / copies
+                sets = [tuple(target.columns[j] for j in inside) for target in group]
+                starts = np.array([self._at[s, b"interaction"] for s in sets])
+                places = starts[:, None] + np.arange(projected.shape[1])
+                np.add.at(sums, places, projected)
+                np.add.at(weights, places, np.broadcast_to((strength / copies)[:, None], places.shape))

@@ -70,14 +70,14 @@ class Rows:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
         if self.multiplicities is None:
             counts, _ = count(workload, self._chunks(None))
-            return counts / self.size
+            return np.asarray(counts / self.size, dtype=np.float64)
         # Binary digits of the multiplicities: each digit is one count of the records that have it.
         totals = np.zeros(len(workload), dtype=np.int64)
         for digit in range(int(self.multiplicities.max()).bit_length()):
             holders = np.flatnonzero(self.multiplicities >> digit & 1)
             if holders.size:
                 totals += count(workload, self._chunks(holders))[0] << digit
-        return totals / self.size
+        return np.asarray(totals / self.size, dtype=np.float64)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Rows by systematic resampling: each record as often as its share says, rounded down or up; then shuffled."""

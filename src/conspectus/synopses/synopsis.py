@@ -65,8 +65,8 @@ class Noise(NamedTuple):
 class Total:
     """The number of rows that fractions are of: public (exact), or paid for.
 
-    A paid total is a sum of `terms` independent noisy counts; its noise is of this kind and scale. `kind` is None
-    when the estimate has no such simple noise law.
+    A paid total is the average of `averaged` estimates, each a sum of noisy counts, of `terms` counts together; so its
+    noise is the sum of `terms` independent draws of this kind and scale, divided by `averaged`.
     """
 
     value: float
@@ -74,13 +74,14 @@ class Total:
     kind: NoiseKind | None = None
     scale: float = 0.0
     terms: int = 0
+    averaged: int = 1
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.value) or self.terms < 0:
+        if not math.isfinite(self.value) or self.terms < 0 or self.averaged < 1:
             raise BadSynopsis("a total is a finite number of rows")
         if self.exact and (self.kind is not None or self.terms or self.value < 0):
             raise BadSynopsis("an exact total is zero or more and carries no noise")
-        if self.kind is not None:
+        if not self.exact:
             Noise.checked(self.kind, self.scale)
 
     @property
@@ -99,13 +100,13 @@ class Total:
     @classmethod
     def from_json(cls, fields: object) -> Total:
         """The inverse of `to_json`; refuses anything else."""
-        if not isinstance(fields, Mapping) or set(fields) != {"value", "exact", "kind", "scale", "terms"}:
+        if not isinstance(fields, Mapping) or set(fields) != {"value", "exact", "kind", "scale", "terms", "averaged"}:
             raise BadSynopsis("the total of a synopsis is not readable")
-        value, exact, scale, terms = (fields[name] for name in ("value", "exact", "scale", "terms"))
-        numbers = all(isinstance(number, int | float) and not isinstance(number, bool) for number in (value, scale))
-        if not numbers or not isinstance(exact, bool) or isinstance(terms, bool) or not isinstance(terms, int):
+        numbers = all(type(fields[name]) in (int, float) for name in ("value", "scale"))
+        whole = all(type(fields[name]) is int for name in ("terms", "averaged"))
+        if not numbers or not whole or not isinstance(fields["exact"], bool):
             raise BadSynopsis("the total of a synopsis is not readable")
-        return cls(value=float(value), exact=exact, kind=fields["kind"], scale=float(scale), terms=terms)
+        return cls(**{**fields, "value": float(fields["value"]), "scale": float(fields["scale"])})
 
 
 class Synopsis(Protocol):
