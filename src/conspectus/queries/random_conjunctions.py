@@ -23,9 +23,9 @@ def random_conjunctions(
     """
     domain = schema.domain
     usable = [c for c, size in enumerate(domain.sizes) if size > 1]
-    for name, value, least in (("k", k, 1), ("count", count, 0), ("public_seed", public_seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise WorkloadError(f"{name} must be an integer of at least {least}, not {value!r}")
+    for name, given, least in (("k", k, 1), ("count", count, 0), ("public_seed", public_seed, 0)):
+        if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
+            raise WorkloadError(f"{name} must be an integer of at least {least}, not {given!r}")
     if k > len(usable):
         raise WorkloadError(f"{k} literals need {k} columns with several values, and there are {len(usable)}")
     check_length(int(count), "this set of random conjunctions")

@@ -1,0 +1,181 @@
+"""Counting a workload in one pass over chunks of rows.
+
+Marginals and intervals become contingency tables, listed conjunctions a tree over bit-packed literals, parities the
+same with XOR. Negated literals are not packed: count(a ∧ ¬b) = count(a) − count(a ∧ b), so that they share the work of
+the positive ones. After the pass, memory is linear in the queries.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.data.domain import Chunk, Domain, code_dtype
+
+from .bitmaps import ConjunctionCounts, ParityCounts
+from .evaluation import answers_from_marginals
+from .intervals import Intervals
+from .joints import joint_tables, project
+from .kernels import tabulate
+from .marginals import Marginal
+from .parities import Parities, ParityList
+from .predicates import Conjunctions
+from .query import Block, Counter, Workload
+
+BUFFER_ROWS = 1 << 17
+"""Rows that are gathered before they are counted: small chunks would waste the passes over the queries."""
+
+Task = Callable[[], None]
+
+
+class Tally:
+    """Counts all queries of a workload over chunks of codes, the work of one buffer spread over `threads` threads."""
+
+    def __init__(self, workload: Workload, *, threads: int = 1, pool: Executor | None = None) -> None:
+        self._workload = workload
+        self._pool = pool
+        domain, columns = workload.domain, workload.columns
+        self._place = {column: place for place, column in enumerate(columns)}
+        self._sizes = domain.shape(columns)
+        dtype = code_dtype(max(self._sizes, default=1))
+        self._buffer: NDArray[np.unsignedinteger[Any]] = np.zeros((len(columns), BUFFER_ROWS), dtype=dtype)
+        self._filled = 0
+        self.rows = 0
+        self._tables = _Tables(domain, workload.blocks, self._place)
+        # All listed queries share one tree, however many blocks they came in.
+        listed = [block for block in workload.blocks if isinstance(block, Conjunctions)]
+        self._conjunctions = ConjunctionCounts(Conjunctions.join(listed), self._place, threads) if listed else None
+        parities = [block.matrix for block in workload.blocks if isinstance(block, Parities | ParityList)]
+        self._parities = ParityCounts(_stacked(parities), self._place, threads) if parities else None
+
+    def add(self, chunk: Chunk) -> None:
+        """Take in some rows."""
+        start = 0
+        while start < chunk.rows:
+            taken = min(chunk.rows - start, BUFFER_ROWS - self._filled)
+            here = slice(self._filled, self._filled + taken)
+            for column, place in self._place.items():
+                codes = chunk.column(column)[start : start + taken]
+                if len(codes) != taken or (taken and int(codes.max()) >= self._sizes[place]):
+                    raise ValueError("a chunk does not fit its domain: it must come from a table of the same schema")
+                self._buffer[place, here] = codes
+            self._filled += taken
+            start += taken
+            if self._filled == BUFFER_ROWS:
+                self._count_buffer()
+        self.rows += chunk.rows
+
+    def counts(self) -> NDArray[np.int64]:
+        """The counts so far, in the workload's order."""
+        self._count_buffer()
+        listed = self._conjunctions.counts(self.rows) if self._conjunctions is not None else None
+        parities = self._parities.counts(self.rows) if self._parities is not None else None
+        parts: list[NDArray[np.int64]] = []
+        for block in self._workload.blocks:
+            if listed is not None and isinstance(block, Conjunctions):
+                part, listed = listed[: len(block)], listed[len(block) :]
+            elif parities is not None and isinstance(block, Parities | ParityList):
+                part, parities = parities[: len(block)], parities[len(block) :]
+            else:
+                part = self._tables.counts(block)
+            parts.append(part)
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+    def _count_buffer(self) -> None:
+        if not self._filled:
+            return
+        tasks = list(self._tables.tasks(self._buffer, self._filled))
+        for counts in (self._conjunctions, self._parities):
+            tasks += counts.tasks(self._buffer, self._filled) if counts is not None else []
+        if self._pool is None:
+            for task in tasks:
+                task()
+        else:
+            for done in [self._pool.submit(task) for task in tasks]:
+                done.result()
+        self._filled = 0
+
+
+class _Tables:
+    """The contingency tables behind the marginals and intervals of a workload."""
+
+    def __init__(self, domain: Domain, blocks: Sequence[Block], place: dict[int, int]) -> None:
+        self._domain = domain
+        wanted = {tuple(sorted(block.columns)) for block in blocks if isinstance(block, Marginal | Intervals)}
+        self._cover = joint_tables(domain.sizes, wanted)
+        self._joint = {
+            columns: np.zeros(domain.project(columns).cells, dtype=np.int64) for columns in set(self._cover.values())
+        }
+        self._place = place
+        self._rows = 0
+
+    def tasks(self, buffer: NDArray[np.unsignedinteger[Any]], rows: int) -> Iterator[Task]:
+        self._rows += rows
+        for columns, table in sorted(self._joint.items(), key=lambda item: -len(item[1])):
+            if columns:
+                places = np.array([self._place[c] for c in columns], dtype=np.int64)
+                sizes = np.array(self._domain.shape(columns), dtype=np.int64)
+                yield _task(buffer, rows, places, sizes, table)
+
+    def counts(self, block: Block) -> NDArray[np.int64]:
+        def marginal(columns: tuple[int, ...]) -> NDArray[np.int64]:
+            joint = self._cover[columns]
+            if not joint:
+                return np.array(self._rows, dtype=np.int64)
+            return project(self._joint[joint].reshape(self._domain.shape(joint)), joint, columns)
+
+        return answers_from_marginals(Workload(self._domain, (block,)), marginal, dtype=np.int64)
+
+
+def _task(
+    buffer: NDArray[np.unsignedinteger[Any]],
+    rows: int,
+    places: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    table: NDArray[np.int64],
+) -> Task:
+    return lambda: tabulate(buffer, rows, places, sizes, table)
+
+
+def _stacked(matrices: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+    width = max(matrix.shape[1] for matrix in matrices)
+    padded = [np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=-1) for rows in matrices]
+    return np.concatenate(padded)
+
+
+def counter_of(block: Block) -> Counter:
+    """A counter for one block, in the calling thread."""
+    return Tally(Workload(block.domain, (block,)))
+
+
+def count(
+    workload: Workload,
+    chunks: Iterable[Chunk],
+    *,
+    threads: int | None = None,
+    progress: Callable[[str, int, int | None], None] | None = None,
+) -> tuple[NDArray[np.int64], int]:
+    """The counts of all queries, in the workload's order, and the number of rows: one pass over the chunks.
+
+    The next chunk is read while the last one is counted. `progress` is told the number of chunks, not of rows.
+    """
+    workers = threads if threads is not None else len(os.sched_getaffinity(0))
+    if workers < 1:
+        raise ValueError("counting needs at least one thread")
+    with ThreadPoolExecutor(workers) as pool, ThreadPoolExecutor(1) as reader:
+        tally = Tally(workload, threads=workers, pool=pool)
+        rest = iter(chunks)
+        coming = reader.submit(next, rest, None)
+        done = 0
+        while (chunk := coming.result()) is not None:
+            coming = reader.submit(next, rest, None)
+            tally.add(chunk)
+            done += 1
+            if progress is not None:
+                progress("counting", done, None)
+        return tally.counts(), tally.rows
