@@ -1,0 +1,69 @@
+"""Sources of rows: files, DuckDB relations, SQL, and tables in memory, all through one door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from conspectus.data.schema import Schema
+from conspectus.data.sources.delimited import SUFFIXES, is_delimited, open_delimited
+from conspectus.data.sources.frames import is_frame, open_frame
+from conspectus.data.sources.origin import Origin, SourceError, connect, guarded, text
+from conspectus.data.sources.table import Table
+
+_PARQUET = (".parquet", ".pq")
+
+
+def open_table(source: Any, schema: Schema, *, public_seed: int = 0, memory_limit: str | None = None) -> Table:
+    """Open a source as the table that the schema declares: what the source is decides how it is read.
+
+    A path to a CSV (.csv, .tsv, also .gz) or Parquet file, a SELECT over such files, a DuckDB relation, an Arrow table,
+    a pandas or polars frame. `public_seed` keys the rule that bounds the rows of an id; `memory_limit` (as in "2GB") is
+    what DuckDB may hold before it spills to disk.
+    """
+    if not isinstance(schema, Schema):
+        raise SourceError("open_table needs a schema as its second argument: cs.Schema.load reads one from a file")
+    wanted = [column.name for column in schema.columns]
+    if schema.unit.column is not None and schema.unit.column not in wanted:
+        wanted.append(schema.unit.column)
+    if isinstance(source, str | Path):
+        path = Path(source)
+        what = f'"{path.name}"'
+        origin = _open_file(path, wanted, memory_limit)
+    elif is_frame(source):
+        what, origin = "the table", open_frame(source, wanted, memory_limit=memory_limit)
+    else:
+        raise SourceError(
+            f"a {type(source).__name__} is no source of rows: pass a CSV or Parquet file, a SELECT, a DuckDB relation, "
+            "an Arrow table, or a pandas or polars frame"
+        )
+    try:
+        return Table(origin, schema, what=what, public_seed=public_seed)
+    except SourceError:
+        origin.close()
+        raise
+
+
+def _open_file(path: Path, wanted: list[str], memory_limit: str | None) -> Origin:
+    name = path.name.casefold()
+    if path.is_dir():
+        raise SourceError(f'"{path.name}" is a folder: name a file in it, or all of them as in {path.name}/*.parquet')
+    if not path.exists() and not any(mark in str(path) for mark in "*?["):
+        raise SourceError(f'there is no file "{path.name}": check the path')
+    if is_delimited(path):
+        return open_delimited(path, wanted, memory_limit=memory_limit)
+    if not name.endswith(_PARQUET):
+        endings = ", ".join((*SUFFIXES, *_PARQUET))
+        raise SourceError(f'"{path.name}" is no kind of file that is read here: name a file that ends in {endings}')
+    connection, close = connect(memory_limit=memory_limit)
+    query = f"SELECT * FROM read_parquet({text(str(path))})"
+    try:
+        with guarded(f'"{path.name}"'):
+            names = connection.sql(query).columns
+    except SourceError:
+        close()
+        raise
+    return Origin(lambda: connection.cursor().sql(query), {column: column for column in names}, close=close)
+
+
+__all__ = ["SourceError", "Table", "open_table"]
