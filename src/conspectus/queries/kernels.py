@@ -176,3 +176,53 @@ def tabulate(codes: Any, rows: int, columns: Any, sizes: Any, table: Any) -> Non
                 cell[i] = cell[i] * size + np.uint32(column[start + i])
         for i in range(count):
             table[cell[i]] += 1
+
+
+@compiled
+def sum_out(histogram: Any, work: Any, steps: Any) -> None:
+    """Run steps (from, to, outer, size, inner): sum the middle axis of a table away. From −1 means the histogram."""
+    for at in range(len(steps)):
+        source, target, outer, size, inner = steps[at]
+        table = histogram if source < 0 else work[source : source + outer * size * inner]
+        sums = work[target : target + outer * inner]
+        if inner == 1:
+            for o in range(outer):
+                row = table[o * size : (o + 1) * size]
+                # Four sums side by side: one alone would wait for every addition before the next.
+                a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+                whole = size // 4 * 4
+                for s in range(0, whole, 4):
+                    a0 += row[s]
+                    a1 += row[s + 1]
+                    a2 += row[s + 2]
+                    a3 += row[s + 3]
+                for s in range(whole, size):
+                    a0 += row[s]
+                sums[o] = (a0 + a1) + (a2 + a3)
+        elif size == 2:
+            for o in range(outer):
+                a = table[2 * o * inner : (2 * o + 1) * inner]
+                b = table[(2 * o + 1) * inner : (2 * o + 2) * inner]
+                c = sums[o * inner : (o + 1) * inner]
+                for i in range(inner):
+                    c[i] = a[i] + b[i]
+        else:
+            for o in range(outer):
+                c = sums[o * inner : (o + 1) * inner]
+                for i in range(inner):
+                    c[i] = table[o * size * inner + i]
+                for s in range(1, size):
+                    a = table[(o * size + s) * inner : (o * size + s + 1) * inner]
+                    for i in range(inner):
+                        c[i] += a[i]
+
+
+@compiled
+def multiply_cells(histogram: Any, leading: Any, trailing: Any, factors: Any) -> None:
+    """Multiply entry (i, j) of a histogram by factor number leading[i] + trailing[j]."""
+    width = len(trailing)
+    for i in range(len(leading)):
+        row = histogram[i * width : (i + 1) * width]
+        base = leading[i]
+        for j in range(width):
+            row[j] *= factors[base + trailing[j]]
