@@ -19,7 +19,7 @@ from ..data.sources import Table
 from ..privacy import exponential, noise
 from ..privacy.accounting import Allowance, scale_up
 from ..privacy.events import Event, ExponentialDraws, GaussianNoise, LaplaceNoise, Noise, Reach, RowTotal, ThresholdWatch
-from ..privacy.guarantee import Neighbours
+from ..privacy.guarantee import RELATIONS, Neighbours
 from ..queries.counting import count
 from ..queries.query import Block, Workload
 from .scores import GRID, SCORES, Score, query_errors
@@ -58,8 +58,9 @@ class Curator:
         self.neighbours: Neighbours = neighbours
         self.domain: Domain = table.domain
         self.max_rows: int = table.schema.unit.max_rows
-        self.rows_are_units: bool = table.schema.unit.kind == "row"
-        self.total_is_public: bool = neighbours == "replace" and self.rows_are_units and not table.filtered
+        # Where rows may be dropped, a unit holds between none and max_rows of them, and the row total is private.
+        self.rows_are_units: bool = table.schema.unit.kind == "row" and not table.filtered
+        self.total_is_public: bool = neighbours == "replace" and self.rows_are_units
         self._table = table
         self._allowance = allowance
         self._reservation = reservation
@@ -99,39 +100,25 @@ class Curator:
         Guarantee: the act is LaplaceNoise or GaussianNoise with the joint sensitivity of everything it publishes.
         """
         with self._lock:
-            if isinstance(what, Workload):
-                l1, l2_squared, linf = self._workload_reach(what)
-            else:
-                linf = _listed(what).reach(self.max_rows)
-                l1 = _times(linf, what.candidates)
-                l2_squared = _times(_square(linf), what.candidates)
-            scale = Fraction(law.scale)
-            if law.kind == "laplace":
-                self._debit(LaplaceNoise(reach=l1, reach_squared=l2_squared, reach_max=linf, scale=scale))
-                return noise.discrete_laplace(self._truth(what), law.scale, self._coins)
-            self._debit(GaussianNoise(reach_squared=l2_squared, sigma_squared=scale * scale))
-            return noise.discrete_gaussian(self._truth(what), law.scale, self._coins)
+            self._debit(measurement(what, law, max_rows=self.max_rows, rows_are_units=self.rows_are_units))
+            draw = noise.discrete_laplace if law.kind == "laplace" else noise.discrete_gaussian
+            return draw(self._truth(what), law.scale, self._coins)
 
-    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1, pure: bool = True) -> NDArray[np.int64]:
+    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         """`draws` candidates, with replacement, each by the exponential mechanism of range `epsilon` in all.
-
-        `pure` asks for weights so wide that rounding is negligible even for pure budgets.
 
         Guarantee: the act is ExponentialDraws of range epsilon: 2·rate·reach from the score, the rest for rounding.
         """
         with self._lock:
             reach = _listed(score).reach(self.max_rows)
             here = reach.under(self.neighbours)
-            slack = exponential.slack(pure=pure)
+            slack = exponential.slack()
             if here is None or epsilon <= slack:
                 raise ValueError("a selection needs a score with a known sensitivity and a budget above its rounding")
             rate = (epsilon - slack) / (2 * here)
-            spread = Reach(
-                replace=None if reach.replace is None else 2 * rate * reach.replace + slack,
-                add_remove=None if reach.add_remove is None else 2 * rate * reach.add_remove + slack,
-            )
+            spread = _mapped(reach, lambda step: 2 * rate * step + slack)
             self._debit(ExponentialDraws(range=spread, draws=draws))
-            return exponential.draw(self._truth(score), rate=rate, draws=draws, coins=self._coins, pure=pure)
+            return exponential.draw(self._truth(score), rate=rate, draws=draws, coins=self._coins)
 
     def above_threshold(self, threshold: Fraction, epsilon: Fraction) -> Watch:
         """A watch over a stream of single queries: is |count − guess| at least about `threshold` counts?
@@ -166,15 +153,6 @@ class Curator:
         self._latest = (what, truth)
         return truth
 
-    def _workload_reach(self, workload: Workload) -> tuple[Reach, Reach, Reach]:
-        replace = workload.sensitivity("replace", self.max_rows, self.rows_are_units)
-        add_remove = workload.sensitivity("add-remove", self.max_rows, self.rows_are_units)
-        return (
-            Reach(replace=Fraction(replace.l1), add_remove=Fraction(add_remove.l1)),
-            Reach(replace=Fraction(replace.l2_squared), add_remove=Fraction(add_remove.l2_squared)),
-            Reach(replace=Fraction(replace.linf), add_remove=Fraction(add_remove.linf)),
-        )
-
 
 class Watch:
     """One AboveThreshold: its noisy threshold is a secret, and it ends with its first hit."""
@@ -204,15 +182,25 @@ def _listed(score: Score) -> Score:
     return score
 
 
-def _times(reach: Reach, factor: int) -> Reach:
-    return Reach(
-        replace=None if reach.replace is None else reach.replace * factor,
-        add_remove=None if reach.add_remove is None else reach.add_remove * factor,
-    )
+def measurement(what: Workload | Score, law: Noise, *, max_rows: int, rows_are_units: bool) -> Event:
+    """The act of measuring a workload or a listed score with this noise; a function of public facts alone."""
+    if isinstance(what, Workload):
+        replace, add_remove = (what.sensitivity(relation, max_rows, rows_are_units) for relation in RELATIONS)
+        l1 = Reach(replace=Fraction(replace.l1), add_remove=Fraction(add_remove.l1))
+        squared = Reach(replace=Fraction(replace.l2_squared), add_remove=Fraction(add_remove.l2_squared))
+        linf = Reach(replace=Fraction(replace.linf), add_remove=Fraction(add_remove.linf))
+    else:
+        linf = _listed(what).reach(max_rows)
+        l1 = _mapped(linf, lambda step: step * what.candidates)
+        squared = _mapped(linf, lambda step: step * step * what.candidates)
+    scale = Fraction(law.scale)
+    if law.kind == "laplace":
+        return LaplaceNoise(reach=l1, reach_squared=squared, reach_max=linf, scale=scale)
+    return GaussianNoise(reach_squared=squared, sigma_squared=scale * scale)
 
 
-def _square(reach: Reach) -> Reach:
+def _mapped(reach: Reach, change: Callable[[Fraction], Fraction]) -> Reach:
     return Reach(
-        replace=None if reach.replace is None else reach.replace**2,
-        add_remove=None if reach.add_remove is None else reach.add_remove**2,
+        replace=None if reach.replace is None else change(reach.replace),
+        add_remove=None if reach.add_remove is None else change(reach.add_remove),
     )

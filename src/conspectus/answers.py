@@ -1,0 +1,98 @@
+"""One answer for a person: the number, an honest interval, and what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .mechanisms.certificate import Certificate
+from .privacy.tails import sum_quantile
+from .synopses.noisy_answers import Estimate
+from .synopses.synopsis import Total
+
+Basis = Literal["measured", "guessed", "unguaranteed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A fraction of the rows with its interval; `count` is the same in rows. No interval where none would be honest."""
+
+    fraction: float
+    count: float
+    low: float | None
+    high: float | None
+    basis: Basis
+    confidence: float
+
+    def __str__(self) -> str:
+        text = f"{self.fraction:.4f} of the rows (about {self.count:,.0f})"
+        if self.low is None or self.high is None:
+            return f"{text}, without a guarantee"
+        return f"{text}, {self.confidence:.0%} interval {self.low:.4f} to {self.high:.4f}, {self.basis}"
+
+
+class ConfidenceError(ValueError):
+    """A confidence that is not strictly between 0 and 1."""
+
+
+def checked_confidence(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ConfidenceError(f"confidence lies strictly between 0 and 1, for example 0.95, not {confidence!r}")
+    return confidence
+
+
+def total_margin(total: Total, confidence: float) -> float:
+    """How far the published total may be from the true number of rows."""
+    if total.exact:
+        return 0.0
+    assert total.kind is not None
+    return sum_quantile(total.kind, total.scale, total.terms, confidence) / total.averaged
+
+
+def measured(estimate: Estimate, total: Total, confidence: float) -> Answer:
+    """A sum of noisy cells: the interval is the exact quantile of the sum of its noises."""
+    margin = margin_of(estimate, _count_confidence(total, confidence))
+    return _interval(estimate.count, margin, total, confidence, "measured")
+
+
+def margin_of(estimate: Estimate, confidence: float) -> float:
+    """How far the noise of an estimate may have moved its count."""
+    if estimate.kind is None:
+        return 0.0
+    return sum_quantile(estimate.kind, estimate.scale, estimate.terms, confidence) / estimate.divisor
+
+
+def guessed(fraction: float, certificate: Certificate, cells: int, total: Total, confidence: float) -> Answer:
+    """An answer within the certificate's bound, or a sum of `cells` such answers within that many bounds."""
+    margin = cells * certificate.counts_at(_count_confidence(total, confidence))
+    return _interval(fraction * total.divisor, margin, total, confidence, "guessed")
+
+
+def unguaranteed(fraction: float, total: Total, confidence: float) -> Answer:
+    return Answer(
+        fraction=fraction,
+        count=fraction * total.divisor,
+        low=None,
+        high=None,
+        basis="unguaranteed",
+        confidence=confidence,
+    )
+
+
+def _count_confidence(total: Total, confidence: float) -> float:
+    """With a paid total the failure probability is shared by the count and the total (union bound)."""
+    return confidence if total.exact else (1 + confidence) / 2
+
+
+def _interval(count: float, margin: float, total: Total, confidence: float, basis: Basis) -> Answer:
+    slip = total_margin(total, (1 + confidence) / 2)
+    low, high = max(0.0, count - margin), max(0.0, count + margin)
+    most, least = total.value + slip, total.value - slip
+    return Answer(
+        fraction=count / total.divisor,
+        count=count,
+        low=min(1.0, low / max(most, 1.0)),
+        high=min(1.0, high / least) if least >= 1 else 1.0,
+        basis=basis,
+        confidence=confidence,
+    )

@@ -1,0 +1,181 @@
+"""The one loop of the theory: find a question the guess gets wrong, measure it, update the guess.
+
+The book's Algorithm 8 with its parts apart: candidates to find among, the exponential mechanism as the distinguisher
+(Theorem 5.5), fresh noise for the answer, and a rule that turns answers into the next guess.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..curator.curator import Curator
+from ..curator.scores import WorstErrors
+from ..data.domain import Domain
+from ..privacy.events import Noise
+from ..queries.evaluation import indicator
+from ..queries.marginals import Marginal
+from ..queries.query import Workload
+from ..synopses.fitting import Fit, Measurement, fit_histogram
+from ..synopses.histogram import Histogram
+from ..synopses.synopsis import Total
+from .mechanism import Problem
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What can be asked next: a marginal as one vector question, anything else question by question."""
+
+    workload: Workload
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, workload: Workload) -> Candidates:
+        starts: list[NDArray[np.int64]] = []
+        for block, at in zip(workload.blocks, workload.offsets):
+            whole = isinstance(block, Marginal)
+            starts.append(np.array([at]) if whole else np.arange(at, at + len(block)))
+        return cls(workload, np.concatenate(starts).astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> Workload:
+        start = int(self.starts[index])
+        end = int(self.starts[index + 1]) if index + 1 < len(self.starts) else len(self.workload)
+        return self.workload[start:end]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One turn of the loop: what was asked and what came back, in counts, and the guess before."""
+
+    question: Workload
+    noisy: Vector
+    guessed: Vector
+    law: Noise
+
+    @property
+    def surprise(self) -> float:
+        return float(np.abs(self.noisy - self.guessed).max())
+
+
+class UpdateRule(Protocol):
+    """Keeps the current guess, a distribution over the universe, and learns from measured answers."""
+
+    @property
+    def weights(self) -> Vector: ...
+
+    def update(self, step: Step, total: float) -> None: ...
+
+
+def steps(
+    curator: Curator,
+    problem: Problem,
+    *,
+    candidates: Candidates,
+    rule: UpdateRule,
+    total: float,
+    rounds: int,
+    select: Fraction,
+    measure: Fraction,
+) -> Iterator[Step]:
+    """Run the loop: each round costs `select` for finding and `measure` for asking. The caller updates, or stops."""
+    workload = candidates.workload
+    for _ in range(rounds):
+        guess = Histogram(workload.domain, rule.weights, Total(value=total, exact=True)).answer(workload) * total
+        score = WorstErrors(workload, guess, candidates.starts)
+        index = int(curator.select(score, problem.selection(select))[0])
+        question = candidates[index]
+        law = problem.law(problem.sensitivity(question), measure)
+        start = int(candidates.starts[index])
+        noisy = curator.measure(question, law).astype(np.float64)
+        yield Step(question, noisy, guess[start : start + len(question)], law)
+
+
+class MultiplicativeWeights:
+    """The book's Algorithm 5: weights ← weights · exp(±η f), towards the measured answer, then normalised.
+
+    A marginal is updated cell by cell; its cells are disjoint, so one pass does all of them.
+    """
+
+    def __init__(self, domain: Domain, rate: float) -> None:
+        self.domain = domain
+        self.rate = rate
+        self._weights = np.full(domain.cells, 1 / domain.cells)
+
+    @property
+    def weights(self) -> Vector:
+        return self._weights
+
+    def update(self, step: Step, total: float) -> None:
+        towards = np.sign(step.noisy - step.guessed)
+        table = self._weights.reshape(self.domain.sizes)
+        for columns, parts in part_tables(step.question):
+            exponent = np.where(parts >= 0, self.rate * towards[np.maximum(parts, 0)], 0.0)
+            order = np.argsort(columns)
+            exponent = exponent.reshape(self.domain.shape(columns)).transpose(order) if len(columns) > 1 else exponent
+            shape = tuple(size if c in columns else 1 for c, size in enumerate(self.domain.sizes))
+            table = table * np.exp(exponent).reshape(shape)
+        self._weights = (table / table.sum()).ravel()
+
+
+class Refit:
+    """Multiplicative weights with a memory: the maximum-entropy histogram of everything measured so far.
+
+    Its weights are exp(Σ θ), as those of Algorithm 5 are, with the exponents solved for instead of stepped.
+    """
+
+    def __init__(self, domain: Domain, *, evaluations: int) -> None:
+        self.domain = domain
+        self.evaluations = evaluations
+        self.measured: list[Measurement] = []
+        self._fit = fit_histogram(domain, (), 1.0)
+
+    @property
+    def weights(self) -> Vector:
+        return self._fit.weights
+
+    def update(self, step: Step, total: float) -> None:
+        self.measured.extend(measurements(step.question, step.noisy, step.law, total))
+        self._fit = fit_histogram(
+            self.domain, self.measured, total, start=self._fit.potentials, steps=self.evaluations
+        )
+
+    def finish(self, total: float, evaluations: int) -> Fit:
+        """Solve the last fit to convergence."""
+        if self.measured:
+            self._fit = fit_histogram(self.domain, self.measured, total, start=self._fit.potentials, steps=evaluations)
+        return self._fit
+
+
+def part_tables(question: Workload) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
+    """For each piece of a question: its columns, and for each cell of their marginal which answer it belongs to (or −1)."""
+    at = 0
+    for block in question.blocks:
+        if isinstance(block, Marginal):
+            yield block.columns, np.arange(at, at + len(block))
+        else:
+            for i in range(len(block)):
+                columns, inside = indicator(block.query(i), question.domain)
+                yield columns, np.where(inside.ravel() > 0, at + i, -1)
+        at += len(block)
+
+
+def measurements(question: Workload, noisy: Vector, law: Noise, total: float) -> Iterator[Measurement]:
+    """Measured answers as measured (parts of) marginals; a single question splits its marginal into in and out."""
+    sigma = law.scale * (math.sqrt(2.0) if law.kind == "laplace" else 1.0)
+    for columns, parts in part_tables(question):
+        if parts.min() >= 0:
+            yield Measurement(columns, noisy[parts], sigma)
+        else:
+            inside = float(noisy[int(parts.max())])
+            yield Measurement(columns, np.array([total - inside, inside]), sigma, parts=(parts >= 0).astype(np.int64))

@@ -1,0 +1,184 @@
+"""The roles: a Problem of public facts, a Claim or a Refusal made from it, an Outcome made through the curator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..curator.curator import Curator
+from ..data.domain import Domain
+from ..privacy.accounting import rho_of, scale_up
+from ..privacy.events import Event, Noise
+from ..privacy.guarantee import Budget, Neighbours
+from ..queries.query import Sensitivity, Workload
+from ..synopses.synopsis import Synopsis, Total
+from .certificate import Certificate
+
+MAX_CELLS = 1 << 24
+"""The largest dense histogram that a mechanism of ours will hold: 128 MiB of weights."""
+
+
+class SettingError(ValueError):
+    """A setting of a mechanism that is misspelt or out of range."""
+
+
+class NoMechanism(LookupError):
+    """No mechanism can serve the problem, or the one that was asked for refuses it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Everything public about a release. Claims, defaults and refusals are functions of this alone.
+
+    `rows` is the public or declared number of rows; `rows_are_units` says that every unit holds exactly one row;
+    `ledgered` that a ledger, which adds up in one currency, will pay.
+    """
+
+    workload: Workload
+    budget: Budget
+    neighbours: Neighbours
+    rows: int | None = None
+    max_rows: int = 1
+    rows_are_units: bool = True
+    total_is_public: bool = True
+    ledgered: bool = False
+
+    @property
+    def currency(self) -> Literal["pure", "zcdp"]:
+        return "pure" if self.budget.pure else "zcdp"
+
+    @property
+    def cap(self) -> Fraction:
+        """The whole budget in its currency: ε, or ρ."""
+        budget = self.budget
+        if budget.rho is not None:
+            return Fraction(budget.rho)
+        assert budget.epsilon is not None
+        return Fraction(budget.epsilon) if budget.pure else Fraction(rho_of(budget.epsilon, budget.delta))
+
+    def sensitivity(self, workload: Workload) -> Sensitivity:
+        """How far one unit moves the counts of a workload, jointly, under this problem's relation."""
+        return workload.sensitivity(self.neighbours, self.max_rows, self.rows_are_units)
+
+    def law(self, moved: Sensitivity, price: Fraction) -> Noise:
+        """The noise that makes a measurement cost `price`: Laplace for a pure budget, Gaussian otherwise."""
+        if self.currency == "pure":
+            return Noise("laplace", scale_up(Fraction(max(moved.l1, 1)) / price))
+        return Noise("gaussian", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * price)))
+
+    def selection(self, price: Fraction) -> Fraction:
+        """The range at which one draw of the exponential mechanism costs at most `price`."""
+        return price if self.currency == "pure" else root_down(8 * price)
+
+
+def root_up(square: Fraction) -> float:
+    """A float whose square is at least `square`, exactly, and hardly more."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def root_down(square: Fraction) -> Fraction:
+    """A rational whose square is at most `square`, exactly, and hardly less."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 > square:
+        root = math.nextafter(root, 0.0)
+    return Fraction(root)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorBound:
+    """With this probability the statistic of the error, in fractions of the rows, is at most `value`."""
+
+    value: float
+    statistic: Literal["max", "mean", "rms"]
+    probability: float
+    theorem: str
+
+    @property
+    def vacuous(self) -> bool:
+        return self.value >= 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a mechanism says before anything is spent. Errors are in counts; `bound` is proved, the others are typical."""
+
+    mechanism: str
+    expected_max: float
+    expected_mean: float
+    bound: ErrorBound | None
+    memory: int
+    citations: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Why a mechanism cannot serve a problem, in a sentence that says what would help."""
+
+    mechanism: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcome:
+    """What a mechanism hands over: a synopsis, the workload's answers as fractions, and how they came about."""
+
+    synopsis: Synopsis
+    answers: NDArray[np.float64]
+    total: Total
+    certificate: Certificate | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    stopped: bool = False
+    """Whether it may stop early on what it saw: then what it spent is itself an outcome, and the promise is the cap."""
+
+
+class Mechanism(Protocol):
+    """The offline role. Settings are the fields of a frozen dataclass, checked when it is made."""
+
+    name: ClassVar[str]
+
+    def claim(self, problem: Problem) -> Claim | Refusal: ...
+
+    def declare(self, problem: Problem) -> Sequence[Event] | None:
+        """The complete list of acts, where it is fixed before the first draw; None for an adaptive mechanism."""
+        ...
+
+    def release(self, curator: Curator, problem: Problem) -> Outcome: ...
+
+
+def expected_maximum(law: Noise, coordinates: int) -> float:
+    """About what the largest of this many independent noises is, in size."""
+    k = max(coordinates, 1)
+    if law.kind == "laplace":
+        return law.scale * (math.log(k) + 0.5772)
+    return law.scale * math.sqrt(2 * math.log(2 * k)) if k > 1 else law.scale * math.sqrt(2 / math.pi)
+
+
+def expected_size(law: Noise) -> float:
+    """The mean of the noise's absolute value."""
+    return law.scale if law.kind == "laplace" else law.scale * math.sqrt(2 / math.pi)
+
+
+def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:
+    """A bound that all of this many noises keep, except with probability `failure`, by a union bound.
+
+    Discrete Laplace: P[|Z| ≥ t] = 2pᵗ/(1+p) with p = e^(−1/b). Discrete Gaussian: sub-Gaussian with parameter σ.
+    """
+    k = max(coordinates, 1)
+    if law.kind == "laplace":
+        return law.scale * math.log(2 * k / (failure * (1 + math.exp(-1 / law.scale))))
+    return law.scale * math.sqrt(2 * math.log(2 * k / failure))
+
+
+def too_many_cells(domain: Domain) -> str:
+    """The refusal of every mechanism that keeps one weight per cell of the universe."""
+    return f"it keeps one weight per cell, and {len(domain)} columns make {domain.cells:.3g} cells (limit {MAX_CELLS:,})"

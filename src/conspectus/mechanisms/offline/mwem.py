@@ -1,0 +1,125 @@
+"""MWEM: multiplicative weights with the exponential mechanism, on whole marginals and with a memory.
+
+Hardt, Ligett and McSherry 2012, as the book's Algorithm 8 without its stopping rule: a fixed number of rounds, each of
+which selects the worst-answered candidate and measures it; a marginal is one candidate, measured as one vector. After
+each round the guess is refitted to everything measured so far.
+
+Privacy: composes one selection and one measurement a round, the row total, and the certificate.
+Accuracy: no theorem covers the refit, so the maximum error is measured privately and certified (`certificate`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from ...curator.curator import Curator
+from ...privacy.events import Event
+from ...synopses.histogram import Histogram
+from ..certificate import certify
+from ..iterative import Candidates, Refit, steps
+from ..mechanism import (
+    MAX_CELLS,
+    Claim,
+    Outcome,
+    Problem,
+    Refusal,
+    SettingError,
+    expected_maximum,
+    expected_size,
+    too_many_cells,
+)
+from ..total import find_total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mwem:
+    """`rounds` of select and measure (by default from public facts); `selection` and `certificate` are shares of the budget."""
+
+    rounds: int | None = None
+    selection: float = 0.15
+    certificate: float = 0.03
+    evaluations: int = 15
+
+    name: ClassVar[str] = "mwem"
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None and self.rounds < 1:
+            raise SettingError("rounds must be at least 1")
+        if not 0 < self.selection < 1 or not 0 <= self.certificate < 1 or self.evaluations < 1:
+            raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1), evaluations at 1 or above")
+
+    def _rounds(self, problem: Problem, candidates: Candidates, rows: float) -> int:
+        """As many rounds as keep a measured cell's noise near half a percent of the rows, within four a column."""
+        if self.rounds is not None:
+            return self.rounds
+        wanted = min(len(candidates), 4 * len(problem.workload.columns))
+        for rounds in range(wanted, 1, -1):
+            price = problem.cap * Fraction(1 - self.selection) / rounds
+            if problem.law(problem.sensitivity(candidates[0]), price).scale <= 0.005 * rows:
+                return rounds
+        return max(1, min(wanted, len(problem.workload.columns)))
+
+    def claim(self, problem: Problem) -> Claim | Refusal:
+        if problem.workload.domain.cells > MAX_CELLS:
+            return Refusal(mechanism=self.name, reason=too_many_cells(problem.workload.domain))
+        candidates = Candidates.of(problem.workload.distinct())
+        rounds = self._rounds(problem, candidates, problem.rows or 10_000)
+        law = problem.law(problem.sensitivity(candidates[0]), problem.cap * Fraction(1 - self.selection) / rounds)
+        # Typical, from measurements on real tables: what is not measured is about as wrong as what is.
+        return Claim(
+            mechanism=self.name,
+            expected_max=min(1.2 * expected_maximum(law, rounds * len(candidates[0])), float(problem.rows or math.inf)),
+            expected_mean=expected_size(law),
+            bound=None,
+            memory=8 * 6 * problem.workload.domain.cells + 64 * len(problem.workload),
+            citations=("Hardt, Ligett & McSherry 2012", "Dwork & Roth 2014, Algorithm 8"),
+            notes=(
+                f"{rounds} rounds; the error depends on the table and is certified after the fact",
+            ),
+        )
+
+    def declare(self, problem: Problem) -> Sequence[Event] | None:
+        return None
+
+    def release(self, curator: Curator, problem: Problem) -> Outcome:
+        asked = problem.workload.distinct()
+        curator.attend(asked)
+        total, left = find_total(curator, problem)
+        rows = total.divisor
+        candidates = Candidates.of(asked)
+        rounds = self._rounds(problem, candidates, rows)
+        certificate_price = problem.cap * Fraction(self.certificate)
+        round_price = (left - certificate_price) / rounds
+        select = round_price * Fraction(self.selection)
+        rule = Refit(asked.domain, evaluations=self.evaluations)
+        turns = steps(
+            curator,
+            problem,
+            candidates=candidates,
+            rule=rule,
+            total=rows,
+            rounds=rounds,
+            select=select,
+            measure=round_price - select,
+        )
+        for turn in turns:
+            rule.update(turn, rows)
+        fit = rule.finish(rows, 10 * self.evaluations)
+        synopsis = Histogram(asked.domain, fit.weights, total)
+        answers = synopsis.answer(problem.workload)
+        bound = None
+        if self.certificate:
+            bound = certify(
+                curator, problem, workload=problem.workload, answers=answers, total=rows, price=certificate_price
+            )
+        parameters = {
+            "rounds": rounds,
+            "selection": self.selection,
+            "certificate": self.certificate,
+            "evaluations": self.evaluations,
+        }
+        return Outcome(synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters)

@@ -1,0 +1,155 @@
+"""Noise on every answer, then the nearest answers that some table could have: the book's Algorithm 18.
+
+All queries are measured at once and the noisy vector is projected onto n·conv{columns of A}, the answers of all weighted
+tables of n rows. The projection is a histogram, so it answers everything and makes synthetic rows.
+
+Privacy: composes one measurement of the whole workload, the row total, and the certificate; the rest is post-processing.
+Accuracy: see `projection.proof.md`; Theorem 12.8 with its constant re-derived for the noise that really runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from ...curator.curator import Curator
+from ...privacy.events import Event, Noise
+from ...synopses.fitting import fit_histogram
+from ...synopses.histogram import Histogram
+try:
+    from ...synopses.least_squares import fit_least_squares
+except ImportError:
+    pass
+from ..certificate import certify
+from ..iterative import measurements
+from ..mechanism import (
+    MAX_CELLS,
+    Claim,
+    ErrorBound,
+    Outcome,
+    Problem,
+    Refusal,
+    SettingError,
+    expected_size,
+    too_many_cells,
+)
+from ..total import find_total
+
+FAILURE = 0.05
+MOST_LISTED = 20_000
+CITES = ("Dwork & Roth 2014, Algorithm 18 and Theorem 12.8 (constant re-derived)", "Nikolov, Talwar & Zhang 2013")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """`norm` says what "nearest" means: "entropy" (maximum entropy within the noise) or the book's "euclidean".
+
+    `certificate` is the share of the budget that buys a private bound on the maximum error.
+    """
+
+    norm: str = "entropy"
+    certificate: float = 0.03
+    evaluations: int = 400
+
+    name: ClassVar[str] = "projection"
+
+    def __post_init__(self) -> None:
+        if self.norm not in ("entropy", "euclidean"):
+            raise SettingError('norm is "entropy" or "euclidean"')
+        if not 0 <= self.certificate < 1 or self.evaluations < 1:
+            raise SettingError("certificate lies in [0, 1), evaluations at 1 or above")
+
+    def _law(self, problem: Problem, left: Fraction) -> Noise:
+        return problem.law(problem.sensitivity(problem.workload.distinct()), left)
+
+    def claim(self, problem: Problem) -> Claim | Refusal:
+        domain, asked = problem.workload.domain, problem.workload.distinct()
+        if domain.cells > MAX_CELLS:
+            return Refusal(mechanism=self.name, reason=too_many_cells(domain))
+        listed = len(asked) - sum(len(block) for block in asked.blocks if type(block).__name__ == "Marginal")
+        if listed > MOST_LISTED:
+            reason = f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
+            return Refusal(mechanism=self.name, reason=reason)
+        law = self._law(problem, problem.cap * (1 - Fraction(self.certificate)))
+        # Typical: the part of the noise that lies in the space of possible answers stays, of which
+        # non-negativity removes about another third on real tables.
+        dimensions = min(domain.cells, len(asked), degrees(problem))
+        share = 0.65 * math.sqrt(dimensions / len(asked))
+        mean = expected_size(law) * share
+        bound = None
+        if problem.rows and problem.total_is_public and self.norm == "euclidean":
+            value = rms_bound(law, problem.rows, reach(problem), len(asked), domain.cells) / problem.rows
+            bound = ErrorBound(value=value, statistic="rms", probability=1 - FAILURE, theorem=CITES[0])
+        return Claim(
+            mechanism=self.name,
+            expected_max=mean * math.sqrt(math.pi / 2) * math.sqrt(2 * math.log(2 * len(asked))) * 1.15,
+            expected_mean=mean,
+            bound=bound,
+            memory=8 * 14 * domain.cells + 64 * len(asked),
+            citations=CITES,
+            notes=(f"{law.kind} noise of scale {law.scale:.4g} counts before the projection",),
+        )
+
+    def declare(self, problem: Problem) -> Sequence[Event] | None:
+        return None
+
+    def release(self, curator: Curator, problem: Problem) -> Outcome:
+        asked = problem.workload.distinct()
+        curator.attend(asked)
+        total, left = find_total(curator, problem)
+        price = problem.cap * Fraction(self.certificate)
+        law = self._law(problem, left - price)
+        noisy = curator.measure(asked, law).astype(float)
+        measured = list(measurements(asked, noisy, law, total.divisor))
+        parameters: dict[str, object] = {"norm": self.norm, "noise": law.kind, "scale": law.scale}
+        if self.norm == "entropy":
+            fit = fit_histogram(asked.domain, measured, total.divisor, steps=self.evaluations)
+            weights = fit.weights
+            parameters |= {"converged": fit.converged, "gradient": fit.gradient}
+        else:
+            nearest = fit_least_squares(asked.domain, measured, total.divisor, steps=self.evaluations)
+            weights = nearest.weights
+            parameters |= {"gap": nearest.gap}
+        synopsis = Histogram(asked.domain, weights, total)
+        answers = synopsis.answer(problem.workload)
+        bound = None
+        if self.certificate:
+            bound = certify(
+                curator, problem, workload=problem.workload, answers=answers, total=total.divisor, price=price
+            )
+        return Outcome(synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters)
+
+
+def reach(problem: Problem) -> int:
+    """How many queries of the workload one record can satisfy: the largest squared length of a column of A."""
+    return problem.workload.distinct().sensitivity("add-remove").l2_squared
+
+
+def degrees(problem: Problem) -> int:
+    """The dimension of the space that the measured marginals span: one per interaction of columns they hold."""
+    interactions: set[tuple[int, ...]] = set()
+    sizes = problem.workload.domain.sizes
+    for block in problem.workload.blocks:
+        interactions |= subsets(tuple(sorted(block.columns))) if len(block.columns) <= 8 else {tuple(block.columns)}
+    return sum(math.prod(sizes[c] - 1 for c in columns) for columns in interactions)
+
+
+def subsets(columns: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """All subsets of some columns, the empty one included."""
+    found: set[tuple[int, ...]] = {()}
+    for column in columns:
+        found |= {(*kept, column) for kept in found}
+    return found
+
+
+def rms_bound(law: Noise, rows: int, reach: int, queries: int, cells: int, failure: float = FAILURE) -> float:
+    """√(2·n·w/k) in counts, where w bounds |⟨column of A, noise⟩| over all records; see `projection.proof.md`."""
+    if law.kind == "gaussian":
+        width = law.scale * math.sqrt(2 * reach * math.log(2 * cells / failure))
+    else:
+        spread = law.scale * max(math.sqrt(reach), math.sqrt(math.log(2 * cells / failure)))
+        width = spread * math.sqrt(8 * math.log(2 * cells / failure))
+    return math.sqrt(2 * rows * width / queries)

@@ -1,0 +1,34 @@
+"""The number of rows that fractions are of: public and free, or part of what is measured."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from ..curator.curator import Curator
+from ..queries.conjunctions import always
+from ..queries.marginals import Marginal
+from ..queries.query import Workload
+from ..synopses.synopsis import Total
+from .mechanism import Problem
+
+SHARE = Fraction(1, 50)
+"""The share of the budget that buys the total where it is private and no measured marginal holds it."""
+
+
+def with_total(problem: Problem) -> Workload:
+    """The distinct questions of a workload, and the question "how many rows?" where nothing else would answer it."""
+    asked = problem.workload.distinct()
+    if problem.total_is_public or any(isinstance(block, Marginal) for block in asked.blocks):
+        return asked
+    return asked + always(asked.domain)
+
+
+def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
+    """The total and what is left of the budget: free where it is public, bought for `SHARE` otherwise."""
+    if curator.total_is_public:
+        return Total(value=float(curator.rows()), exact=True), problem.cap
+    price = problem.cap * SHARE
+    question = always(problem.workload.domain)
+    law = problem.law(problem.sensitivity(question), price)
+    noisy = float(curator.measure(question, law)[0])
+    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1), problem.cap - price

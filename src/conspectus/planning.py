@@ -1,0 +1,119 @@
+"""Claims compared before anything is spent. Reads no row; knows no mechanism by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .data.schema import Schema
+from .mechanisms import OFFLINE, make
+from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Problem, Refusal
+from .privacy.guarantee import RELATIONS, Budget, BudgetError, Neighbours
+from .queries.query import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Claims, best first, and refusals with their reasons."""
+
+    problem: Problem
+    claims: tuple[Claim, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def best(self) -> Claim:
+        if not self.claims:
+            reasons = "; ".join(f"{refusal.mechanism}: {refusal.reason}" for refusal in self.refusals)
+            raise NoMechanism(f"no mechanism can serve this: {reasons}")
+        return self.claims[0]
+
+    def to_json(self) -> dict[str, Any]:
+        rows = self.problem.rows
+        return {
+            "rows": rows,
+            "queries": len(self.problem.workload),
+            "claims": [
+                {
+                    **dataclasses.asdict(claim),
+                    "expected_max": claim.expected_max / rows if rows else None,
+                    "expected_mean": claim.expected_mean / rows if rows else None,
+                    "expected_max_counts": claim.expected_max,
+                    "expected_mean_counts": claim.expected_mean,
+                }
+                for claim in self.claims
+            ],
+            "refusals": [dataclasses.asdict(refusal) for refusal in self.refusals],
+        }
+
+
+def relation_of(neighbours: str | None, schema: Schema) -> Neighbours:
+    """The relation asked for, else the schema's, else replace."""
+    asked = neighbours or schema.neighbours or "replace"
+    for relation in RELATIONS:
+        if asked == relation:
+            return relation
+    raise BudgetError(f'neighbours is "replace" or "add-remove", not {asked!r}')
+
+
+def problem_of(
+    schema: Schema,
+    workload: Workload,
+    *,
+    budget: Budget,
+    neighbours: str | None,
+    rows: int | None,
+    filtered: bool = False,
+) -> Problem:
+    """The public facts of a release."""
+    if workload.domain != schema.domain:
+        raise ValueError("the workload was built from another schema: build it from the schema of this table")
+    if not len(workload):
+        raise ValueError("the workload holds no query: ask at least one")
+    if rows is not None and (isinstance(rows, bool) or rows < 1):
+        raise ValueError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
+    relation = relation_of(neighbours, schema)
+    whole = schema.unit.kind == "row" and not filtered
+    return Problem(
+        workload=workload,
+        budget=budget,
+        neighbours=relation,
+        rows=rows,
+        max_rows=schema.unit.max_rows,
+        rows_are_units=whole,
+        total_is_public=whole and relation == "replace",
+    )
+
+
+def weigh(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Plan:
+    """Ask every mechanism, and sort its claims by the expected maximum error."""
+    said = [mechanism.claim(problem) for mechanism in mechanisms.values()]
+    claims = sorted((item for item in said if isinstance(item, Claim)), key=lambda claim: claim.expected_max)
+    return Plan(
+        problem=problem, claims=tuple(claims), refusals=tuple(item for item in said if isinstance(item, Refusal))
+    )
+
+
+def plan(
+    schema: Schema,
+    workload: Workload,
+    *,
+    rows: int,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    rho: float | None = None,
+    neighbours: str | None = None,
+) -> Plan:
+    """What each mechanism would do for a table of this many rows: reads no row, spends nothing."""
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    problem = problem_of(schema, workload, budget=budget, neighbours=neighbours, rows=rows)
+    return weigh(problem, {name: make(name, {}) for name in OFFLINE})
+
+
+def format_error(counts: float, rows: int | None) -> str:
+    """An expected error as a fraction of the rows where their number is known, in counts otherwise."""
+    if not math.isfinite(counts):
+        return "unknown"
+    return f"{counts / rows:.4f}" if rows else f"{counts:.0f} rows"

@@ -1,0 +1,204 @@
+"""A release: everything that may be published about one run, and nothing else.
+
+It answers questions, publishes tables, makes synthetic rows, and is one file that says how it came about. Everything
+here is post-processing: no method of a release can touch the table again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from . import answers as reading
+from .answers import Answer
+from .data.schema import Schema
+from .mechanisms.certificate import Certificate
+from .mechanisms.mechanism import Claim, ErrorBound
+from .privacy import events as acts
+from .privacy.guarantee import Guarantee
+from .tables import codes_of, covering_cells, fitted_histogram, integer_table, listed_queries, rounded_marginal
+from .queries import language
+from .queries.marginals import marginal
+from .queries.query import Query, Workload
+from .synopses import files
+from .synopses.histogram import Histogram
+from .synopses.noisy_answers import NoisyAnswers
+from .synopses.synopsis import CannotAnswer, Synopsis, Total, load_synopsis
+
+TOO_NOISY = 0.5
+"""A cell is marked when its interval's half-width is more than this share of its count."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Release:
+    """What one run published. `answers` are fractions in the workload's order."""
+
+    schema: Schema
+    workload: Workload
+    answers: NDArray[np.float64]
+    synopsis: Synopsis
+    guarantee: Guarantee
+    mechanism: str
+    parameters: Mapping[str, Any]
+    claim: Claim | None
+    certificate: Certificate | None
+    events: tuple[acts.Event, ...]
+
+    @property
+    def total(self) -> Total:
+        """The number of rows that fractions are of, public or paid for."""
+        return self.synopsis.total
+
+    def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> Answer:
+        """Answer a predicate or a workload of one query, with an interval where there is an honest one."""
+        reading.checked_confidence(confidence)
+        if isinstance(question, str):
+            question = language.sql(self.schema, [question], snap=snap)
+        if len(question) != 1:
+            raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
+        query = question.query(0)
+        if isinstance(self.synopsis, NoisyAnswers):
+            return reading.measured(self.synopsis.estimate(query), self.total, confidence)
+        fraction = float(self.synopsis.answer(question)[0])
+        cells = self._cells(query)
+        if self.certificate is None or cells is None:
+            return reading.unguaranteed(fraction, self.total, confidence)
+        return reading.guessed(fraction, self.certificate, cells, self.total, confidence)
+
+    def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> pa.Table:
+        """A published table: non-negative integer counts, each with its interval in counts and a mark if too noisy.
+
+        All tables of one release are marginals of one integer table, and so agree, wherever the synopsis is a histogram
+        or its universe is small enough to fit one; otherwise each table sums to the total. Intervals are cell by cell.
+        """
+        reading.checked_confidence(confidence)
+        asked = marginal(self.schema, columns)
+        positions = asked.blocks[0].columns
+        counts = self._integers(asked)
+        labels = {
+            name: [self.schema.column(name).labels[code] for code in codes]
+            for name, codes in zip(columns, codes_of(self.schema.domain, positions))
+        }
+        centres, margin = self._margins(asked, confidence)
+        known = ~np.isnan(margin)
+        low = pa.array(np.maximum(np.floor(np.where(known, centres - margin, 0)), 0).astype(np.int64), mask=~known)
+        high = pa.array(np.maximum(np.ceil(np.where(known, centres + margin, 0)), 0).astype(np.int64), mask=~known)
+        noisy = ~known | (margin > TOO_NOISY * np.maximum(counts, 1))
+        return pa.table({**labels, "count": counts, "low": low, "high": high, "too_noisy": noisy})
+
+    def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
+        """Synthetic rows in the schema's own values; they are nobody's records."""
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+            raise ValueError(f"the number of synthetic rows is zero or more, not {rows!r}")
+        source = self._histogram if isinstance(self.synopsis, NoisyAnswers) else self.synopsis
+        codes = source.sample(rows, public_seed=public_seed)
+        rng = np.random.Generator(np.random.PCG64(public_seed))
+        return pa.table({c.name: c.decode(codes.column(i), rng) for i, c in enumerate(self.schema.columns)})
+
+    @cached_property
+    def _histogram(self) -> Histogram:
+        """The histogram behind the tables: the synopsis itself, or the one fitted to its noisy answers."""
+        if isinstance(self.synopsis, Histogram):
+            return self.synopsis
+        if isinstance(self.synopsis, NoisyAnswers):
+            return fitted_histogram(self.synopsis)
+        raise CannotAnswer(f"a synopsis of kind {self.synopsis.kind} has no histogram behind it")
+
+    @cached_property
+    def _counts(self) -> NDArray[np.int64]:
+        return self._histogram.counts()
+
+    @cached_property
+    def _listed(self) -> frozenset[Query]:
+        return listed_queries(self.workload)
+
+    def _cells(self, query: Query) -> int | None:
+        return covering_cells(self.workload, self._listed, query)
+
+    def _integers(self, asked: Workload) -> NDArray[np.int64]:
+        try:
+            return integer_table(self._histogram, asked.blocks[0].columns, self._counts)
+        except CannotAnswer:
+            return rounded_marginal(self.synopsis, asked)
+
+    def _margins(self, asked: Workload, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """For each cell a centre and a margin in counts; NaN where no honest one exists."""
+        if isinstance(self.synopsis, NoisyAnswers):
+            pairs = [self._measured_margin(asked.query(i), confidence) for i in range(len(asked))]
+            return np.array([centre for centre, _ in pairs]), np.array([margin for _, margin in pairs])
+        cells = self._cells(asked.query(0))
+        centres = self.synopsis.answer(asked) * self.total.divisor
+        if self.certificate is None or cells is None:
+            return centres, np.full(len(asked), np.nan)
+        # Every cell of one marginal is a sum of equally many cells of the marginal that covers it.
+        return centres, np.full(len(asked), cells * self.certificate.counts_at(confidence))
+
+    def _measured_margin(self, query: Query, confidence: float) -> tuple[float, float]:
+        assert isinstance(self.synopsis, NoisyAnswers)
+        try:
+            estimate = self.synopsis.estimate(query)
+        except CannotAnswer:
+            return np.nan, np.nan
+        return estimate.count, reading.margin_of(estimate, confidence)
+
+    def save(self, path: str | Path) -> None:
+        """Write the release as one file: JSON and Arrow tables in a zip."""
+        meta, tables = self.synopsis.parts()
+        manifest = {
+            "schema": self.schema.to_dict(),
+            "guarantee": dataclasses.asdict(self.guarantee),
+            "events": [acts.to_json(event) for event in self.events],
+            "mechanism": self.mechanism,
+            "parameters": dict(self.parameters),
+            "claim": None if self.claim is None else dataclasses.asdict(self.claim),
+            "certificate": None if self.certificate is None else self.certificate.to_json(),
+            "synopsis": {"kind": self.synopsis.kind, "meta": meta},
+        }
+        files.write(Path(path), manifest, self.workload.to_json(), {**tables, ANSWERS: pa.table({"answer": self.answers})})
+
+
+ANSWERS = "answers"
+
+
+def load(path: str | Path) -> Release:
+    """Read a release back; everything is checked and nothing is executed."""
+    contents = files.read(Path(path))
+    with files.faithful():
+        manifest = contents.manifest
+        schema = Schema.from_dict(manifest["schema"])
+        workload = Workload.from_json(contents.workload)
+        tables = dict(contents.tables)
+        stored = tables.pop(ANSWERS)
+        answers = stored["answer"].to_numpy()
+        guarantee = manifest["guarantee"]
+        claim, certificate = manifest["claim"], manifest["certificate"]
+        if answers.shape != (len(workload),) or workload.domain != schema.domain:
+            raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
+        return Release(
+            schema=schema,
+            workload=workload,
+            answers=answers,
+            synopsis=load_synopsis(
+                schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables
+            ),
+            guarantee=Guarantee(**{**guarantee, "warnings": tuple(guarantee["warnings"])}),
+            mechanism=str(manifest["mechanism"]),
+            parameters=dict(manifest["parameters"]),
+            claim=None if claim is None else _claim(claim),
+            certificate=None if certificate is None else Certificate.from_json(certificate),
+            events=tuple(acts.from_json(event) for event in manifest["events"]),
+        )
+
+
+def _claim(fields: Mapping[str, Any]) -> Claim:
+    bound = fields["bound"]
+    lists = {name: tuple(fields[name]) for name in ("citations", "notes")}
+    return Claim(**{**fields, **lists, "bound": None if bound is None else ErrorBound(**bound)})

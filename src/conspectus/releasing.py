@@ -1,0 +1,149 @@
+"""The main path: a table, a workload and a budget become a release. The only code that brings a curator into being."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from .curator.curator import Curator, Progress
+from .data.sources import Table
+from .mechanisms import OFFLINE, make
+from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Outcome, Problem, Refusal, SettingError
+from .planning import problem_of, weigh
+from .privacy.accounting import Declared, Filter, allowance
+from .privacy.guarantee import Budget
+from .privacy.ledger import Ledger, Reservation
+from .privacy.noise import Coins, SystemCoins
+from .queries.query import Workload
+from .releases import Release
+from .spelling import meant
+
+KEYWORDS = ("epsilon", "delta", "rho", "mechanism", "neighbours", "ledger", "rows", "progress")
+
+
+def release(
+    table: Table,
+    workload: Workload,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    rho: float | None = None,
+    mechanism: str = "auto",
+    neighbours: str | None = None,
+    ledger: str | Path | Ledger | None = None,
+    rows: int | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Release:
+    """Release a workload of one table under one budget.
+
+    `rows` declares the number of rows where it is private and something (a default, a warning) would depend on it.
+    Settings of the mechanism follow as keywords.
+    """
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    problem = problem_of(
+        table.schema, workload, budget=budget, neighbours=neighbours, rows=rows, filtered=table.filtered
+    )
+    if ledger is not None:
+        problem = dataclasses.replace(problem, ledgered=True)
+    return run(table, problem, mechanism=mechanism, settings=settings, ledger=ledger, progress=progress)
+
+
+def run(
+    table: Table,
+    problem: Problem,
+    *,
+    mechanism: str,
+    settings: dict[str, Any],
+    ledger: str | Path | Ledger | None = None,
+    progress: Progress | None = None,
+    coins: Coins | None = None,
+) -> Release:
+    """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone."""
+    coins = coins or SystemCoins()
+    if problem.total_is_public and problem.rows is None:
+        problem = dataclasses.replace(problem, rows=sum(chunk.rows for chunk in table.chunks(())))
+    chosen, claim = choose(problem, mechanism, settings)
+    purse: Filter | Declared = allowance(problem.budget, problem.neighbours)
+    reservation: Reservation | None = None
+    if ledger is not None:
+        opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+        reservation = opened.reserve(
+            problem.budget,
+            f"{chosen.name} on {len(problem.workload):,} queries",
+            fingerprint=table.schema.fingerprint,
+            neighbours=problem.neighbours,
+            unit=str(table.schema.unit),
+        )
+    else:
+        declared = chosen.declare(problem)
+        if declared is not None:
+            purse = Declared(declared, problem.budget, problem.neighbours)
+    curator = Curator(
+        table, purse, neighbours=problem.neighbours, reservation=reservation, coins=coins, progress=progress
+    )
+    outcome = chosen.release(curator, problem)
+    if reservation is not None:
+        reservation.settle()
+    return _bind(table, problem, chosen, claim, outcome, purse, private=coins.private)
+
+
+def choose(problem: Problem, name: str, settings: dict[str, Any]) -> tuple[Mechanism, Claim]:
+    """The mechanism asked for, or the planner's best; a refusal is an error that says why."""
+    if name == "auto":
+        if settings:
+            word = next(iter(settings))
+            right = meant(word, KEYWORDS) or ", settings belong to a mechanism: name one with mechanism="
+            raise SettingError(f'release takes no "{word}"{right}')
+        candidates = {each: make(each, {}) for each in OFFLINE}
+        claim = weigh(problem, candidates).best
+        return candidates[claim.mechanism], claim
+    mechanism = make(name, settings, also=KEYWORDS)
+    said = mechanism.claim(problem)
+    if isinstance(said, Refusal):
+        raise NoMechanism(f"{name} cannot serve this: {said.reason}")
+    return mechanism, said
+
+
+def _bind(
+    table: Table,
+    problem: Problem,
+    mechanism: Mechanism,
+    claim: Claim,
+    outcome: Outcome,
+    purse: Filter | Declared,
+    *,
+    private: bool,
+) -> Release:
+    said = warnings(table, problem)
+    unit = str(table.schema.unit)
+    if isinstance(purse, Filter):
+        guarantee = purse.guarantee(unit, said, adaptive=outcome.stopped, private=private)
+    else:
+        guarantee = purse.guarantee(unit, said, private=private)
+    return Release(
+        schema=table.schema,
+        workload=problem.workload,
+        answers=outcome.answers,
+        synopsis=outcome.synopsis,
+        guarantee=guarantee,
+        mechanism=mechanism.name,
+        parameters=outcome.parameters,
+        claim=claim,
+        certificate=outcome.certificate,
+        events=purse.events,
+    )
+
+
+def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
+    """What a reader of the guarantee must know; from public facts alone."""
+    said = []
+    rows, delta = problem.rows, problem.budget.delta
+    if rows is not None and delta > 0 and delta * rows >= 1:
+        said.append(
+            f"delta = {delta:.3g} is at least 1/{rows:,}: a mechanism that publishes a random person's row would pass"
+        )
+    if table.schema.draft:
+        said.append("the schema was drafted from the data, and what it shows of the data is outside the guarantee")
+    return tuple(said)

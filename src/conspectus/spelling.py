@@ -1,0 +1,34 @@
+"""A misspelt word is answered with the right one."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """", did you mean …?" where a known word is close, nothing otherwise."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f', did you mean "{close[0]}"?' if close else ""
+
+
+def spelled(function: Callable[P, R]) -> Callable[P, R]:
+    """The same function, which answers an unknown keyword with the nearest one it knows."""
+    parameters = inspect.signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return function
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for word in kwargs:
+            if word not in parameters:
+                raise TypeError(f'{function.__name__} takes no "{word}"{meant(word, parameters)}')
+        return function(*args, **kwargs)
+
+    return checked

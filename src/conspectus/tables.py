@@ -1,0 +1,86 @@
+"""From a synopsis to a printed table: one integer table behind all of them, and which questions a bound covers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data.domain import Domain
+from .queries.marginals import Marginal
+from .queries.query import Box, Predicate, Query, Workload
+from .synopses.fitting import Measurement, fit_histogram
+from .synopses.histogram import Histogram
+from .synopses.noisy_answers import NoisyAnswers
+from .synopses.rounding import round_to_total
+from .synopses.synopsis import CannotAnswer, Synopsis
+
+MOST_CELLS = 1 << 22
+"""The largest universe over which a histogram is fitted to noisy answers after the fact."""
+
+
+def fitted_histogram(synopsis: NoisyAnswers) -> Histogram:
+    """The maximum-entropy histogram of the measured marginals: post-processing, and one source for every table."""
+    domain = synopsis.domain
+    measured = [
+        Measurement(columns, counts, sigma) for columns, counts, sigma in synopsis.measured_marginals()
+    ]
+    if not measured:
+        raise CannotAnswer("this release measured no marginal, so no rows or tables can be made: release marginals too")
+    if domain.cells > MOST_CELLS:
+        raise CannotAnswer(
+            f"a universe of {domain.cells:.3g} cells is too large to fit to noisy answers (limit {MOST_CELLS:,}): "
+            "give a schema with fewer columns or wider bins"
+        )
+    fit = fit_histogram(domain, measured, synopsis.total.divisor, steps=400)
+    return Histogram(domain, fit.weights, synopsis.total)
+
+
+def integer_table(source: Histogram, columns: Sequence[int], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The marginal of the one integer table `counts` over these columns, in the order given, flat."""
+    others = tuple(c for c in range(len(source.domain)) if c not in columns)
+    table = counts.reshape(source.domain.sizes).sum(axis=others)
+    order = np.argsort(np.argsort(np.array(columns, dtype=np.int64)))
+    return np.ascontiguousarray(table.transpose(order) if table.ndim > 1 else table).ravel().astype(np.int64)
+
+
+def rounded_marginal(synopsis: Synopsis, asked: Workload) -> NDArray[np.int64]:
+    """A table of its own where there is no histogram behind it: non-negative integers that sum to the total."""
+    return round_to_total(np.maximum(synopsis.answer(asked), 0.0), synopsis.total.rows)
+
+
+def codes_of(domain: Domain, columns: Sequence[int]) -> list[NDArray[np.int64]]:
+    """For each column, its code in every cell of the marginal over these columns, in row-major order."""
+    return [codes.ravel() for codes in np.indices(domain.shape(columns))]
+
+
+def listed_queries(workload: Workload) -> frozenset[Query]:
+    """The queries that stand on their own in a workload, outside whole marginals."""
+    loose = (block for block in workload.blocks if not isinstance(block, Marginal))
+    return frozenset(block.query(i) for block in loose for i in range(len(block)))
+
+
+def covering_cells(workload: Workload, listed: frozenset[Query], query: Query) -> int | None:
+    """The least number of queries of the workload that sum to this one: a bound on each bounds their sum.
+
+    None where no marginal of the workload covers its columns.
+    """
+    if query in listed:
+        return 1
+    if not isinstance(query, Predicate):
+        return None
+    sizes = workload.domain.sizes
+    needed = set(query.columns)
+    best: int | None = None
+    for block in workload.blocks:
+        if isinstance(block, Marginal) and needed <= set(block.columns):
+            cells = sum(_cells(box, block.columns, sizes) for box in query.boxes)
+            best = cells if best is None else min(best, cells)
+    return best
+
+
+def _cells(box: Box, columns: Sequence[int], sizes: Sequence[int]) -> int:
+    chosen = {literal.column: len(literal.codes) for literal in box}
+    return math.prod(chosen.get(c, sizes[c]) for c in columns)
