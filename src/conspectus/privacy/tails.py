@@ -105,8 +105,10 @@ def _sum_quantile(kind: Kind, scale: float, terms: int, failure: float) -> int:
     coarse = math.ceil(window / _CAP * 1.01)
     lost = coarse * math.sqrt(terms * math.log(2 / (safe / 50)))
     inner = scale / coarse
+    if inner < 1:
+        return chernoff
     window = 2 * _chernoff(kind, inner, terms, _FAR) + 2
-    if window > _CAP or inner < 1:
+    if window > _CAP:
         return chernoff
     return min(chernoff, coarse * _from_transform(kind, inner, terms, safe * 49 / 50, window) + math.ceil(lost))
 
