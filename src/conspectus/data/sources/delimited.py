@@ -2,7 +2,8 @@
 
 Nothing is guessed from the rows: every field is text, the separator comes from the header line, a short line is filled
 with missing values and surplus fields are dropped. Blank lines are no rows, an empty field is missing, and spaces
-around a value do not count. The file must be well-formed in one respect: a quotation mark that opens a field must close it.
+around a value do not count. The file must be well-formed in one respect: a quotation mark that opens a field is closed
+again.
 """
 
 from __future__ import annotations

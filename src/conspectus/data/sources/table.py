@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -69,14 +68,14 @@ class Table:
 
     def _sql(self, relation: Any, wanted: Sequence[int]) -> str:
         types = dict(zip(relation.columns, map(str, relation.types)))
-        select = [_readable(self._names[position], types) for position in wanted] or ["1 AS one"]
+        select = [_readable(self._names[position], types) for position in wanted] or ["1"]
         if self._identity is None:
             return f"SELECT {', '.join(select)} FROM _source"
         return bounded(
             "_source",
             select,
-            identity=self._identity,
-            columns=self._names,
+            identity=quoted(self._identity),
+            columns=[quoted(name) for name in self._names],
             max_rows=self.schema.unit.max_rows,
             nulls=self.schema.null_values,
             seed=self._seed,
@@ -89,9 +88,7 @@ class Table:
     def __enter__(self) -> Table:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self.close()
 
 
@@ -100,4 +97,4 @@ def _readable(name: str, types: dict[str, str]) -> str:
     kind = types[name]
     if kind in _KNOWN or (kind.startswith(("TIMESTAMP", "DECIMAL", "ENUM")) and not kind.endswith("[]")):
         return quoted(name)
-    return f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}"
+    return f"CAST({quoted(name)} AS VARCHAR)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conspectus.data.sources.origin import quoted, text
+from conspectus.data.sources.origin import text
 from conspectus.data.values import SPACES
 
 _TRIM = " || ".join(f"chr({ord(character)})" for character in SPACES)
@@ -25,22 +25,24 @@ def bounded(
     nulls: Sequence[str],
     seed: int,
 ) -> str:
-    """The SQL that selects from a relation at most `max_rows` rows of each id.
+    """The SQL that selects expressions from a relation, of at most `max_rows` rows of each id.
 
     `columns` are all columns of the schema, whichever are selected: every pass must keep the same rows.
     """
-    person = f"trim(CAST({quoted(identity)} AS VARCHAR), {_TRIM})"  # as text, so that 1 and "1" are one person
+    person = f"trim(CAST({identity} AS VARCHAR), {_TRIM})"  # as text, so that 1 and "1" are one person
     missing = ", ".join(text(word.strip(SPACES)) for word in ("", *nulls))
-    fields = " || ".join(_field(name) for name in columns)
+    values = ", ".join(f"{expression} AS v{place}" for place, expression in enumerate(select))
+    row = " || ".join(_field(column) for column in columns)
+    order = f"md5({text(f'{seed}:')} || whole), whole"
     return (
-        f"SELECT {', '.join(select)} FROM "
-        f"(SELECT *, CASE WHEN {person} IN ({missing}) THEN NULL ELSE {person} END AS _person, {fields} AS _row "
+        f"SELECT {', '.join(f'v{place}' for place in range(len(select)))} FROM "
+        f"(SELECT {values}, CASE WHEN {person} IN ({missing}) THEN NULL ELSE {person} END AS person, {row} AS whole "
         f"FROM {relation}) "
-        f"QUALIFY row_number() OVER (PARTITION BY _person ORDER BY md5({text(f'{seed}:')} || _row), _row) <= {max_rows}"
+        f"QUALIFY row_number() OVER (PARTITION BY person ORDER BY {order}) <= {max_rows}"
     )
 
 
-def _field(name: str) -> str:
+def _field(column: str) -> str:
     """A raw value with its length before it, so that no two different rows have the same text."""
-    value = f"CAST({quoted(name)} AS VARCHAR)"
+    value = f"CAST({column} AS VARCHAR)"
     return f"coalesce(strlen({value}) || ':' || {value}, '-')"
