@@ -83,6 +83,8 @@ class Conjunctions:
     @classmethod
     def join(cls, blocks: Sequence[Self]) -> Self:
         """Several lists as one."""
+        if len(blocks) == 1:
+            return blocks[0]
         literals: list[Literal] = []
         width = max((block.terms.shape[1] for block in blocks), default=0)
         terms, starts, boxes = [], [np.zeros(1, dtype=np.int64)], 0

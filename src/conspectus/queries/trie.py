@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .ordering import row_keys
+from .ordering import distinct_keys, row_keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ def build_trie(sets: NDArray[np.int32], rank: NDArray[np.int64]) -> Trie:
     place[count] = count
     rows = np.sort(place[np.where(sets < 0, count, sets)], axis=1)
     rows = np.where(rows == count, -1, rows).astype(np.int32)
-    _, first, inverse = np.unique(row_keys(rows, count), return_index=True, return_inverse=True)
+    first, inverse = distinct_keys(row_keys(rows, count))
     rows = rows[first]
     changed = np.ones(rows.shape, dtype=bool)
     changed[1:] = np.logical_or.accumulate(rows[1:] != rows[:-1], axis=1)
@@ -49,4 +49,4 @@ def build_trie(sets: NDArray[np.int32], rank: NDArray[np.int64]) -> Trie:
         shallow = np.append(np.flatnonzero(depth <= level), len(depth))
         here = np.flatnonzero(depth == level)
         after[here] = shallow[np.searchsorted(shallow, here, side="right")]
-    return Trie(literal, np.ascontiguousarray(depth), after, node[inverse.reshape(-1)], int(depth.max(initial=0)))
+    return Trie(literal, np.ascontiguousarray(depth), after, node[inverse], int(depth.max(initial=0)))
