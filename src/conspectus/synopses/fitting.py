@@ -29,8 +29,8 @@ Vector = NDArray[np.float64]
 # Weights below exp(−60) of the largest are as good as zero, and smaller ones would slow every sum by denormals.
 _FLOOR = -60.0
 _LEAST_RIDGE = 1e-9
-# κ for interactions of one, two, and three or more columns. Chosen on NLTCS (all 3-way marginals, three noise levels) and
-# a 7-column Adult (all or some 3-way marginals): high interactions are mostly noise and shrink most.
+# κ for interactions of one, two, and three or more columns. Chosen on NLTCS (all 3-way marginals, three noise levels)
+# and on 7 columns of Adult (all or some 3-way marginals): high interactions are mostly noise and shrink most.
 _KAPPA = (0.5, 1.0, 4.0)
 
 
