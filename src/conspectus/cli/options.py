@@ -1,0 +1,200 @@
+"""What several commands ask for: the table, the workload, the budget. Each room checks its own values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from conspectus.data.schema import Schema
+    from conspectus.queries.query import Workload
+
+
+class OptionError(ValueError):
+    """An option whose text does not say what it should."""
+
+
+SCHEMA, QUESTIONS, BUDGET = "Table", "Workload (repeatable, added up)", "Budget"
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .csv.gz or .parquet file, or a SELECT over one.")]
+Stored = Annotated[Path, typer.Argument(metavar="OUT", help="A release, as `conspectus release` saved it.")]
+SchemaFile = Annotated[
+    Path, typer.Option("--schema", metavar="S", help="The schema file (TOML).", rich_help_panel=SCHEMA)
+]
+Marginals = Annotated[
+    list[int] | None,
+    typer.Option("--marginals", metavar="K", help="Every marginal of K columns.", rich_help_panel=QUESTIONS),
+]
+Marginal = Annotated[
+    list[str] | None,
+    typer.Option("--marginal", metavar="COLUMNS", help="One marginal: sex,age.", rich_help_panel=QUESTIONS),
+]
+Parities = Annotated[
+    list[int] | None,
+    typer.Option("--parities", metavar="K", help="Parities of K two-valued columns.", rich_help_panel=QUESTIONS),
+]
+SqlFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--sql", metavar="FILE", help="SQL predicates, one a line; # comments.", rich_help_panel=QUESTIONS),
+]
+RandomConjunctions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--random-conjunctions",
+        metavar="K:COUNT:SEED",
+        help="COUNT random conjunctions of K literals; K:COUNT:SEED:negations mixes = and <>.",
+        rich_help_panel=QUESTIONS,
+    ),
+]
+WorkloadFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--workload", metavar="FILE.json", help="A saved workload.", rich_help_panel=QUESTIONS),
+]
+Epsilon = Annotated[
+    float | None, typer.Option("--epsilon", metavar="E", help="Privacy loss ε.", rich_help_panel=BUDGET)
+]
+Delta = Annotated[
+    float, typer.Option("--delta", metavar="D", help="Failure probability δ; 0 is pure.", rich_help_panel=BUDGET)
+]
+Rho = Annotated[
+    float | None, typer.Option("--rho", metavar="R", help="Concentrated ρ, in place of ε.", rich_help_panel=BUDGET)
+]
+Neighbours = Annotated[
+    str | None,
+    typer.Option(
+        "--neighbours",
+        metavar="replace|add-remove",
+        help="What one unit may change; the schema's relation, else replace.",
+        rich_help_panel=BUDGET,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read, and no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """The workload options of one command, as typed."""
+
+    marginals: Sequence[int]
+    marginal: Sequence[str]
+    parities: Sequence[int]
+    sql: Sequence[Path]
+    random_conjunctions: Sequence[str]
+    files: Sequence[Path]
+
+    def workload(self, schema: Schema) -> Workload:
+        """Everything that was asked for, added up in the order in which the kinds stand in the help."""
+        import conspectus as cs
+
+        parts: list[Workload] = []
+        parts += [cs.marginals(schema, k) for k in self.marginals]
+        parts += [cs.marginal(schema, columns_of(text)) for text in self.marginal]
+        parts += [cs.parities(schema, k) for k in self.parities]
+        parts += [_predicates(schema, path) for path in self.sql]
+        parts += [_random(schema, text) for text in self.random_conjunctions]
+        parts += [_saved(schema, path) for path in self.files]
+        if not parts:
+            raise OptionError("name at least one question: --marginals 2, --marginal sex,age, --sql FILE, …")
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        if not len(total):
+            raise OptionError("the workload holds no query: ask at least one")
+        return total
+
+
+def columns_of(text: str) -> list[str]:
+    """Column names: sex,age, or a JSON list where a name holds a comma."""
+    if text.lstrip().startswith("["):
+        try:
+            names = json.loads(text)
+        except json.JSONDecodeError:
+            names = None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise OptionError(
+                'columns are names with commas between them, or a JSON list such as ["sex", "age, binned"]'
+            )
+        return names
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def settings_of(pairs: Sequence[str]) -> dict[str, Any]:
+    """--set name=value: an integer, a number, true or false, or else a text."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise OptionError(f"--set takes name=value, as in --set rounds=20, not {pair!r}")
+        settings[name.strip()] = _value(value.strip())
+    return settings
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    readers: tuple[Callable[[str], Any], ...] = (int, float)
+    for read in readers:
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _predicates(schema: Schema, path: Path) -> Workload:
+    """One predicate a line; an error names its line."""
+    import conspectus as cs
+
+    lines = [(n, line.strip()) for n, line in enumerate(text_of(path).splitlines(), 1)]
+    asked = [(n, line) for n, line in lines if line and not line.startswith("#")]
+    try:
+        return cs.sql(schema, [line for _, line in asked])
+    except (ValueError, LookupError):
+        for n, line in asked:
+            try:
+                cs.sql(schema, [line])
+            except (ValueError, LookupError) as problem:
+                raise OptionError(f"{path.name}, line {n}: {problem}") from problem
+        raise
+
+
+def _random(schema: Schema, text: str) -> Workload:
+    import conspectus as cs
+
+    parts = text.split(":")
+    negations = parts[3:] == ["negations"]
+    try:
+        k, count, seed = (int(part) for part in (parts[:3] if negations else parts))
+    except ValueError:
+        raise OptionError(f"--random-conjunctions takes K:COUNT:SEED, as in 3:1000:7, not {text!r}") from None
+    return cs.random_conjunctions(schema, k, count=count, public_seed=seed, negations=negations)
+
+
+def _saved(schema: Schema, path: Path) -> Workload:
+    import conspectus as cs
+
+    try:
+        stored = json.loads(text_of(path))
+    except (json.JSONDecodeError, RecursionError):
+        raise OptionError(f"{path.name} is not JSON: save a workload with workload.save(path)") from None
+    workload = cs.Workload.from_json(stored)
+    if workload.domain != schema.domain:
+        raise OptionError(f"{path.name} was built from another schema: build it from the schema of this table")
+    return workload
+
+
+def text_of(path: Path) -> str:
+    """A small text file, or a sentence about why it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as problem:
+        raise OptionError(f"{path} cannot be read ({problem.strerror}): check the path") from None
+    except UnicodeDecodeError:
+        raise OptionError(f"{path} is not UTF-8 text: save it as UTF-8") from None

@@ -1,0 +1,60 @@
+"""Files that a command writes: checked before any work, whole or not at all, and never over an input."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class OutputError(ValueError):
+    """A place where the output cannot or must not be written."""
+
+
+def kind_of(path: Path, kinds: Iterable[str]) -> str:
+    """The ending of a file name, which decides its format."""
+    for kind in kinds:
+        if path.name.casefold().endswith(kind) and path.name.casefold() != kind:
+            return kind
+    raise OutputError(f"{path.name} has no ending that is written here: name a file that ends in {' or '.join(kinds)}")
+
+
+@contextmanager
+def destination(path: Path, *, inputs: Iterable[Path | str | None] = ()) -> Iterator[Path]:
+    """A temporary file beside the destination, which takes its name when the block has ended well.
+
+    It is made at once: a place that cannot be written to is refused before anything is read or spent.
+    """
+    final = path.resolve()
+    if final.is_dir():
+        raise OutputError(f"{path} is a folder: name a file in it")
+    if final.exists() and not final.is_file():
+        raise OutputError(f"{path} is no ordinary file: name a file")
+    for given in inputs:
+        if given is not None and _same(final, given):
+            raise OutputError(f"{path} is an input of this command: write the output elsewhere")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent)
+    except OSError as problem:
+        raise OutputError(
+            f"{path} cannot be written ({problem.strerror}): name a folder that exists and is yours"
+        ) from None
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)
+        os.replace(part, final)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _same(final: Path, given: Path | str) -> bool:
+    try:
+        return final.samefile(given)
+    except (OSError, ValueError):  # it does not exist, or is a SELECT and no path
+        return False

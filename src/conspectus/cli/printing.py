@@ -1,0 +1,89 @@
+"""How results look on a terminal: short labelled lines and tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conspectus.releases import Release
+
+
+def width() -> int:
+    """The columns there are: the terminal's, or a fixed number where nobody looks."""
+    return max(60, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 120
+
+
+def heading(text: str) -> None:
+    print(text)
+
+
+def paragraph(text: str) -> None:
+    """Plain text, folded to the width there is; paths stay whole."""
+    print(textwrap.fill(text, width(), break_on_hyphens=False, break_long_words=False))
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> None:
+    """Labelled lines with a hanging indent."""
+    pairs = list(pairs)
+    room = max((len(label) for label, _ in pairs), default=0) + 4
+    for label, text in pairs:
+        wrapped = textwrap.wrap(text, max(30, width() - room), break_on_hyphens=False, break_long_words=False) or [""]
+        print(f"  {label:<{room - 2}}{wrapped[0]}")
+        for line in wrapped[1:]:
+            print(" " * room + line)
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+    """A plain table; the columns numbered in `right` hold numbers."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, title in enumerate(titles):
+        grid.add_column(title, justify="right" if number in right else "left", overflow="fold")
+    for row in rows:
+        # As plain text: a label such as "[bold]" is data and no mark-up.
+        grid.add_row(*(Text(cell) for cell in row))
+    Console(width=width(), highlight=False).print(grid)
+
+
+def as_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def guarantee_json(release: Release) -> dict[str, Any]:
+    """The guarantee of a release for a program."""
+    import dataclasses
+
+    return {**dataclasses.asdict(release.guarantee), "text": str(release.guarantee)}
+
+
+def certificate_text(release: Release) -> str:
+    """What the certificate says, in words."""
+    held = release.certificate
+    if held is None:
+        return "none: intervals come from the noise itself" if release.synopsis.kind == "noisy-answers" else "none"
+    return (
+        f"every released answer is within {held.bound:.4f} of the truth, "
+        f"except with probability {held.failure_probability:g} ({held.scope})"
+    )
+
+
+def certificate_json(release: Release) -> dict[str, Any] | None:
+    """The certificate of a release for a program."""
+    held = release.certificate
+    if held is None:
+        return None
+    return {
+        "bound": held.bound,
+        "holds": held.holds,
+        "failure_probability": held.failure_probability,
+        "scope": held.scope,
+    }

@@ -1,0 +1,222 @@
+"""`plan` and `release`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options, printing
+from .outputs import OutputError, destination
+from .progress import shown
+
+if TYPE_CHECKING:
+    from conspectus.mechanisms.mechanism import Claim
+    from conspectus.planning import Plan
+    from conspectus.releases import Release
+
+# A release is one zip file under any name, but a name that promises a table or a page would mislead.
+MISLEADING = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json", ".html", ".toml", ".sqlite", ".db")
+
+
+def plan(
+    schema: options.SchemaFile,
+    rows: Annotated[
+        int, typer.Option("--rows", metavar="N", min=1, help="The number of rows to plan for; nothing is read.")
+    ],
+    marginals: options.Marginals = None,
+    marginal: options.Marginal = None,
+    parities: options.Parities = None,
+    sql: options.SqlFiles = None,
+    random_conjunctions: options.RandomConjunctions = None,
+    workload: options.WorkloadFiles = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 0.0,
+    rho: options.Rho = None,
+    neighbours: options.Neighbours = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not."""
+    import conspectus as cs
+
+    declared = cs.Schema.load(schema)
+    asked = options.Questions(
+        marginals=marginals or (),
+        marginal=marginal or (),
+        parities=parities or (),
+        sql=sql or (),
+        random_conjunctions=random_conjunctions or (),
+        files=workload or (),
+    ).workload(declared)
+    made = cs.plan(declared, asked, rows=rows, epsilon=epsilon, delta=delta, rho=rho, neighbours=neighbours)
+    if as_json:
+        printing.as_json(made.to_json())
+        return
+    show_plan(made)
+
+
+def show_plan(made: Plan) -> None:
+    """A plan as a table, best first, and the refusals with their reasons."""
+    from conspectus.planning import format_error
+
+    problem = made.problem
+    printing.heading(f"{len(problem.workload):,} queries on {problem.rows:,} rows, {problem.neighbours} neighbours")
+    titles = ("mechanism", "expected max", "expected mean", "proved max", "memory", "")
+    printing.table(
+        titles,
+        [
+            (
+                claim.mechanism,
+                format_error(claim.expected_max, problem.rows),
+                format_error(claim.expected_mean, problem.rows),
+                _proved(claim),
+                _size(claim.memory),
+                "; ".join(claim.notes),
+            )
+            for claim in made.claims
+        ],
+        right=(1, 2, 3, 4),
+    )
+    printing.facts((refusal.mechanism, f"no: {refusal.reason}") for refusal in made.refusals)
+    if made.claims:
+        print("Errors are fractions of the rows. Expected ones are typical; only proved ones are promised.")
+
+
+def _proved(claim: Claim) -> str:
+    if claim.bound is None:
+        return "none"
+    if claim.bound.vacuous:
+        return f"vacuous ({claim.bound.value:.2g})"
+    return f"{claim.bound.value:.4f}"
+
+
+def _size(memory: int) -> str:
+    size = float(memory)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}"
+
+
+def release(
+    data: options.Data,
+    schema: options.SchemaFile,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where to save, as in adult.conspectus.")],
+    marginals: options.Marginals = None,
+    marginal: options.Marginal = None,
+    parities: options.Parities = None,
+    sql: options.SqlFiles = None,
+    random_conjunctions: options.RandomConjunctions = None,
+    workload: options.WorkloadFiles = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 0.0,
+    rho: options.Rho = None,
+    neighbours: options.Neighbours = None,
+    mechanism: Annotated[
+        str, typer.Option("--mechanism", metavar="M", help="Its name, or auto for the plan's best.")
+    ] = ("auto"),
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Answer a workload about a table under a budget, and save a synopsis that is safe to publish."""
+    import conspectus as cs
+    from conspectus.privacy.guarantee import Budget
+
+    Budget(epsilon=epsilon, delta=delta, rho=rho)  # refused before any file is opened
+    known_mechanism(mechanism)
+    settings = options.settings_of(setting or ())
+    if out.name.casefold().endswith(MISLEADING):
+        raise OutputError(
+            f"{out.name} is no name for a release, which is one file of its own kind: try {out.stem}.conspectus"
+        )
+    declared = cs.Schema.load(schema)
+    asked = options.Questions(
+        marginals=marginals or (),
+        marginal=marginal or (),
+        parities=parities or (),
+        sql=sql or (),
+        random_conjunctions=random_conjunctions or (),
+        files=workload or (),
+    ).workload(declared)
+    inputs = (data, schema, ledger, *(sql or ()), *(workload or ()))
+    table = cs.open_table(data, declared)
+    try:
+        with destination(out, inputs=inputs) as part, shown(quiet or as_json) as progress:
+            made = cs.release(
+                table,
+                asked,
+                epsilon=epsilon,
+                delta=delta,
+                rho=rho,
+                mechanism=mechanism,
+                neighbours=neighbours,
+                ledger=ledger,
+                rows=rows,
+                progress=progress,
+                **settings,
+            )
+            made.save(part)
+    finally:
+        table.close()
+    if as_json:
+        printing.as_json(release_json(made, out))
+        return
+    show_release(made, out)
+
+
+def known_mechanism(name: str) -> None:
+    """Refuse a name that is misspelt: that is bad input, and no mechanism was asked."""
+    from conspectus.mechanisms import OFFLINE
+    from conspectus.spelling import meant
+
+    if name not in OFFLINE and name != "auto":
+        known = ("auto", *OFFLINE)
+        raise options.OptionError(f'no mechanism is called "{name}"{meant(name, known)}; there are {", ".join(known)}')
+
+
+def show_release(made: Release, out: Path) -> None:
+    """What was released, in words."""
+    printing.heading(f"Released {len(made.workload):,} answers with {made.mechanism}.")
+    pairs = [("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]
+    claim, rows = made.claim, made.total.divisor
+    if claim is not None:
+        typical = (
+            f"about {claim.expected_mean / rows:.4f} of the rows on average, {claim.expected_max / rows:.4f} at worst"
+        )
+        pairs.append(("expected error", f"{typical} (typical, not promised)"))
+        if claim.bound is not None and not claim.bound.vacuous:
+            bound = claim.bound
+            proved = f"at most {bound.value:.4f} with probability {bound.probability:g}, by {bound.theorem}"
+            pairs.append(("proved error", proved))
+    pairs.append(("certificate", printing.certificate_text(made)))
+    pairs += [("warning", warning) for warning in made.guarantee.warnings]
+    pairs.append(("saved", str(out)))
+    printing.facts(pairs)
+
+
+def release_json(made: Release, out: Path) -> dict[str, Any]:
+    """What was released, for a program; the answers themselves are in the file."""
+    claim, rows = made.claim, made.total.divisor
+    return {
+        "mechanism": made.mechanism,
+        "queries": len(made.workload),
+        "guarantee": printing.guarantee_json(made),
+        "expected_max": None if claim is None else claim.expected_max / rows,
+        "expected_mean": None if claim is None else claim.expected_mean / rows,
+        "proved": None if claim is None or claim.bound is None else dataclasses.asdict(claim.bound),
+        "certificate": printing.certificate_json(made),
+        "parameters": dict(made.parameters),
+        "warnings": list(made.guarantee.warnings),
+        "saved": str(out),
+    }

@@ -1,0 +1,62 @@
+"""`schema draft` and `schema check`: for the owner of the data, and NOT PRIVATE."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options, printing
+
+NOT_PRIVATE = "NOT PRIVATE: this was read from the data; it is for the owner of the table alone"
+
+
+def draft(data: options.Data) -> None:
+    """Draft a schema from the data, to edit before use. NOT PRIVATE: its values come from the data."""
+    from conspectus.data.draft import draft as drafted
+
+    text = drafted(data)
+    print(NOT_PRIVATE, file=sys.stderr)
+    print(text, end="" if text.endswith("\n") else "\n")
+
+
+def check(
+    schema: Annotated[Path, typer.Argument(metavar="schema.toml", help="The schema file.")],
+    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="A table to hold against it.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check a schema file, and with DATA count what would be clamped or recoded. NOT PRIVATE with DATA."""
+    import conspectus as cs
+
+    declared = cs.Schema.load(schema)
+    if data is None:
+        if as_json:
+            printing.as_json({**declared.to_dict(), "cells": declared.domain.cells})
+            return
+        size = f"{len(declared.columns)} columns, {declared.domain.cells:.6g} cells"
+        printing.heading(f'"{declared.name}": {size}, unit: {declared.unit}')
+        rows = [(column.name, column.kind, f"{column.size:,}", _some(column.labels)) for column in declared.columns]
+        printing.table(("column", "type", "codes", "values"), rows, right=(2,))
+        return
+    from conspectus.data.draft import check as checked
+
+    counts = checked(declared, data)
+    if as_json:
+        printing.as_json({"private": False, "columns": [dataclasses.asdict(count) for count in counts]})
+        return
+    print(NOT_PRIVATE)
+    fields = [field.name for field in dataclasses.fields(counts[0])] if counts else []
+    cells = [tuple(_cell(getattr(count, name)) for name in fields) for count in counts]
+    printing.table(fields, cells, right=range(1, len(fields)))
+
+
+def _some(labels: tuple[str, ...]) -> str:
+    shown = ", ".join(labels[:5])
+    return shown if len(labels) <= 5 else f"{shown}, … {labels[-1]}"
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,41 @@
+"""The provenance of a release for people: one self-contained HTML page that an ethics board can read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from conspectus.privacy.ledger import Ledger
+from conspectus.releases import Release
+
+from . import account, contents, page, promise
+
+
+def write_report(
+    release: Release, path: str | Path, *, ledger: Ledger | str | Path | None = None, source: str | Path | None = None
+) -> None:
+    """Write the report of a release; `source` is the file that it was saved as, whose checksum the page then shows."""
+    kept = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger.open(ledger)
+    text = report_of(release, ledger=kept, source=None if source is None else Path(source))
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def report_of(release: Release, *, ledger: Ledger | None = None, source: Path | None = None) -> str:
+    """The report as HTML."""
+    today = datetime.now(UTC).date().isoformat()
+    return page.page(
+        f"Privacy report: {release.schema.name}",
+        [
+            promise.summary(release),
+            promise.guarantee(release),
+            promise.beliefs(release),
+            contents.schema(release),
+            contents.pictures(release),
+            contents.accuracy(release),
+            account.acts(release),
+            account.ledger(ledger),
+            account.mechanism(release),
+            account.verification(release, source),
+            f"<footer>Written on {today} from the release alone; no row of the table was read.</footer>",
+        ],
+    )

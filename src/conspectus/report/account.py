@@ -1,0 +1,186 @@
+"""The chapters that account for a release: private acts and their prices, ledger, mechanism, how to verify."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from conspectus import __version__
+from conspectus.privacy.accounting import price
+from conspectus.privacy.events import (
+    Event,
+    ExponentialDraws,
+    GaussianNoise,
+    LaplaceNoise,
+    Reach,
+    RowTotal,
+    ThresholdWatch,
+)
+from conspectus.privacy.guarantee import Neighbours
+from conspectus.privacy.ledger import Ledger
+from conspectus.privacy.prices import Currency, Unpriced
+from conspectus.releases import Release
+
+from . import page
+from .comparison import comparison
+from .meaning import meaning_of
+
+MOST_LINES = 40
+
+
+def acts(release: Release) -> str:
+    """Every private act with its price, and what several theorems make of the sum."""
+    held = release.guarantee
+    currency: Currency = "pure" if held.rho is None else "zcdp"
+    sign = "ε" if currency == "pure" else "ρ"
+    lines: list[tuple[str, ...]] = []
+    total = Fraction(0)
+    for number, (act, times) in enumerate(Counter(release.events).items()):
+        cost = _price(act, currency, held.neighbours)
+        total += (cost or Fraction(0)) * times
+        if number < MOST_LINES:
+            each = "no price" if cost is None else f"{float(cost):.4g}"
+            together = "" if cost is None else f"{float(cost * times):.4g}"
+            lines.append((describe(act, held.neighbours), f"{times:,}", each, together))
+    hidden = len(set(release.events)) - MOST_LINES
+    if hidden > 0:
+        lines.append((f"{hidden:,} further kinds of act", "", "", ""))
+    lines.append(("together", f"{len(release.events):,}", "", f"{float(total):.4g}"))
+    meaning = meaning_of(held)
+    prices = comparison(release.events, meaning.delta, held.neighbours)
+    rows = [(each.theorem, "says nothing here" if each.epsilon is None else f"{each.epsilon:.4g}") for each in prices]
+    stated = "—" if held.epsilon is None else f"{held.epsilon:.4g}"
+    rows.append((f"as stated, by {held.theorem}", stated))
+    return page.section(
+        "What touched the data",
+        page.paragraph(
+            "The table was touched only by the acts below; everything else was computed from their noisy "
+            "results, which "
+            "cannot weaken the promise."
+        ),
+        page.table(("act", "times", f"{sign} each", f"{sign} together"), lines, numbers=(1, 2, 3)),
+        page.heading("The same acts under several theorems"),
+        page.table(
+            ("composition theorem", f"ε at δ = {meaning.delta:.3g}" if meaning.delta else "ε"), rows, numbers=(1,)
+        ),
+        page.paragraph(
+            "The theorem is chosen before the first draw, never afterwards. The others are shown so that a "
+            "reader can see "
+            "what the choice is worth.",
+            "note",
+        ),
+    )
+
+
+def _price(act: Event, currency: Currency, neighbours: Neighbours) -> Fraction | None:
+    try:
+        return price(act, currency, neighbours)
+    except Unpriced:
+        return None
+
+
+def describe(act: Event, neighbours: Neighbours) -> str:
+    """An act in words; sensitivities are in counts, or in steps of the grid that a score is put on."""
+
+    def reach(bound: Reach) -> str:
+        value = bound.under(neighbours)
+        return "an unknown amount" if value is None else f"{float(value):.6g}"
+
+    match act:
+        case LaplaceNoise():
+            moved = f"one unit moves them by {reach(act.reach)} in all"
+            return f"counts published with Laplace noise of scale {float(act.scale):.5g}; {moved}"
+        case GaussianNoise():
+            sigma = float(act.sigma_squared) ** 0.5
+            moved = f"the squares of what one unit moves sum to {reach(act.reach_squared)}"
+            return f"counts published with Gaussian noise of deviation {sigma:.5g}; {moved}"
+        case ExponentialDraws():
+            chosen = "one choice" if act.draws == 1 else f"{act.draws:,} choices"
+            return f"{chosen} by the exponential mechanism, of range {reach(act.range)}"
+        case ThresholdWatch():
+            return f"questions compared with a noisy threshold until the first hit, with ε {reach(act.epsilon)}"
+        case RowTotal():
+            return "the number of rows used in the open, which is public here"
+
+
+def ledger(kept: Ledger | None) -> str:
+    """What the ledger of the table says."""
+    if kept is None:
+        return ""
+    sign = "ε" if kept.currency == "pure" else "ρ"
+    settled = {entry.reservation: entry.price for entry in kept.entries() if entry.kind == "settle"}
+    acts = Counter(entry.reservation for entry in kept.entries() if entry.kind == "debit")
+    rows = [
+        (
+            entry.made.replace("T", " ").removesuffix("+00:00"),
+            entry.label,
+            f"{acts[entry.number]:,}",
+            f"{float(settled.get(entry.number, entry.price)):.4g}",
+            "settled" if entry.number in settled else "open: all of it counts",
+        )
+        for entry in kept.entries()
+        if entry.kind == "reserve"
+    ]
+    share = float(kept.spent / kept.cap)
+    return page.section(
+        "The ledger",
+        page.paragraph(
+            f"Everything ever released about this table under its ledger keeps, together, {kept.guarantee()}. "
+            f"So far {sign} = "
+            f"{float(kept.spent):.4g} of {float(kept.cap):.4g} is spent ({share:.1%})."
+        ),
+        page.table(("when (UTC)", "release", "acts", sign, ""), rows, numbers=(2, 3)),
+    )
+
+
+def mechanism(release: Release) -> str:
+    """The mechanism, its parameters and the theorems it stands on."""
+    claim = release.claim
+    citations = claim.citations if claim is not None else ()
+    rows = [(name, _value(value)) for name, value in release.parameters.items()]
+    return page.section(
+        "How it was made",
+        page.paragraph(f"The mechanism is called {release.mechanism}; its result is kept as {_synopsis(release)}."),
+        page.table(("parameter", "value"), rows) if rows else "",
+        page.heading("Theorems and sources") if citations else "",
+        page.bullets(citations) if citations else "",
+        page.bullets(claim.notes) if claim is not None and claim.notes else "",
+    )
+
+
+def _synopsis(release: Release) -> str:
+    words = {
+        "noisy-answers": "the noisy answers themselves",
+        "histogram": "a histogram over all combinations of values",
+        "rows": "synthetic rows",
+    }
+    return words.get(release.synopsis.kind, release.synopsis.kind)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return json.dumps(value) if isinstance(value, list | dict | Mapping) else str(value)
+
+
+def verification(release: Release, source: Path | None) -> str:
+    """How a reader can check that this page belongs to a file, and the file to a schema."""
+    rows = [("schema fingerprint (SHA-256)", release.schema.fingerprint), ("written by", f"conspectus {__version__}")]
+    if source is not None:
+        digest = hashlib.sha256(source.read_bytes()).hexdigest()
+        rows = [("file", source.name), ("checksum of the file (SHA-256)", digest), *rows]
+    body = "".join(
+        f"<tr><td>{page.escape(name)}</td><td><code>{page.escape(value)}</code></td></tr>" for name, value in rows
+    )
+    advice = (
+        "The file holds everything on this page: schema, questions, answers, guarantee, acts and citations. "
+        "Check that its "
+        "checksum is the one above; conspectus report writes this page again from the file alone, and conspectus ask "
+        "answers further questions from it. The code that drew the noise can be attacked with conspectus audit."
+    )
+    return page.section("How to verify", page.paragraph(advice), f"<table><tbody>{body}</tbody></table>")

@@ -1,0 +1,170 @@
+"""The chapters about what was released: columns, pictures of the marginals, and how accurate the answers are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from conspectus.queries.marginals import Marginal, marginal
+from conspectus.releases import Release
+from conspectus.synopses.fitting import CannotFit
+from conspectus.synopses.rounding import CannotRound
+from conspectus.synopses.synopsis import CannotAnswer
+
+from . import page
+from .pictures import MOST_BARS, MOST_SIDE, Bar, bars, heat_map
+
+MOST_COLUMNS = 20
+MOST_PAIRS = 66
+MOST_VALUES = 8
+
+
+def schema(release: Release) -> str:
+    """The columns as they are published."""
+    declared = release.schema
+    rows = []
+    for column in declared.columns:
+        labels = column.labels
+        shown = ", ".join(labels[:MOST_VALUES])
+        if len(labels) > MOST_VALUES:
+            shown += f", … {labels[-1]}"
+        rows.append((column.name, column.kind, f"{column.size:,}", shown))
+    kinds = [f"{len(block.columns)}-way" for block in release.workload.blocks if isinstance(block, Marginal)]
+    whole = ", ".join(f"{kinds.count(kind):,} {kind} marginals" for kind in sorted(set(kinds)))
+    loose = len(release.workload) - sum(len(b) for b in release.workload.blocks if isinstance(b, Marginal))
+    single = f"{loose:,} single question{'s' if loose != 1 else ''}" if loose else ""
+    asked = " and ".join(part for part in (whole, single) if part)
+    return page.section(
+        "What was released",
+        page.paragraph(
+            f"{len(release.workload):,} answers: {asked}. A unit of privacy is {_unit(release)}. The columns "
+            "and their values "
+            "were declared by the owner of the table and are published with the release:"
+        ),
+        page.table(("column", "type", "values", "which"), rows, numbers=(2,)),
+    )
+
+
+def _unit(release: Release) -> str:
+    unit = release.schema.unit
+    return "one row" if unit.kind == "row" else f"everything that shares one {unit}"
+
+
+def accuracy(release: Release) -> str:
+    """Expected, proved and certified error, kept apart."""
+    claim, held, rows = release.claim, release.certificate, release.total.divisor
+    lines = []
+    if claim is not None:
+        mean, worst = claim.expected_mean / rows, claim.expected_max / rows
+        lines.append(
+            ("expected", f"{mean:.4f} on average, {worst:.4f} at worst", "typical of the mechanism; not promised")
+        )
+        if claim.bound is not None:
+            bound = claim.bound
+            worth = "which says nothing here" if bound.vacuous else f"with probability {bound.probability:g}"
+            lines.append(
+                ("proved beforehand", f"{bound.statistic} error at most {bound.value:.4g}", f"{worth}; {bound.theorem}")
+            )
+    if held is not None:
+        lines.append(
+            (
+                "certified afterwards",
+                f"maximum error at most {held.bound:.4f}",
+                f"except with probability {held.failure_probability:g}; measured privately, for {held.scope}",
+            )
+        )
+    if release.synopsis.kind == "noisy-answers":
+        lines.append(("intervals", "exact for every measured answer", "from the law of the noise that was added"))
+    return page.section(
+        "How accurate it is",
+        page.paragraph("Errors are fractions of the rows: 0.01 is one row in a hundred."),
+        page.table(("", "error", "in what sense"), lines),
+    )
+
+
+def pictures(release: Release) -> str:
+    """One picture for each column, and the pairs of columns that hang together most."""
+    figures = [_column(release, name) for name in release.schema.domain.names[:MOST_COLUMNS]]
+    drawn = [figure for figure in figures if figure]
+    left_out = len(release.schema.columns) - len(drawn)
+    notes = ["Bars are published counts, whiskers their 95 % intervals; pale bars are too noisy to print as numbers."]
+    if left_out:
+        notes.append(f"{left_out:,} column{'s are' if left_out > 1 else ' is'} not drawn.")
+    if not drawn:
+        return page.section("Pictures", page.paragraph("This release holds no marginals that could be drawn."))
+    pairs = [_pair(release, first, second) for first, second in _tied(release)]
+    return page.section(
+        "Pictures of the answers",
+        page.paragraph(" ".join(notes), "note"),
+        f'<div class="pictures">{"".join(drawn)}</div>',
+        "".join(pairs),
+    )
+
+
+def _column(release: Release, name: str) -> str:
+    column = release.schema.column(name)
+    if column.size > MOST_BARS:
+        return ""
+    try:
+        made = release.table([name]).to_pydict()
+    except (CannotAnswer, CannotFit, CannotRound):
+        return ""
+    counts = zip(made[name], made["count"], made["low"], made["high"], made["too_noisy"])
+    shown = [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]
+    return page.figure(name, bars(shown, title=f"Counts of {name}", standing=column.ordered and len(shown) > 6))
+
+
+def _tied(release: Release) -> list[tuple[str, str]]:
+    """Two pairs of columns that depend on each other most, as the synopsis shows it; post-processing alone."""
+    found: list[tuple[float, tuple[str, str]]] = []
+    for first, second in itertools.islice(_pairs(release), MOST_PAIRS):
+        asked = marginal(release.schema, [first, second])
+        try:
+            counts = np.maximum(release.synopsis.answer(asked), 0)
+        except CannotAnswer:
+            continue
+        sizes = tuple(release.schema.column(name).size for name in (first, second))
+        found.append((_dependence(counts.reshape(sizes)), (first, second)))
+    best = sorted(found, key=lambda item: -item[0])[:2]
+    return [pair for _, pair in best]
+
+
+def _pairs(release: Release) -> Iterator[tuple[str, str]]:
+    """Pairs of columns that a released marginal covers and a page can hold."""
+    names, sizes = release.schema.domain.names, release.schema.domain.sizes
+    covered = {
+        pair
+        for block in release.workload.blocks
+        if isinstance(block, Marginal)
+        for pair in itertools.combinations(sorted(block.columns), 2)
+    }
+    for first, second in sorted(covered):
+        if max(sizes[first], sizes[second]) <= MOST_SIDE:
+            yield names[first], names[second]
+
+
+def _dependence(counts: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> float:
+    """Cramér's V of a table: 0 for independent columns, 1 for columns that decide each other."""
+    total = counts.sum()
+    if total <= 0 or min(counts.shape) < 2:
+        return 0.0
+    shares = counts / total
+    expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
+    squares = np.divide((shares - expected) ** 2, expected, out=np.zeros_like(shares), where=expected > 1e-9)
+    return float(np.sqrt(squares.sum() / (min(counts.shape) - 1)))
+
+
+def _pair(release: Release, first: str, second: str) -> str:
+    sizes = release.schema.column(first).size, release.schema.column(second).size
+    if sizes[1] < sizes[0] and sizes[0] > 8:
+        first, second = second, first
+    try:
+        made = release.table([first, second]).to_pydict()
+    except (CannotAnswer, CannotFit, CannotRound):
+        return ""
+    rows, columns = release.schema.column(first).labels, release.schema.column(second).labels
+    counts = np.array(made["count"], dtype=float).reshape(len(rows), len(columns)).tolist()
+    title = f"{first} (down) by {second} (across)"
+    return page.figure(title, heat_map(counts, rows=rows, columns=columns, title=title), wide=True)

@@ -1,0 +1,75 @@
+"""What a guarantee means for one person, in numbers that a board can weigh."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from conspectus.privacy.accounting import epsilon_of
+from conspectus.privacy.guarantee import Guarantee
+
+PRIORS = (0.01, 0.1, 0.5, 0.9)
+SHOWN_DELTA = 1e-6
+"""Where a concentrated guarantee names no δ, its ε is shown at this one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meaning:
+    """(ε, δ) as bounds on what an attacker can learn about one unit.
+
+    (ε, δ)-indistinguishable outputs are each within δ of outputs that are ε-indistinguishable without any δ
+    (Dwork & Roth 2014, Lemma 3.17): all bounds here hold for those, and δ is the price of the difference.
+    """
+
+    epsilon: float
+    delta: float
+    implied: bool
+
+    @property
+    def factor(self) -> float:
+        """The most by which the odds of any statement about one unit can change."""
+        return math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+
+    def beliefs(self, prior: float) -> tuple[float, float]:
+        """The least and the most that an attacker who believed `prior` can believe afterwards."""
+        shift = math.exp(-self.epsilon)
+        return prior * shift / (prior * shift + 1 - prior), prior / (prior + (1 - prior) * shift)
+
+    @property
+    def best_guess(self) -> float:
+        """The most often that any attacker can tell apart two equally likely tables: (e^ε + δ)/(1 + e^ε)."""
+        shift = math.exp(-self.epsilon)
+        return min(1.0, (1 + self.delta * shift) / (1 + shift))
+
+
+def meaning_of(guarantee: Guarantee) -> Meaning:
+    """The (ε, δ) of a guarantee; of a concentrated one without δ, what it implies at a usual δ."""
+    if guarantee.epsilon is not None:
+        return Meaning(epsilon=guarantee.epsilon, delta=guarantee.delta, implied=False)
+    return Meaning(epsilon=epsilon_of(guarantee.rho or 0.0, SHOWN_DELTA), delta=SHOWN_DELTA, implied=True)
+
+
+def change_of(guarantee: Guarantee) -> str:
+    """What the relation lets change, in words."""
+    unit = "one row" if guarantee.unit == "row" else f"all rows of one {guarantee.unit}"
+    if guarantee.neighbours == "replace":
+        return f"{unit} replaced by anything else the schema allows"
+    return f"{unit} added to the table or removed from it"
+
+
+def factor_text(meaning: Meaning) -> str:
+    """The odds factor, or that it says nothing."""
+    if meaning.factor > 1e6:
+        return "more than a million"
+    return f"{meaning.factor:.3g}"
+
+
+def percent(share: float) -> str:
+    """A probability with as many digits as it needs near 0 and 1."""
+    if share in (0.0, 1.0):
+        return f"{share:.0%}"
+    if share >= 0.9995:
+        return "over 99.9 %"
+    if share < 0.0005:
+        return "under 0.1 %"
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,151 @@
+"""Pictures as inline SVG: bars with interval whiskers, and heat maps. Colours come from the page's own style."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+MOST_BARS = 120
+MOST_SIDE = 24
+_LYING = 14  # up to this many bars lie down, so that their labels can be read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One count with its interval; `noisy` where the interval is wide beside it."""
+
+    label: str
+    count: float
+    low: float | None
+    high: float | None
+    noisy: bool
+
+    @property
+    def top(self) -> float:
+        return self.count if self.high is None else max(self.count, self.high)
+
+
+def bars(bars: Sequence[Bar], *, title: str, standing: bool = False) -> str:
+    """Bars with whiskers: lying where there are few, standing where there are many or they are ordered."""
+    if not bars or len(bars) > MOST_BARS:
+        return ""
+    most = max(max(bar.top for bar in bars), 1.0)
+    draw = _standing if standing or len(bars) > _LYING else _lying
+    return draw(bars, most, title)
+
+
+def _lying(bars: Sequence[Bar], most: float, title: str) -> str:
+    left, width, step = 118.0, 236.0, 24
+    parts = []
+    for number, bar in enumerate(bars):
+        y = number * step + 4
+        middle = y + 8
+        parts.append(_text(left - 8, middle + 4, _short(bar.label, 17), "end", hover=bar.label))
+        parts.append(_rect(left, y, width * bar.count / most, 16, bar))
+        if bar.low is not None and bar.high is not None:
+            parts.append(_whisker(left + width * bar.low / most, middle, left + width * bar.high / most, middle))
+        parts.append(_text(left + width + 62, middle + 4, f"{bar.count:,.0f}", "end", "figure"))
+    return _svg(420, len(bars) * step + 6, title, parts)
+
+
+def _standing(bars: Sequence[Bar], most: float, title: str) -> str:
+    left, width, height = 48.0, 366.0, 132.0
+    step = width / len(bars)
+    gap = min(2.0, step * 0.2)
+    parts = [_line(left, height + 8, left + width, height + 8, "axis")]
+    for share in (0.5, 1.0):
+        y = height + 8 - height * share
+        parts += [
+            _line(left, y, left + width, y, "grid"),
+            _text(left - 6, y + 4, _brief(most * share), "end", "figure"),
+        ]
+    for number, bar in enumerate(bars):
+        x, tall = left + number * step, height * bar.count / most
+        parts.append(_rect(x + gap / 2, height + 8 - tall, step - gap, tall, bar))
+        if bar.low is not None and bar.high is not None:
+            middle = x + step / 2
+            ends = (height + 8 - height * end / most for end in (bar.low, bar.high))
+            parts.append(_whisker(middle, next(ends), middle, next(ends)))
+    for number in sorted({0, len(bars) // 2, len(bars) - 1}):
+        anchor = "start" if number == 0 else "end" if number == len(bars) - 1 else "middle"
+        place = left + (number + (0 if anchor == "start" else 1 if anchor == "end" else 0.5)) * step
+        parts.append(_text(place, height + 26, _short(bars[number].label, 18), anchor, hover=bars[number].label))
+    return _svg(420, int(height) + 34, title, parts)
+
+
+def heat_map(counts: Sequence[Sequence[float]], *, rows: Sequence[str], columns: Sequence[str], title: str) -> str:
+    """A table of counts in shades; the numbers themselves where there is room."""
+    if not rows or not columns or max(len(rows), len(columns)) > MOST_SIDE:
+        return ""
+    left, top, wide = 118.0, 8.0, 700.0
+    cell, tall = min(wide / len(columns), 96.0), 26.0
+    most = max(max(max(row) for row in counts), 1.0)
+    parts = []
+    for i, (label, row) in enumerate(zip(rows, counts)):
+        y = top + i * tall
+        parts.append(_text(left - 8, y + tall / 2 + 4, _short(label, 17), "end", hover=label))
+        for j, count in enumerate(row):
+            shade, x = count / most, left + j * cell
+            hover = f"<title>{escape(label)}, {escape(columns[j])}: {count:,.0f}</title>"
+            parts.append(
+                f'<rect class="cell" x="{x:.1f}" y="{y:.1f}" width="{cell - 2:.1f}" height="{tall - 2:.1f}" '
+                f'fill-opacity="{0.05 + 0.9 * shade:.3f}">{hover}</rect>'
+            )
+            if cell >= 40:
+                kind = "figure bright" if shade > 0.55 else "figure"
+                parts.append(_text(x + cell / 2 - 1, y + tall / 2 + 3, _brief(count), "middle", kind))
+    bottom = top + len(rows) * tall
+    every = 1 if cell >= 40 else 3
+    for j in range(0, len(columns), every):
+        room = max(4, int(cell * every / 7))
+        place = left + j * cell + cell / 2
+        parts.append(_text(place, bottom + 14, _short(columns[j], room), "middle", hover=columns[j]))
+    return _svg(int(left + cell * len(columns)) + 8, int(bottom) + 22, title, parts)
+
+
+def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    )
+
+
+def _rect(x: float, y: float, width: float, height: float, bar: Bar) -> str:
+    interval = "" if bar.low is None or bar.high is None else f", interval {bar.low:,.0f} to {bar.high:,.0f}"
+    hover = f"<title>{escape(bar.label)}: {bar.count:,.0f}{interval}</title>"
+    kind = "bar noisy" if bar.noisy else "bar"
+    return (
+        f'<rect class="{kind}" x="{x:.2f}" y="{y:.2f}" width="{max(width, 0.5):.2f}" height="{max(height, 0.5):.2f}">'
+        f"{hover}</rect>"
+    )
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"/>'
+
+
+def _whisker(x1: float, y1: float, x2: float, y2: float) -> str:
+    flat = y1 == y2
+    caps = ((x1, y1), (x2, y2))
+    ends = "".join(
+        _line(x, y - 4, x, y + 4, "whisker") if flat else _line(x - 2, y, x + 2, y, "whisker") for x, y in caps
+    )
+    return _line(x1, y1, x2, y2, "whisker") + ends
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "label", *, hover: str = "") -> str:
+    title = f"<title>{escape(hover)}</title>" if hover and hover != text else ""
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}{title}</text>'
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _brief(count: float) -> str:
+    """A count in few characters."""
+    for size, mark in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if count >= size:
+            return f"{count / (1e3 if mark == 'k' else size):.3g}{mark}"
+    return f"{count:,.0f}"
