@@ -138,9 +138,7 @@ def test_range_on_neighbours_stays_within_the_charge(data: st.DataObject) -> Non
 @pytest.mark.parametrize("twin", [ceiled, cut])
 def test_broken_weights_exceed_the_charge(twin: Callable[..., list[int]]) -> None:
     generator = np.random.Generator(np.random.PCG64(5))
-    excess = [
-        worst_excess(twin, generator.integers(0, 400, 12), generator.integers(-1, 2, 12)) for _ in range(200)
-    ]
+    excess = [worst_excess(twin, generator.integers(0, 400, 12), generator.integers(-1, 2, 12)) for _ in range(200)]
     assert max(excess) > 0
 
 

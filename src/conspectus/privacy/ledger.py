@@ -26,6 +26,7 @@ from .prices import Currency, add_up, price, scale_up
 _APPLICATION = 0x436F6E73  # "Cons": SQLite's mark of whose file it is
 _VERSION = 1
 _PATIENCE = 120.0  # seconds to wait for other processes
+_ULP = Fraction(1, 1 << 52)
 
 _TABLES = """
 CREATE TABLE terms (
@@ -115,10 +116,13 @@ class Ledger:
         if neighbours not in RELATIONS:
             raise LedgerError(f"neighbours must be one of {', '.join(RELATIONS)}, not {neighbours!r}")
         currency, cap = cap_of(budget)
+        # Ten times the float 0.1 is a little more than 1: the cap is one unit in the last place above the number given,
+        # so that shares that add up in decimals fit. The guarantee says so too.
+        cap *= 1 + _ULP
         terms = (currency, str(cap), json.dumps(vars(budget)), neighbours, unit, schema_fingerprint, table, _now())
         try:
             with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous = EXTRA")
+                _make_durable(connection)
                 connection.execute("BEGIN EXCLUSIVE")
                 if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                     raise LedgerError(f"{path} already exists: open it, or choose another name for a new ledger")
@@ -152,15 +156,12 @@ class Ledger:
 
         What was spent so far depends on what was seen, and is no promise by itself; `spent` says it.
         """
-        pure = self.currency == "pure"
-        rho = None if pure else scale_up(self.cap)
-        epsilon = self.budget.epsilon
-        if epsilon is None and self.budget.delta > 0:
-            epsilon = epsilon_of(self.cap, self.budget.delta)
+        pure, delta = self.currency == "pure", self.budget.delta
+        concentrated = epsilon_of(self.cap, delta) if delta else None
         return Guarantee(
-            epsilon=epsilon,
-            delta=self.budget.delta,
-            rho=rho,
+            epsilon=scale_up(self.cap) if pure else concentrated,
+            delta=delta,
+            rho=None if pure else scale_up(self.cap),
             neighbours=self.neighbours,
             unit=self.unit,
             theorem="basic composition" if pure else "zero-concentrated composition with the tight conversion",
@@ -271,7 +272,7 @@ class Ledger:
             address = f"{self.path.resolve().as_uri()}?mode=rw"
             with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)) as connection:
                 connection.row_factory = sqlite3.Row
-                connection.execute("PRAGMA synchronous = EXTRA")  # also the directory, when the journal is removed
+                _make_durable(connection)
                 yield connection
         except sqlite3.DatabaseError as error:
             raise LedgerError(f"{self.path} cannot be used as a ledger: {_reason(error)}") from error
@@ -317,6 +318,13 @@ class Reservation:
         with self.ledger._writing() as connection:
             _, debited = self.ledger._standing(connection, self.number)
             _append(connection, "settle", self.number, price=debited, total=debited, content={})
+
+
+def _make_durable(connection: sqlite3.Connection) -> None:
+    """A commit returns only when file and journal are on disk; the journal is emptied (and synced) instead of removed,
+    so that no rollback can come back after a loss of power."""
+    connection.execute("PRAGMA journal_mode = TRUNCATE")
+    connection.execute("PRAGMA synchronous = FULL")
 
 
 def _append(
