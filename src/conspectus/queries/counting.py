@@ -8,7 +8,7 @@ the positive ones. After the pass, memory is linear in the queries.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
@@ -20,7 +20,7 @@ from conspectus.data.domain import Chunk, Domain, code_dtype
 from .bitmaps import ConjunctionCounts, ParityCounts
 from .evaluation import answers_from_marginals
 from .intervals import Intervals
-from .joints import joint_tables, project
+from .joints import joint_tables, projections
 from .kernels import tabulate
 from .marginals import Marginal
 from .parities import Parities, ParityList
@@ -75,6 +75,7 @@ class Tally:
         self._count_buffer()
         listed = self._conjunctions.counts(self.rows) if self._conjunctions is not None else None
         parities = self._parities.counts(self.rows) if self._parities is not None else None
+        marginals = self._tables.marginals()
         parts: list[NDArray[np.int64]] = []
         for block in self._workload.blocks:
             if listed is not None and isinstance(block, Conjunctions):
@@ -82,7 +83,8 @@ class Tally:
             elif parities is not None and isinstance(block, Parities | ParityList):
                 part, parities = parities[: len(block)], parities[len(block) :]
             else:
-                part = self._tables.counts(block)
+                alone = Workload(self._workload.domain, (block,))
+                part = answers_from_marginals(alone, marginals.__getitem__, dtype=np.int64)
             parts.append(part)
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
@@ -122,14 +124,11 @@ class _Tables:
                 sizes = np.array(self._domain.shape(columns), dtype=np.int64)
                 yield _task(buffer, rows, places, sizes, table)
 
-    def counts(self, block: Block) -> NDArray[np.int64]:
-        def marginal(columns: tuple[int, ...]) -> NDArray[np.int64]:
-            joint = self._cover[columns]
-            if not joint:
-                return np.array(self._rows, dtype=np.int64)
-            return project(self._joint[joint].reshape(self._domain.shape(joint)), joint, columns)
-
-        return answers_from_marginals(Workload(self._domain, (block,)), marginal, dtype=np.int64)
+    def marginals(self) -> Mapping[tuple[int, ...], NDArray[np.int64]]:
+        """All marginals that the blocks need, as counted so far."""
+        if () in self._joint:
+            self._joint[()][0] = self._rows
+        return projections(self._joint, self._domain.sizes, self._cover)
 
 
 def _task(
@@ -153,6 +152,11 @@ def counter_of(block: Block) -> Counter:
     return Tally(Workload(block.domain, (block,)))
 
 
+def _processors() -> int:
+    """The processors that this process may use, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def count(
     workload: Workload,
     chunks: Iterable[Chunk],
@@ -162,20 +166,19 @@ def count(
 ) -> tuple[NDArray[np.int64], int]:
     """The counts of all queries, in the workload's order, and the number of rows: one pass over the chunks.
 
-    The next chunk is read while the last one is counted. `progress` is told the number of chunks, not of rows.
+    The next chunk is read while the last one is counted. `progress` is told that counting goes on and not how far it
+    is, since the number of rows may be private.
     """
-    workers = threads if threads is not None else len(os.sched_getaffinity(0))
+    workers = threads if threads is not None else _processors()
     if workers < 1:
         raise ValueError("counting needs at least one thread")
     with ThreadPoolExecutor(workers) as pool, ThreadPoolExecutor(1) as reader:
         tally = Tally(workload, threads=workers, pool=pool)
         rest = iter(chunks)
         coming = reader.submit(next, rest, None)
-        done = 0
         while (chunk := coming.result()) is not None:
             coming = reader.submit(next, rest, None)
             tally.add(chunk)
-            done += 1
             if progress is not None:
-                progress("counting", done, None)
+                progress("counting", 0, None)
         return tally.counts(), tally.rows

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .histograms import marginals_of_histogram
+from .kernels import covered, lacking_one
 
 JOINT_CELLS = 1 << 16
 """The largest joint table that is counted in place of the marginals inside it; it stays in the second-level cache."""
@@ -23,42 +26,57 @@ def joint_tables(sizes: tuple[int, ...], wanted: Iterable[tuple[int, ...]]) -> d
     sets = sorted(set(wanted), key=lambda columns: (-math.prod(sizes[c] for c in columns), columns))
     if len(sets) > _MOST_GROUPED:
         return {columns: columns for columns in sets}
-    member = np.zeros((len(sets), len(sizes)), dtype=bool)
-    for row, columns in zip(member, sets):
-        row[list(columns)] = True
-    open_sets = np.ones(len(sets), dtype=bool)
+    width = max(map(len, sets), default=0)
+    members = np.array([[*columns, *[-1] * (width - len(columns))] for columns in sets], dtype=np.int64)
+    members = members.reshape(len(sets), width)
+    waiting = np.ones(len(sets), dtype=bool)
     cover: dict[tuple[int, ...], tuple[int, ...]] = {}
     for at, columns in enumerate(sets):
-        if not open_sets[at]:
+        if not waiting[at]:
             continue
-        inside = _grow(sizes, member[open_sets], member[at].copy())
+        inside = _grown(sizes, members, waiting, columns)
         table = tuple(np.flatnonzero(inside).tolist())
-        covered = open_sets & ~(member & ~inside).any(axis=1)
-        for index in np.flatnonzero(covered).tolist():
-            cover[sets[index]] = table
-        open_sets &= ~covered
+        waiting[at] = False
         cover[columns] = table
+        for index in covered(members, waiting, inside).tolist():
+            cover[sets[index]] = table
     return cover
 
 
-def _grow(sizes: tuple[int, ...], member: NDArray[np.bool_], inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _grown(
+    sizes: tuple[int, ...], members: NDArray[np.int64], waiting: NDArray[np.bool_], columns: tuple[int, ...]
+) -> NDArray[np.bool_]:
     """Add columns to a set while the table stays small and each brings in at least one more wanted set."""
-    cells = math.prod(size for size, taken in zip(sizes, inside) if taken)
+    inside = np.zeros(len(sizes), dtype=bool)
+    inside[list(columns)] = True
+    cells = math.prod(sizes[c] for c in columns)
+    cost = np.log2(1.0 + np.array(sizes))
     while True:
-        lacking = member & ~inside
-        gain = lacking[lacking.sum(axis=1) == 1].sum(axis=0)
-        best, worth = -1, 0.0
-        for column in np.flatnonzero(gain).tolist():
-            value = gain[column] / math.log2(1 + sizes[column])
-            if cells * sizes[column] <= JOINT_CELLS and value > worth:
-                best, worth = column, value
-        if best < 0:
+        gain = lacking_one(members, waiting, inside) / cost
+        gain[np.array(sizes) * cells > JOINT_CELLS] = 0
+        best = int(gain.argmax())
+        if gain[best] == 0:
             return inside
         inside[best] = True
         cells *= sizes[best]
 
 
-def project(table: NDArray[np.int64], columns: tuple[int, ...], onto: tuple[int, ...]) -> NDArray[np.int64]:
-    """The marginal over some of the columns of a table; both tuples are sorted."""
-    drop = tuple(axis for axis, column in enumerate(columns) if column not in onto)
-    return table.sum(axis=drop) if drop else table
+def projections(
+    tables: Mapping[tuple[int, ...], NDArray[np.int64]],
+    sizes: tuple[int, ...],
+    cover: Mapping[tuple[int, ...], tuple[int, ...]],
+) -> dict[tuple[int, ...], NDArray[np.int64]]:
+    """Every wanted marginal from the table that was counted for it. Counts are below 2^53, where doubles are exact."""
+    wanted: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    for columns, joint in cover.items():
+        wanted.setdefault(joint, []).append(columns)
+    found: dict[tuple[int, ...], NDArray[np.int64]] = {}
+    for joint, sets in wanted.items():
+        shape = tuple(sizes[c] for c in joint)
+        if sets == [joint]:
+            found[joint] = tables[joint].reshape(shape)
+            continue
+        inside = [tuple(joint.index(c) for c in columns) for columns in sets]
+        marginals = marginals_of_histogram(tables[joint].reshape(shape).astype(np.float64), inside)
+        found.update({columns: marginal.astype(np.int64) for columns, marginal in zip(sets, marginals)})
+    return found

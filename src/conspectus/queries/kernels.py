@@ -179,6 +179,41 @@ def tabulate(codes: Any, rows: int, columns: Any, sizes: Any, table: Any) -> Non
 
 
 @compiled
+def lacking_one(members: Any, waiting: Any, inside: Any) -> Any:
+    """For each column, how many waiting sets lack it and nothing else. Rows are sets of columns, padded with −1."""
+    gain = np.zeros(len(inside), dtype=np.int64)
+    for row in range(len(members)):
+        if waiting[row]:
+            missing, which = 0, 0
+            for column in members[row]:
+                if column >= 0 and not inside[column]:
+                    missing += 1
+                    which = column
+            if missing == 1:
+                gain[which] += 1
+    return gain
+
+
+@compiled
+def covered(members: Any, waiting: Any, inside: Any) -> Any:
+    """The waiting sets that lack nothing; they wait no more."""
+    found = np.zeros(len(members), dtype=np.int64)
+    count = 0
+    for row in range(len(members)):
+        if waiting[row]:
+            whole = True
+            for column in members[row]:
+                if column >= 0 and not inside[column]:
+                    whole = False
+                    break
+            if whole:
+                waiting[row] = False
+                found[count] = row
+                count += 1
+    return found[:count]
+
+
+@compiled
 def sum_out(histogram: Any, work: Any, steps: Any) -> None:
     """Run steps (from, to, outer, size, inner): sum the middle axis of a table away. From −1 means the histogram."""
     for at in range(len(steps)):
