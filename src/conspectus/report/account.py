@@ -59,9 +59,8 @@ def acts(release: Release) -> str:
     return page.section(
         "What touched the data",
         page.paragraph(
-            "The table was touched only by the acts below; everything else was computed from their noisy "
-            "results, which "
-            "cannot weaken the promise."
+            "The table was touched only by the acts below; everything else was computed from their noisy results, "
+            "which cannot weaken the promise."
         ),
         page.table(("act", "times", f"{sign} each", f"{sign} together"), lines, numbers=(1, 2, 3)),
         page.heading("The same acts under several theorems"),
@@ -69,9 +68,8 @@ def acts(release: Release) -> str:
             ("composition theorem", f"ε at δ = {meaning.delta:.3g}" if meaning.delta else "ε"), rows, numbers=(1,)
         ),
         page.paragraph(
-            "The theorem is chosen before the first draw, never afterwards. The others are shown so that a "
-            "reader can see "
-            "what the choice is worth.",
+            "The theorem is chosen before the first draw, never afterwards. The others are shown so that a reader "
+            "can see what the choice is worth.",
             "note",
         ),
     )
@@ -130,9 +128,8 @@ def ledger(kept: Ledger | None) -> str:
     return page.section(
         "The ledger",
         page.paragraph(
-            f"Everything ever released about this table under its ledger keeps, together, {kept.guarantee()}. "
-            f"So far {sign} = "
-            f"{float(kept.spent):.4g} of {float(kept.cap):.4g} is spent ({share:.1%})."
+            f"Everything ever released about this table under its ledger keeps, together, {kept.guarantee()}. So "
+            f"far {sign} = {float(kept.spent):.4g} of {float(kept.cap):.4g} is spent ({share:.1%})."
         ),
         page.table(("when (UTC)", "release", "acts", sign, ""), rows, numbers=(2, 3)),
     )
@@ -149,6 +146,7 @@ def mechanism(release: Release) -> str:
         page.table(("parameter", "value"), rows) if rows else "",
         page.heading("Theorems and sources") if citations else "",
         page.bullets(citations) if citations else "",
+        page.heading("Settings in words") if claim is not None and claim.notes else "",
         page.bullets(claim.notes) if claim is not None and claim.notes else "",
     )
 
@@ -178,9 +176,9 @@ def verification(release: Release, source: Path | None) -> str:
         f"<tr><td>{page.escape(name)}</td><td><code>{page.escape(value)}</code></td></tr>" for name, value in rows
     )
     advice = (
-        "The file holds everything on this page: schema, questions, answers, guarantee, acts and citations. "
-        "Check that its "
-        "checksum is the one above; conspectus report writes this page again from the file alone, and conspectus ask "
-        "answers further questions from it. The code that drew the noise can be attacked with conspectus audit."
+        "The file holds everything on this page: schema, questions, answers, guarantee, acts and citations. Check "
+        "that its checksum is the one below; conspectus report writes this page again from the file alone, and "
+        "conspectus ask answers further questions from it. The code that drew the noise can be attacked with "
+        "conspectus audit."
     )
     return page.section("How to verify", page.paragraph(advice), f"<table><tbody>{body}</tbody></table>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -31,20 +32,24 @@ def schema(release: Release) -> str:
         if len(labels) > MOST_VALUES:
             shown += f", … {labels[-1]}"
         rows.append((column.name, column.kind, f"{column.size:,}", shown))
-    kinds = [f"{len(block.columns)}-way" for block in release.workload.blocks if isinstance(block, Marginal)]
-    whole = ", ".join(f"{kinds.count(kind):,} {kind} marginals" for kind in sorted(set(kinds)))
+    widths = Counter(len(block.columns) for block in release.workload.blocks if isinstance(block, Marginal))
+    whole = ", ".join(_marginals(times, width) for width, times in sorted(widths.items()))
     loose = len(release.workload) - sum(len(b) for b in release.workload.blocks if isinstance(b, Marginal))
     single = f"{loose:,} single question{'s' if loose != 1 else ''}" if loose else ""
     asked = " and ".join(part for part in (whole, single) if part)
     return page.section(
         "What was released",
         page.paragraph(
-            f"{len(release.workload):,} answers: {asked}. A unit of privacy is {_unit(release)}. The columns "
-            "and their values "
-            "were declared by the owner of the table and are published with the release:"
+            f"{len(release.workload):,} answers: {asked}. A unit of privacy is {_unit(release)}. The columns and "
+            "their values were declared by the owner of the table and are published with the release:"
         ),
         page.table(("column", "type", "values", "which"), rows, numbers=(2,)),
     )
+
+
+def _marginals(times: int, width: int) -> str:
+    many = f"all cells of {times:,} marginals" if times > 1 else "all cells of one marginal"
+    return f"{many} of {width} column{'s' if width > 1 else ''}"
 
 
 def _unit(release: Release) -> str:

@@ -64,6 +64,11 @@ def factor_text(meaning: Meaning) -> str:
     return f"{meaning.factor:.3g}"
 
 
+def rarity(delta: float) -> str:
+    """A small probability as people say it."""
+    return f"1 in {1 / delta:,.0f}" if delta > 0 else "none"
+
+
 def percent(share: float) -> str:
     """A probability with as many digits as it needs near 0 and 1."""
     if share in (0.0, 1.0):

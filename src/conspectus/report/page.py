@@ -23,7 +23,7 @@ h3 { font-size: 17px; margin: 28px 0 8px; }
 .eyebrow { text-transform: uppercase; letter-spacing: .12em; font-size: 12px; color: var(--accent); font-weight: 600; }
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 12px; margin: 24px 0; }
 .fact { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: 14px 16px; }
-.fact b { display: block; font-size: 22px; line-height: 1.25; overflow-wrap: anywhere; }
+.fact b { display: block; font-size: 20px; line-height: 1.25; overflow-wrap: anywhere; }
 .fact span { font-size: 13px; color: var(--soft); }
 .lead { font-size: 19px; line-height: 1.55; }
 .promise { border-left: 4px solid var(--accent); padding: 4px 0 4px 20px; margin: 20px 0; font-size: 18px; }
@@ -44,7 +44,8 @@ figure.wide { margin-top: 18px; } figcaption { font-weight: 600; margin-bottom: 
 svg { display: block; max-width: 100%; height: auto; }
 svg text { font: 12px system-ui, "Segoe UI", Roboto, sans-serif; fill: var(--ink); }
 svg .figure { fill: var(--soft); font-size: 11px; font-variant-numeric: tabular-nums; }
-svg .bright { fill: var(--bright); }
+svg .bright.bright { fill: var(--bright); }
+svg .within { font-size: 11px; font-variant-numeric: tabular-nums; } svg .dot { fill: var(--ink); }
 svg .bar, svg .cell { fill: var(--accent); } svg .bar { fill-opacity: .78; } svg .noisy { fill-opacity: .28; }
 svg .whisker { stroke: var(--ink); stroke-width: 1.2; } svg .axis { stroke: var(--soft); }
 svg .grid { stroke: var(--rule); }

@@ -51,6 +51,7 @@ def _lying(bars: Sequence[Bar], most: float, title: str) -> str:
 
 def _standing(bars: Sequence[Bar], most: float, title: str) -> str:
     left, width, height = 48.0, 366.0, 132.0
+    most = _round_up(most)
     step = width / len(bars)
     gap = min(2.0, step * 0.2)
     parts = [_line(left, height + 8, left + width, height + 8, "axis")]
@@ -74,6 +75,22 @@ def _standing(bars: Sequence[Bar], most: float, title: str) -> str:
     return _svg(420, int(height) + 34, title, parts)
 
 
+def spans(rows: Sequence[tuple[str, float, float, float]], *, title: str) -> str:
+    """Shares of one as (label, where it stood, the least, the most): how far each can move."""
+    left, width, step = 58.0, 640.0, 26
+    ends = len(rows) * step + 2
+    parts = [_line(left + width * tick / 4, 2, left + width * tick / 4, ends, "grid") for tick in range(5)]
+    for number, (label, middle, low, high) in enumerate(rows):
+        y = number * step + step / 2
+        span = f'x="{left + width * low:.1f}" y="{y - 6:.1f}" width="{width * (high - low):.1f}" height="12" rx="3"'
+        parts.append(_text(left - 10, y + 4, label, "end"))
+        parts.append(f'<rect class="bar" {span}/>')
+        place = left + width * middle
+        parts.append(f'<circle class="dot" cx="{place:.1f}" cy="{y:.1f}" r="4"/>')
+    parts += [_text(left + width * tick / 4, ends + 14, f"{25 * tick} %", "middle", "figure") for tick in range(5)]
+    return _svg(720, ends + 20, title, parts)
+
+
 def heat_map(counts: Sequence[Sequence[float]], *, rows: Sequence[str], columns: Sequence[str], title: str) -> str:
     """A table of counts in shades; the numbers themselves where there is room."""
     if not rows or not columns or max(len(rows), len(columns)) > MOST_SIDE:
@@ -93,7 +110,7 @@ def heat_map(counts: Sequence[Sequence[float]], *, rows: Sequence[str], columns:
                 f'fill-opacity="{0.05 + 0.9 * shade:.3f}">{hover}</rect>'
             )
             if cell >= 40:
-                kind = "figure bright" if shade > 0.55 else "figure"
+                kind = "within bright" if shade > 0.5 else "within"
                 parts.append(_text(x + cell / 2 - 1, y + tall / 2 + 3, _brief(count), "middle", kind))
     bottom = top + len(rows) * tall
     every = 1 if cell >= 40 else 3
@@ -141,6 +158,12 @@ def _text(x: float, y: float, text: str, anchor: str, kind: str = "label", *, ho
 
 def _short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _round_up(most: float) -> float:
+    """The next number that halves into a round one."""
+    size = 10.0 ** (len(str(int(most))) - 1)
+    return next(step * size for step in (1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10) if step * size >= most)
 
 
 def _brief(count: float) -> str:
