@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.domain import Domain
-from .lbfgs import minimise
+from .lbfgs import dot, minimise
 from .residuals import Part, Residuals, Target
 
 Vector = NDArray[np.float64]
@@ -173,7 +173,7 @@ def solve_dual(
         nonlocal latest
         theta = residuals.centred(scaled * scale)
         weights, log_mass = softmax(residuals.spread(theta))
-        value = log_mass - float(theta @ wanted) + 0.5 * float(theta @ (ridge * theta))
+        value = log_mass - dot(theta, wanted) + 0.5 * dot(theta, ridge * theta)
         gradient = residuals.of(weights) - wanted + ridge * theta
         latest = float(np.abs(gradient).max())
         return value, residuals.centred(gradient) * scale

@@ -46,9 +46,13 @@ class Histogram:
         """Answer any workload over the domain, each query from the smallest marginal that decides it."""
         if workload.domain != self.domain:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        sets = [block.columns for block in workload.blocks if isinstance(block, Marginal)]
+        if len(sets) == len(workload.blocks) and all(list(columns) == sorted(columns) for columns in sets):
+            flat = marginal_tree(self.domain.sizes, tuple(sets)).marginals_flat(self.weights)
+            return np.asarray(np.clip(flat, 0.0, 1.0))
         known: dict[tuple[int, ...], NDArray[np.float64]] = {}
         # Whole marginals are worth computing together; other blocks ask for theirs one at a time.
-        sets = sorted({tuple(sorted(block.columns)) for block in workload.blocks if isinstance(block, Marginal)})
+        sets = sorted({tuple(sorted(columns)) for columns in sets})
         if sets:
             tables = marginal_tree(self.domain.sizes, tuple(sets)).marginals(self.weights)
             known = {columns: table.reshape(self.domain.shape(columns)) for columns, table in zip(sets, tables)}

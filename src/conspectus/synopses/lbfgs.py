@@ -7,6 +7,7 @@ condition instead of one on scaled variables.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -18,6 +19,11 @@ Vector = NDArray[np.float64]
 _MEMORY = 20
 _SUFFICIENT = 1e-4  # the share of the linear decrease that a step must achieve (Armijo)
 _FEWEST = 1e-10  # a line search that has to go below this share of the step has reached rounding error
+
+
+def dot(a: Vector, b: Vector) -> float:
+    """The inner product in one thread, and so the same to the bit on every machine of one kind."""
+    return float(np.einsum("i,i->", a, b))
 
 
 def minimise(
@@ -37,13 +43,13 @@ def minimise(
     pairs: deque[tuple[Vector, Vector, float]] = deque(maxlen=_MEMORY)
     while made < evaluations and not solved():
         direction = -_inverse_hessian(pairs, gradient)
-        slope = float(direction @ gradient)
+        slope = dot(direction, gradient)
         if slope >= 0:  # rounding has spoilt the memory: start it afresh, or stop at the bottom
             if not pairs:
                 break
             pairs.clear()
             continue
-        step = 1.0 if pairs else min(1.0, 1.0 / float(np.sqrt(-slope)))
+        step = 1.0 if pairs else min(1.0, 1.0 / math.sqrt(-slope))
         while made < evaluations:
             candidate = point + step * direction
             new_value, new_gradient = function(candidate)
@@ -59,8 +65,8 @@ def minimise(
         else:
             return point, made
         moved, turned = candidate - point, new_gradient - gradient
-        bend = float(moved @ turned)
-        if bend > 1e-12 * float(np.sqrt(moved @ moved) * np.sqrt(turned @ turned)):
+        bend = dot(moved, turned)
+        if bend > 1e-12 * math.sqrt(dot(moved, moved) * dot(turned, turned)):
             pairs.append((moved, turned, bend))
         point, value, gradient = candidate, new_value, new_gradient
     return point, made
@@ -71,12 +77,12 @@ def _inverse_hessian(pairs: deque[tuple[Vector, Vector, float]], gradient: Vecto
     result = gradient.copy()
     shares = []
     for moved, turned, bend in reversed(pairs):
-        share = float(moved @ result) / bend
+        share = dot(moved, result) / bend
         shares.append(share)
         result -= share * turned
     if pairs:
         _, turned, bend = pairs[-1]
-        result *= bend / float(turned @ turned)
+        result *= bend / dot(turned, turned)
     for (moved, turned, bend), share in zip(pairs, reversed(shares)):
-        result += (share - float(turned @ result) / bend) * moved
+        result += (share - dot(turned, result) / bend) * moved
     return result
