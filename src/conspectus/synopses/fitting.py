@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.domain import Domain
+from conspectus.data.domain import Domain
+
 from .lbfgs import dot, minimise
 from .residuals import Part, Residuals, Target
 

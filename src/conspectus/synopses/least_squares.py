@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.domain import Domain
+from conspectus.data.domain import Domain
+
 from .fitting import CannotFit, Measurement, as_fractions, in_schema_order, softmax
 from .lbfgs import dot
 from .residuals import Residuals, Target

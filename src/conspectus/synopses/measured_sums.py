@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..queries.intervals import Intervals
-from ..queries.marginals import Marginal
-from ..queries.query import Block, Parity, Predicate, Query
+from conspectus.queries.intervals import Intervals
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.query import Block, Parity, Predicate, Query
 
 
 @dataclass(frozen=True, eq=False)

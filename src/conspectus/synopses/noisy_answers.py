@@ -9,6 +9,7 @@ answer has an exact interval.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,12 +19,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..data.domain import Chunk, Domain
-from ..queries.intervals import Intervals
-from ..queries.marginals import Marginal
-from ..queries.query import Block, Predicate, Query, Workload, WorkloadError
+from conspectus.data.domain import Chunk, Domain
+from conspectus.privacy.events import Noise
+from conspectus.queries.intervals import Intervals
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.query import Block, Predicate, Query, Workload, WorkloadError
+
 from .measured_sums import Selection, selection_in
-from .synopsis import BadSynopsis, CannotAnswer, Noise, NoiseKind, Total, part
+from .synopsis import BadSynopsis, CannotAnswer, NoiseKind, Total, checked_noise, part, variance_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +46,7 @@ class Estimate:
 
     @property
     def variance(self) -> float:
-        return 0.0 if self.kind is None else Noise(self.kind, self.scale).variance * self.terms / self.averaged**2
+        return 0.0 if self.kind is None else variance_of(Noise(self.kind, self.scale)) * self.terms / self.averaged**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,7 @@ class NoisyAnswers:
             raise BadSynopsis("noisy answers need one count for each query of their workload")
         if not np.isfinite(counts).all():
             raise BadSynopsis("noisy counts are finite numbers")
-        noise = tuple(Noise.checked(kind, scale) for kind, scale in self.noise)
+        noise = tuple(checked_noise(kind, scale) for kind, scale in self.noise)
         if len(noise) == 1:
             noise *= len(self.workload.blocks)
         if len(noise) != len(self.workload.blocks):
@@ -79,6 +82,9 @@ class NoisyAnswers:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
         if workload == self.workload:
             return np.asarray(self.counts / self.total.divisor)
+        asked_once = workload.distinct()
+        if asked_once != workload:
+            return self.answer(asked_once)[workload.positions_in(asked_once)]
         answers = np.empty(len(workload))
         for block, start, end in zip(workload.blocks, workload.offsets, workload.offsets[1:]):
             answers[start:end] = self._block_counts(block)
@@ -100,7 +106,7 @@ class NoisyAnswers:
     def measured_marginals(self) -> list[tuple[tuple[int, ...], NDArray[np.float64], float]]:
         """The marginals that were measured: columns, noisy counts, and the standard deviation of each count."""
         numbers = self._marginals.values()
-        return [(self._block(n).columns, self._slice(n), self.noise[n].sigma) for n in numbers]
+        return [(self._block(n).columns, self._slice(n), math.sqrt(variance_of(self.noise[n]))) for n in numbers]
 
     def _block_counts(self, block: Block) -> NDArray[np.float64]:
         """The counts of a whole block: as measured, or summed out of wider marginals, or one query at a time."""
@@ -111,7 +117,7 @@ class NoisyAnswers:
             for number in self._covering(block.columns):
                 groups.setdefault((self.noise[number], len(self._block(number))), []).append(number)
             if groups:
-                best = min(groups, key=lambda law: law[0].variance * law[1] / len(groups[law]))
+                best = min(groups, key=lambda law: variance_of(law[0]) * law[1] / len(groups[law]))
                 tables = np.stack([self._projection(number, block.columns) for number in groups[best]])
                 return np.asarray(tables.mean(axis=0))
         return np.array([self.estimate(block.query(i)).count for i in range(len(block))])
@@ -269,7 +275,7 @@ class NoisyAnswers:
         except (WorkloadError, ValueError, RecursionError) as problem:
             raise BadSynopsis("the workload of the noisy answers is not readable") from problem
         return cls(
-            domain, workload, counts, tuple(Noise.checked(*pair) for pair in noise), Total.from_json(meta.get("total"))
+            domain, workload, counts, tuple(checked_noise(*pair) for pair in noise), Total.from_json(meta.get("total"))
         )
 
 
@@ -279,7 +285,7 @@ def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[Noi
     All counts carry independent noise of one law. Marginals of equally many cells are averaged, and of these averages
     the one with the least variance is taken. Raises `BadSynopsis` when no marginal and no total was measured.
     """
-    law = Noise.checked(*noise)
+    law = checked_noise(*noise)
     sums: dict[int, dict[frozenset[int], float]] = {}
     for block, start, end in zip(measured.blocks, measured.offsets, measured.offsets[1:]):
         if isinstance(block, Marginal) or (len(block) == 1 and block.query(0) == Predicate(((),))):

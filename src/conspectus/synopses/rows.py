@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..data.domain import Chunk, Codes, Domain, code_dtype
-from ..queries.counting import count
-from ..queries.query import Workload
+from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
+from conspectus.queries.counting import count
+from conspectus.queries.query import Workload
+
 from .rounding import systematic
 from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
 

@@ -10,16 +10,17 @@ import importlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, cast, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..data.domain import Chunk, Domain
+from conspectus.data.domain import Chunk, Domain
+from conspectus.privacy.events import Noise
 
 if TYPE_CHECKING:
-    from ..queries.query import Workload
+    from conspectus.queries.query import Workload
 
 NoiseKind = Literal["laplace", "gaussian"]
 
@@ -32,33 +33,20 @@ class CannotAnswer(ValueError):
     """A synopsis was asked for something that it does not hold; the message says what is missing."""
 
 
-class Noise(NamedTuple):
-    """Independent discrete noise on each count: Laplace of scale b, or Gaussian of standard deviation σ."""
+def variance_of(noise: Noise) -> float:
+    """The variance of one draw: for Laplace the exact one of the discrete law, which is a little below 2b²."""
+    if noise.kind == "gaussian":
+        return noise.scale * noise.scale
+    return 0.5 / math.sinh(0.5 / noise.scale) ** 2 if noise.scale > 1e-2 else 0.0
 
-    kind: NoiseKind
-    scale: float
 
-    @property
-    def variance(self) -> float:
-        """The variance of one draw (for Laplace the exact one of the discrete law, which is below 2b²)."""
-        if self.kind == "gaussian":
-            return self.scale * self.scale
-        if self.scale == 0:
-            return 0.0
-        return 0.5 / math.sinh(0.5 / self.scale) ** 2 if self.scale > 1e-3 else 0.0
-
-    @property
-    def sigma(self) -> float:
-        return math.sqrt(self.variance)
-
-    @classmethod
-    def checked(cls, kind: object, scale: object) -> Noise:
-        """A noise from values that came from elsewhere, refused unless they make sense."""
-        if kind not in get_args(NoiseKind) or isinstance(scale, bool) or not isinstance(scale, int | float):
-            raise BadSynopsis("a noise is a kind, laplace or gaussian, with a scale")
-        if not math.isfinite(scale) or scale < 0:
-            raise BadSynopsis("the scale of a noise is a finite number, zero or more")
-        return cls(cast(NoiseKind, kind), float(scale))
+def checked_noise(kind: object, scale: object) -> Noise:
+    """A noise from values that came from elsewhere, refused unless they make sense."""
+    if kind not in get_args(NoiseKind) or isinstance(scale, bool) or not isinstance(scale, int | float):
+        raise BadSynopsis("a noise is a kind, laplace or gaussian, with a scale")
+    if not math.isfinite(scale) or scale < 0:
+        raise BadSynopsis("the scale of a noise is a finite number, zero or more")
+    return Noise(cast(NoiseKind, kind), float(scale))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +70,7 @@ class Total:
         if self.exact and (self.kind is not None or self.terms or self.value < 0):
             raise BadSynopsis("an exact total is zero or more and carries no noise")
         if not self.exact:
-            Noise.checked(self.kind, self.scale)
+            checked_noise(self.kind, self.scale)
 
     @property
     def divisor(self) -> float:
