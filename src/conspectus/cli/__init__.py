@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 DONE, BUG, BAD_INPUT, REFUSED, NO_MECHANISM = 0, 1, 2, 3, 4
@@ -18,6 +19,8 @@ _CODES: tuple[tuple[str, str, int], ...] = (
 
 def main() -> None:
     """The entry point of `conspectus`."""
+    if os.environ.get("CONSPECTUS_DEBUG") != "1":
+        warnings.simplefilter("ignore")  # a library's warnings are for us, and may quote what it read
     sys.exit(run(sys.argv[1:]))
 
 

@@ -187,7 +187,8 @@ def known_mechanism(name: str) -> None:
 
 def show_release(made: Release, out: Path) -> None:
     """What was released, in words."""
-    printing.heading(f"Released {len(made.workload):,} answers with {made.mechanism}.")
+    queries = len(made.workload)
+    printing.heading(f"Released {queries:,} answer{'s' if queries != 1 else ''} with {made.mechanism}.")
     pairs = [("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]
     claim, rows = made.claim, made.total.divisor
     if claim is not None:
