@@ -221,10 +221,10 @@ def _optimal(share: Fraction, times: int, delta: float) -> Fraction:
 
 
 def calibrate_laplace(l1: Fraction, l2_squared: Fraction, linf: Fraction, budget: Budget) -> Fraction:
-    """The least common scale, as an exact float, at which Laplace noise on counts with these norms fits the budget.
+    """The least scale found, as an exact float, at which Laplace noise on counts with these norms fits the budget.
 
-    Pure: L1/ε. Otherwise the best of that, of L2/√(2ρ), and, where no count moves by more than one, of optimal
-    composition of L1 acts of 1/scale.
+    Pure: L1/ε. Concentrated: L2/√(2ρ). Approximate: the best of that and of optimal composition, of one act of L1/scale
+    or, where no count moves by more than one, of L1 acts of 1/scale.
     """
     if not l1:
         return Fraction(1)
@@ -233,10 +233,9 @@ def calibrate_laplace(l1: Fraction, l2_squared: Fraction, linf: Fraction, budget
         return Fraction(scale_up(l1 / cap))
     scales = [calibrate_gaussian(l2_squared, cap)]
     if budget.epsilon is not None:
-        scales.append(Fraction(scale_up(l1 / exact(budget.epsilon))))
-        if linf <= 1:
-            share = composition.optimal_share(budget.epsilon, math.floor(l1), budget.delta)
-            scales.append(Fraction(scale_up(1 / Fraction(share))))
+        for acts in (1, math.floor(l1)) if linf <= 1 else (1,):
+            share = composition.optimal_share(budget.epsilon, acts, budget.delta)
+            scales.append(Fraction(scale_up(l1 / acts / Fraction(share))))
     scale = float(min(scales))
     moved = {"reach": l1, "reach_squared": l2_squared, "reach_max": linf}
     reaches = {name: Reach(replace=norm, add_remove=norm) for name, norm in moved.items()}

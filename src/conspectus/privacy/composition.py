@@ -162,7 +162,7 @@ def optimal_delta(epsilon: float, count: int, share: float) -> float:
 
     logs = gammaln(count + 1) - gammaln(terms + 1) - gammaln(count - terms + 1) + terms * up + (count - terms) * down
     chances = np.exp(logs)
-    total = float(np.sum(chances * np.maximum(0.0, -np.expm1(epsilon - (2 * terms - count) * share))))
+    total = float(np.sum(chances * -np.expm1(np.minimum(0.0, epsilon - (2 * terms - count) * share))))
     if last < count:
         ratio = (count - last) / (last + 1) * math.exp(share)
         if ratio >= 1:
@@ -185,7 +185,8 @@ def optimal_share(epsilon: float, count: int, delta: float) -> float:
     """The largest ε₀ that each of `count` pure acts may have, so that together they keep (ε, δ)."""
     _check(delta)
     start = epsilon / count * (1 - _MARGIN)
-    return _largest(lambda share: optimal_delta(epsilon, count, share) <= delta, start, epsilon)
+    # A single act 40 above ε has δ(ε) above 1/2 already.
+    return _largest(lambda share: optimal_delta(epsilon, count, share) <= delta, start, epsilon + 40)
 
 
 def loss_distribution_epsilon(acts: Mapping[Fraction, int], delta: float) -> float:

@@ -1,0 +1,272 @@
+"""The worked numbers of the papers, their errata, and brute force in 50 digits; every bound is rounded outward."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conspectus.privacy.composition import (
+    CompositionError,
+    advanced,
+    advanced_heterogeneous,
+    advanced_share,
+    advanced_sharp,
+    basic,
+    classical_sigma,
+    corollary_share,
+    gaussian_delta,
+    loss_distribution_epsilon,
+    optimal_delta,
+    optimal_epsilon,
+    optimal_share,
+    zcdp,
+    zcdp_share,
+    zcdp_simple,
+)
+
+TINY = math.exp(-32)
+
+
+def dual_query_pure(eta: float, rounds: int, samples: int, rows: int) -> float:
+    """Theorem 4.2 of the DualQuery paper."""
+    return eta * rounds * (rounds - 1) * samples / rows
+
+
+def dual_query_approximate(eta: float, rounds: int, samples: int, rows: int, delta: float) -> float:
+    """Theorem 4.3 of the DualQuery paper: Theorem 3.20 at the price of the worst round."""
+    return advanced(2 * eta * (rounds - 1) / rows, samples * (rounds - 1), delta)
+
+
+def dual_query_draws(eta: float, rounds: int, samples: int, rows: int) -> list[float]:
+    return [2 * eta * t / rows for t in range(1, rounds) for _ in range(samples)]
+
+
+KDD99 = {"eta": 1.2, "rounds": 170, "samples": 1750, "rows": 494_021}
+
+
+def test_randomised_response_and_the_names_example() -> None:
+    assert math.log(0.75 / 0.25) == pytest.approx(1.098612, abs=1e-6)
+    assert math.log(10_000 / 0.05) == pytest.approx(12.20607, abs=1e-5)
+    assert basic([(math.log(3), 0.0)] * 2 + [(0.5, 1e-6)]) == pytest.approx((2 * math.log(3) + 0.5, 1e-6))
+
+
+def test_example_37_needs_813_and_not_801() -> None:
+    assert advanced(1 / 801, 10_000, TINY) == pytest.approx(1.01435, abs=5e-6)
+    assert advanced(1 / 813, 10_000, TINY) == pytest.approx(0.99915, abs=5e-6)
+    assert 1 / advanced_share(1.0, 10_000, TINY) == pytest.approx(812.32, abs=0.005)
+    assert 1 / optimal_share(1.0, 10_000, TINY) == pytest.approx(715.5, abs=0.05)
+    assert optimal_delta(1.0, 10_000, 1 / 801) == pytest.approx(1.4e-17, rel=0.02)
+    sharp = advanced_sharp([1 / 806.2] * 10_000, TINY)
+    concentrated = zcdp_simple(10_000 / 806.2**2 / 2, TINY)
+    assert sharp == pytest.approx(1.0, abs=1e-4)
+    assert concentrated == pytest.approx(1.0, abs=1e-4)
+
+
+def test_corollary_321_and_where_it_fails() -> None:
+    below = 1 - 1e-12
+    assert 1 / corollary_share(below, 10_000, TINY) == pytest.approx(1600, rel=1e-9)
+    assert advanced(1 / 1600, 10_000, TINY) == pytest.approx(0.504, abs=0.01)
+    k = 100
+    share = 0.99 / (2 * math.sqrt(2 * k * math.log(1 / 0.9)))
+    assert advanced(share, k, 0.9) == pytest.approx(1.72, abs=0.01)
+    with pytest.raises(CompositionError, match="near 1"):
+        corollary_share(0.99, k, 0.9)
+    with pytest.raises(CompositionError, match="between 0 and 1"):
+        corollary_share(1.5, k, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("samples", "rounds", "pure", "approximate"),
+    [
+        (35, 47, 1.00351, 0.18436),
+        (40, 62, 2.00623, 0.30345),
+        (45, 71, 2.96598, 0.39819),
+        (50, 78, 3.98249, 0.48709),
+        (55, 83, 4.96426, 0.56425),
+    ],
+)
+def test_dual_query_on_adult(samples: int, rounds: int, pure: float, approximate: float) -> None:
+    assert dual_query_pure(0.4, rounds, samples, 30_162) == pytest.approx(pure, abs=6e-6)
+    assert dual_query_approximate(0.4, rounds, samples, 30_162, 1e-3) == pytest.approx(approximate, abs=6e-6)
+
+
+def test_dual_query_on_kdd99_by_every_theorem() -> None:
+    assert dual_query_approximate(**KDD99, delta=1e-3) == pytest.approx(1.85902, abs=5e-6)
+    assert dual_query_pure(**KDD99) == pytest.approx(122.126, abs=5e-4)
+    draws = dual_query_draws(**KDD99)
+    assert len(draws) == 295_750
+    assert advanced_heterogeneous(draws, 1e-3) == pytest.approx(1.02947, abs=5e-6)
+    assert advanced_sharp(draws, 1e-3) == pytest.approx(0.99593, abs=5e-6)
+    as_pure = math.fsum(e * e / 2 for e in draws)
+    as_bounded_range = math.fsum(e * e / 8 for e in draws)
+    assert zcdp_simple(as_pure, 1e-3) == pytest.approx(0.99593, abs=5e-6)
+    assert zcdp_simple(as_bounded_range, 1e-3) == pytest.approx(0.48959, abs=5e-6)
+    assert zcdp(as_bounded_range, 1e-3) == pytest.approx(0.320, abs=5e-4)
+    within = [t for t in range(100, 130) if dual_query_approximate(1.2, t, 1750, 494_021, 1e-3) <= 1]
+    assert max(within) == 116
+
+
+@pytest.mark.parametrize(
+    ("rows", "samples", "rounds"),
+    [
+        (30_162, 1000, (7, 10, 16, 24, 30, 36, 40)),
+        (494_021, 1000, (41, 64, 99, 152, 193, 227, 257)),
+        (480_189, 5000, (24, 37, 57, 87, 111, 130, 147)),
+    ],
+)
+def test_dual_query_rounds_of_figure_2(rows: int, samples: int, rounds: tuple[int, ...]) -> None:
+    for epsilon, most in zip((0.25, 0.5, 1, 2, 3, 4, 5), rounds):
+        assert dual_query_approximate(2.0, most, samples, rows, 1e-3) <= epsilon
+        assert dual_query_approximate(2.0, most + 1, samples, rows, 1e-3) > epsilon
+
+
+def test_a_thousandth_of_delta_costs_less_than_root_two() -> None:
+    for eta, rounds, samples, ratio in ((1.2, 170, 1750, 1.3698), (2.0, 100, 1000, 1.3879)):
+        cost = {d: dual_query_approximate(eta, rounds, samples, 494_021, d) for d in (1e-3, 1e-6)}
+        assert cost[1e-6] / cost[1e-3] == pytest.approx(ratio, abs=1e-3)
+        assert cost[1e-6] / cost[1e-3] <= math.sqrt(2)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, 4.114e-8), (10, 2.265e-5), (20, 1.527e-3)])
+def test_the_classical_gaussian_is_loose_below_one_and_false_above(epsilon: float, delta: float) -> None:
+    sigma = math.sqrt(2 * math.log(1.25 / 1e-5)) / epsilon
+    assert gaussian_delta(sigma, epsilon) == pytest.approx(delta, rel=1e-3)
+    if epsilon > 1:
+        assert gaussian_delta(sigma, epsilon) > 1e-5
+    with pytest.raises(CompositionError, match="between 0 and 1"):
+        classical_sigma(epsilon, 1e-5)
+    assert gaussian_delta(classical_sigma(0.9, 1e-5), 0.9) < 1e-7
+
+
+def exact_zcdp(rho: float, delta: float) -> mpmath.mpf:
+    """The tight conversion by minimising over α in 50 digits."""
+
+    def epsilon(excess: mpmath.mpf) -> mpmath.mpf:
+        alpha = 1 + excess
+        return alpha * rho + (-mpmath.log(delta) - mpmath.log(excess) + alpha * mpmath.log(excess / alpha)) / excess
+
+    # d ε / d α has the sign of ρ(α−1)² + ln α − ln(1/δ), which increases in α.
+    low, high = mpmath.mpf(-60), mpmath.mpf(60)
+    for _ in range(100):
+        root = (low + high) / 2
+        rising = rho * mpmath.exp(2 * root) + mpmath.log1p(mpmath.exp(root)) + mpmath.log(delta) > 0
+        low, high = (low, root) if rising else (root, high)
+    return max(mpmath.mpf(0), epsilon(mpmath.exp(root)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-8, 1e4), st.floats(1e-15, 0.5))
+def test_tight_conversion_is_exact_and_rounded_up(rho: float, delta: float) -> None:
+    with mpmath.workdps(50):
+        true = exact_zcdp(rho, delta)
+    found = zcdp(rho, delta)
+    assert true <= found <= true * (1 + 1e-9) + 1e-12
+    assert found <= zcdp_simple(rho, delta) * (1 + 1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-6, 1e3), st.floats(1e-12, 0.1))
+def test_tight_conversion_inverted(epsilon: float, delta: float) -> None:
+    rho = zcdp_share(epsilon, delta)
+    assert zcdp(rho, delta) <= epsilon
+    assert zcdp(rho * (1 + 1e-6), delta) > epsilon
+
+
+def exact_optimal(epsilon: float, shares: list[float]) -> mpmath.mpf:
+    """δ(ε) of randomised responses by enumerating every outcome."""
+    total = mpmath.mpf(0)
+    for signs in itertools.product((1, -1), repeat=len(shares)):
+        loss = mpmath.fsum(s * mpmath.mpf(e) for s, e in zip(signs, shares))
+        chance = mpmath.mpf(1)
+        for s, e in zip(signs, shares):
+            chance /= 1 + mpmath.exp(-s * mpmath.mpf(e))
+        total += chance * max(mpmath.mpf(0), 1 - mpmath.exp(epsilon - loss))
+    return total
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 9), st.floats(1e-3, 3), st.floats(0, 1))
+def test_optimal_composition_against_enumeration(count: int, share: float, part: float) -> None:
+    epsilon = part * count * share
+    with mpmath.workdps(50):
+        true = exact_optimal(epsilon, [share] * count)
+    found = optimal_delta(epsilon, count, share)
+    assert true <= found <= true * (1 + 1e-9) + 1e-13
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 1_000_000), st.floats(1e-4, 1), st.sampled_from([1e-3, 1e-6, 1e-12]))
+def test_optimal_composition_is_never_worse(count: int, share: float, delta: float) -> None:
+    best = optimal_epsilon(count, share, delta)
+    assert optimal_delta(best, count, share) <= delta or best >= count * share
+    others = (count * share, advanced(share, count, delta), zcdp(count * share * share / 2, delta))
+    assert best <= min(others) * (1 + 1e-9)
+    assert best >= 0
+
+
+@pytest.mark.parametrize(("count", "share"), [(1_000, 0.02), (1_000_000, 2e-4)])
+def test_optimal_composition_of_many_acts(count: int, share: float) -> None:
+    """A million acts, against a sum in 30 digits."""
+    with mpmath.workdps(30):
+        epsilon = 1.0
+        chance = 1 / (1 + mpmath.exp(-mpmath.mpf(share)))
+        first = math.ceil((epsilon / share + count) / 2)
+        term = mpmath.binomial(count, first) * chance**first * (1 - chance) ** (count - first)
+        total, i = mpmath.mpf(0), first
+        while i <= count and (term > 1e-40 or i == first):
+            total += term * max(0, 1 - mpmath.exp(epsilon - (2 * i - count) * mpmath.mpf(share)))
+            term *= mpmath.mpf(count - i) / (i + 1) * chance / (1 - chance)
+            i += 1
+    found = optimal_delta(epsilon, count, share)
+    assert total <= found <= total * (1 + 1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.01, 20), st.integers(1, 100_000), st.sampled_from([1e-3, 1e-9]))
+def test_shares_keep_the_budget_and_use_it_up(epsilon: float, count: int, delta: float) -> None:
+    share = optimal_share(epsilon, count, delta)
+    assert optimal_delta(epsilon, count, share) <= delta or count * share <= epsilon
+    assert optimal_delta(epsilon, count, share * (1 + 1e-5)) > delta or share * (1 + 1e-5) >= epsilon
+    assert advanced(advanced_share(epsilon, count, delta), count, delta) <= epsilon
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.fractions(min_value=Fraction(1, 20), max_value=1, max_denominator=30), min_size=1, max_size=6),
+    st.sampled_from([1e-2, 1e-4, 1e-6]),
+)
+def test_loss_distributions_of_unequal_acts_against_enumeration(shares: list[Fraction], delta: float) -> None:
+    acts = {share: shares.count(share) for share in shares}
+    found = loss_distribution_epsilon(acts, delta)
+    floats = [float(share) for share in shares]
+    with mpmath.workdps(30):
+        assert exact_optimal(found, floats) <= delta
+        if found > 0.01:
+            assert exact_optimal(found * (1 - 2e-3), floats) > delta * (1 - 2e-3)
+
+
+def test_loss_distributions_agree_with_optimal_composition() -> None:
+    """Equal acts on their own lattice, and the same acts where no common lattice is coarse enough."""
+    exact = optimal_epsilon(100, 0.01, 1e-6)
+    assert exact <= loss_distribution_epsilon({Fraction(1, 100): 100}, 1e-6) <= exact * 1.001
+    uneven = {Fraction(1, 100): 50, Fraction(10_001, 1_000_003): 50}
+    assert exact <= loss_distribution_epsilon(uneven, 1e-6) * 1.0001
+    assert loss_distribution_epsilon(uneven, 1e-6) <= exact * 1.01
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-9, math.nan])
+def test_a_delta_out_of_range_is_refused(delta: float) -> None:
+    for theorem in (zcdp_simple, zcdp, zcdp_share):
+        with pytest.raises(CompositionError):
+            theorem(1.0, delta)
+    for counted in (advanced, advanced_share, optimal_share):
+        with pytest.raises(CompositionError):
+            counted(1.0, 10, delta)
+    with pytest.raises(CompositionError):
+        loss_distribution_epsilon({Fraction(1): 2}, delta)
