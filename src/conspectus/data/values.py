@@ -40,7 +40,8 @@ def text_of(value: object) -> str | None:
         except UnicodeDecodeError:
             return None
     if isinstance(value, str):
-        return value.strip(SPACES) or None
+        # U+FFFD stands for bytes that were no text.
+        return None if "\ufffd" in value else value.strip(SPACES) or None
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, int | np.integer):

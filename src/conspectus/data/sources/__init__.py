@@ -9,6 +9,7 @@ from conspectus.data.schema import Schema
 from conspectus.data.sources.delimited import SUFFIXES, is_delimited, open_delimited
 from conspectus.data.sources.frames import is_frame, open_frame
 from conspectus.data.sources.origin import Origin, SourceError, connect, guarded, text
+from conspectus.data.sources.sql import WHAT, is_query, is_relation, open_query, open_relation
 from conspectus.data.sources.table import Table
 
 _PARQUET = (".parquet", ".pq")
@@ -26,7 +27,11 @@ def open_table(source: Any, schema: Schema, *, public_seed: int = 0, memory_limi
     wanted = [column.name for column in schema.columns]
     if schema.unit.column is not None and schema.unit.column not in wanted:
         wanted.append(schema.unit.column)
-    if isinstance(source, str | Path):
+    if isinstance(source, str) and is_query(source):
+        what, origin = WHAT, open_query(source, schema, memory_limit=memory_limit)
+    elif is_relation(source):
+        what, origin = "the DuckDB relation", open_relation(source, schema, memory_limit=memory_limit)
+    elif isinstance(source, str | Path):
         path = Path(source)
         what = f'"{path.name}"'
         origin = _open_file(path, wanted, memory_limit)

@@ -12,7 +12,6 @@ import codecs
 import csv
 import gzip
 import io
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -117,14 +116,14 @@ def as_utf8(path: Path) -> tuple[Path, Callable[[], None]]:
         pass
     except (OSError, EOFError):
         raise SourceError(f'"{path.name}" cannot be read to its end: check that it is complete') from None
-    folder = Path(tempfile.mkdtemp(prefix="conspectus-"))
-    copy = folder / "rows.csv"
+    folder = tempfile.TemporaryDirectory(prefix="conspectus-", ignore_cleanup_errors=True)
+    copy = Path(folder.name) / "rows.csv"
     patient = codecs.getincrementaldecoder("utf-8")(errors="replace")
     with _open(path) as raw, copy.open("wb") as clean:
         while block := raw.read(1 << 22):
             clean.write(patient.decode(block).encode())
         clean.write(patient.decode(b"", final=True).encode())
-    return copy, lambda: shutil.rmtree(folder, ignore_errors=True)
+    return copy, folder.cleanup
 
 
 def _open(path: Path) -> IO[bytes]:

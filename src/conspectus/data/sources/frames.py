@@ -15,7 +15,7 @@ def is_frame(source: object) -> bool:
     """Whether an object is a table in memory."""
     if isinstance(source, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         return True
-    return _library(source) in ("pandas", "polars") and hasattr(source, "columns")
+    return _library(source) in ("pandas", "polars") and type(source).__name__ in ("DataFrame", "LazyFrame")
 
 
 def open_frame(source: Any, wanted: Collection[str], *, memory_limit: str | None = None) -> Origin:
@@ -26,22 +26,20 @@ def open_frame(source: Any, wanted: Collection[str], *, memory_limit: str | None
         source = pa.Table.from_batches([source])
     library = _library(source)
     if library == "pandas":
-        table = _from_pandas(source, wanted)
+        names, table = _from_pandas(source, wanted)
     elif library == "polars":
-        table = _from_polars(source, wanted)
+        names, table = _from_polars(source, wanted)
     else:
-        table = _pick(source, source.column_names, wanted)
+        names, table = source.column_names, _pick(source, source.column_names, wanted)
     connection, close = connect(memory_limit=memory_limit)
-    return Origin(
-        lambda: connection.cursor().from_arrow(table), {name: name for name in table.column_names}, close=close
-    )
+    return Origin(lambda: connection.cursor().from_arrow(table), {name: name for name in names}, close=close)
 
 
 def _library(source: object) -> str:
     return type(source).__module__.partition(".")[0]
 
 
-def _pick(table: pa.Table, names: list[str], wanted: Collection[str]) -> pa.Table:
+def _pick(table: Any, names: list[str], wanted: Collection[str]) -> Any:
     _check_twins(names, wanted)
     return table.select([name for name in names if name in wanted] or names[:1])
 
@@ -51,14 +49,14 @@ def _check_twins(names: list[str], wanted: Collection[str]) -> None:
         raise SourceError(f'the table has two columns "{twice}": rename one of them')
 
 
-def _from_pandas(frame: Any, wanted: Collection[str]) -> pa.Table:
+def _from_pandas(frame: Any, wanted: Collection[str]) -> tuple[list[str], pa.Table]:
     names = [str(name) for name in frame.columns]
     _check_twins(names, wanted)
     columns = {}
     for position, name in enumerate(names):
         if name in wanted or (position == 0 and not set(names) & set(wanted)):
             columns[name] = _from_series(frame.iloc[:, position])
-    return pa.table(columns)
+    return names, pa.table(columns)
 
 
 def _from_series(series: Any) -> pa.Array:
@@ -72,9 +70,7 @@ def _from_series(series: Any) -> pa.Array:
     return pa.array([None if gone else text_of(value) for value, gone in zip(series, absent)], pa.large_string())
 
 
-def _from_polars(frame: Any, wanted: Collection[str]) -> pa.Table:
-    if hasattr(frame, "collect"):
-        names = list(frame.collect_schema().names())
-        frame = frame.select([name for name in names if name in wanted] or names[:1]).collect()
-    table = frame.to_arrow()
-    return _pick(table, table.column_names, wanted)
+def _from_polars(frame: Any, wanted: Collection[str]) -> tuple[list[str], pa.Table]:
+    names = list(frame.collect_schema().names())
+    frame = _pick(frame, names, wanted)
+    return names, (frame.collect() if hasattr(frame, "collect") else frame).to_arrow()

@@ -59,6 +59,8 @@ def connect(*, memory_limit: str | None = None) -> tuple[Any, Callable[[], None]
             "autoinstall_known_extensions": False,
             "python_enable_replacements": False,
             "TimeZone": "UTC",
+            # It would bound ids by an aggregate, which cannot spill to disk.
+            "disabled_optimizers": "top_n_window_elimination",
             **({"memory_limit": memory_limit} if memory_limit else {}),
         }
     )

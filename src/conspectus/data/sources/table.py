@@ -44,11 +44,19 @@ class Table:
 
     def chunks(self, columns: Sequence[int] | None = None, rows: int = 1 << 17) -> Iterator[Chunk]:
         """One pass over the rows, at most `rows` at a time, reading only the columns at the given positions."""
-        wanted = sorted(set(range(len(self.schema.columns)) if columns is None else columns))
         width = len(self.schema.columns)
+        wanted = sorted(set(range(width) if columns is None else columns))
+        for batch in self.raw(wanted, rows):
+            codes: list[Codes | None] = [None] * width
+            for place, position in enumerate(wanted):
+                codes[position] = self.schema.encode(position, batch.column(place))
+            yield Chunk(tuple(codes), batch.num_rows)
+
+    def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
+        """One pass over the raw values of some columns, for encoding and for the owner's own checks."""
         with guarded(self._what):
             relation = self._origin.relation()
-            batches = relation.query("_source", self._sql(relation, wanted)).to_arrow_reader(rows)
+            batches = relation.query("_source", self._sql(relation, columns)).to_arrow_reader(rows)
         try:
             while True:
                 with guarded(self._what):
@@ -56,15 +64,9 @@ class Table:
                 if batch is None:
                     return
                 if batch.num_rows:
-                    yield self._encode(batch, wanted, width)
+                    yield batch
         finally:
             batches.close()
-
-    def _encode(self, batch: pa.RecordBatch, wanted: Sequence[int], width: int) -> Chunk:
-        codes: list[Codes | None] = [None] * width
-        for place, position in enumerate(wanted):
-            codes[position] = self.schema.encode(position, batch.column(place))
-        return Chunk(tuple(codes), batch.num_rows)
 
     def _sql(self, relation: Any, wanted: Sequence[int]) -> str:
         types = dict(zip(relation.columns, map(str, relation.types)))
@@ -75,7 +77,7 @@ class Table:
             "_source",
             select,
             identity=quoted(self._identity),
-            columns=[quoted(name) for name in self._names],
+            columns={quoted(name): types[name] for name in self._names},
             max_rows=self.schema.unit.max_rows,
             nulls=self.schema.null_values,
             seed=self._seed,

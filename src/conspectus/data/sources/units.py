@@ -7,11 +7,12 @@ in every column of the schema, and then it does not matter which one stays. Rows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from conspectus.data.sources.origin import text
 from conspectus.data.values import SPACES
 
+_SHORT = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP")
 _TRIM = " || ".join(f"chr({ord(character)})" for character in SPACES)
 
 
@@ -20,19 +21,19 @@ def bounded(
     select: Sequence[str],
     *,
     identity: str,
-    columns: Sequence[str],
+    columns: Mapping[str, str],
     max_rows: int,
     nulls: Sequence[str],
     seed: int,
 ) -> str:
     """The SQL that selects expressions from a relation, of at most `max_rows` rows of each id.
 
-    `columns` are all columns of the schema, whichever are selected: every pass must keep the same rows.
+    `columns` are all columns of the schema with their types, whichever are selected: every pass keeps the same rows.
     """
     person = f"trim(CAST({identity} AS VARCHAR), {_TRIM})"  # as text, so that 1 and "1" are one person
     missing = ", ".join(text(word.strip(SPACES)) for word in ("", *nulls))
     values = ", ".join(f"{expression} AS v{place}" for place, expression in enumerate(select))
-    row = " || ".join(_field(column) for column in columns)
+    row = f"concat({', '.join(_field(column, kind) for column, kind in columns.items())})"
     order = f"md5({text(f'{seed}:')} || whole), whole"
     return (
         f"SELECT {', '.join(f'v{place}' for place in range(len(select)))} FROM "
@@ -42,7 +43,9 @@ def bounded(
     )
 
 
-def _field(column: str) -> str:
-    """A raw value with its length before it, so that no two different rows have the same text."""
+def _field(column: str, kind: str) -> str:
+    """A raw value as text, after its length where it may hold any sign: no two different rows read the same."""
+    if kind in _SHORT:
+        return f"{column}, ','"
     value = f"CAST({column} AS VARCHAR)"
-    return f"coalesce(strlen({value}) || ':' || {value}, '-')"
+    return f"strlen({value}), ':', {value}, ','"

@@ -1,0 +1,87 @@
+"""SELECTs over files, and DuckDB relations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from conspectus.data.schema import Schema
+from conspectus.data.sources.delimited import as_utf8, is_delimited, named_reader
+from conspectus.data.sources.origin import Origin, SourceError, connect, guarded, text
+from conspectus.data.sources.rowwise import Verdict, examine
+
+WHAT = "the SQL source"
+_TYPES = {"integer": "DOUBLE", "number": "DOUBLE", "date": "TIMESTAMP"}
+
+
+def is_query(source: object) -> bool:
+    """Whether a text is SQL rather than the name of a file."""
+    return isinstance(source, str) and source.lstrip().casefold().startswith(("select ", "select\n", "from ", "with "))
+
+
+def is_relation(source: object) -> bool:
+    """Whether an object is a DuckDB relation."""
+    return isinstance(source, duckdb.DuckDBPyRelation)
+
+
+def open_relation(relation: Any, schema: Schema, *, memory_limit: str | None = None) -> Origin:
+    """A relation over a table of its own connection, or over a file, that maps each row by itself."""
+    with guarded("the DuckDB relation"):
+        query = relation.sql_query()
+        verdict = examine(query, lambda asked: relation.query("_asked", asked).fetchall())
+        if verdict.file is None:
+            names = {name: name for name in relation.columns}
+            return Origin(lambda: relation, names, filtered=verdict.filtered)
+    # A relation over a file has guessed its types from the rows, where the file is a CSV: read the file anew instead.
+    return open_query(query, schema, memory_limit=memory_limit)
+
+
+def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -> Origin:
+    """A SELECT over one CSV or Parquet file that maps each row by itself, on a connection of its own."""
+    connection, close = connect(memory_limit=memory_limit)
+    remove = close
+    try:
+        with guarded(WHAT):
+            verdict = examine(query, lambda asked: connection.sql(asked).fetchall())
+            if verdict.file is not None and is_delimited(Path(verdict.file)):
+                if not Path(verdict.file).is_file():
+                    raise SourceError(f'there is no file "{Path(verdict.file).name}": check the path')
+                readable, discard = as_utf8(Path(verdict.file))
+
+                def remove() -> None:
+                    close()
+                    discard()
+
+                query = _over_csv(verdict, readable, schema, connection)
+            names = {name: name for name in connection.sql(query).columns}
+    except SourceError:
+        remove()
+        raise
+    return Origin(lambda: connection.cursor().sql(query), names, filtered=verdict.filtered, close=remove)
+
+
+def _over_csv(verdict: Verdict, readable: Path, schema: Schema, connection: Any) -> str:
+    """The query with its CSV file read by the schema's types instead of guessed ones."""
+    types = {column.name: _TYPES[column.kind] for column in schema.columns if column.kind in _TYPES}
+    wanted = [column.name for column in schema.columns]
+    rows = named_reader(readable, wanted, types)
+    alias = verdict.node.get("alias") or Path(verdict.file or "").name.partition(".")[0]
+    reference = {
+        "type": "BASE_TABLE",
+        "alias": alias,
+        "sample": None,
+        "schema_name": "",
+        "table_name": "_csv",
+        "column_name_alias": verdict.node.get("column_name_alias", []),
+        "catalog_name": "",
+        "at_clause": None,
+        "qualified_name": {"path": ["_csv"]},
+    }
+    verdict.node.clear()
+    verdict.node.update(reference)
+    tree = text(json.dumps(verdict.tree))
+    plain = connection.sql(f"SELECT json_deserialize_sql({tree})").fetchall()[0][0]
+    return f"WITH _csv AS ({rows}) SELECT * FROM ({plain})"
