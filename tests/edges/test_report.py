@@ -175,7 +175,9 @@ def test_a_seeded_release_claims_nothing() -> None:
 
 def test_questions_without_marginals_make_a_report_without_pictures() -> None:
     opened = table()
-    made = cs.release(opened, cs.sql(opened.schema, ["ill AND age < 10", "age >= 60 AND NOT ill"]), epsilon=1.0, mechanism="laplace")
+    made = cs.release(
+        opened, cs.sql(opened.schema, ["ill AND age < 10", "age >= 60 AND NOT ill"]), epsilon=1.0, mechanism="laplace"
+    )
     text = report_of(made)
     parsed(text)
     assert "no marginals that could be drawn" in text

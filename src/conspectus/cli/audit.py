@@ -15,7 +15,7 @@ MEASURE = ("measure-laplace", "measure-gaussian")
 DOORS: dict[str, tuple[str, ...]] = {
     "laplace": ("measure-laplace",),
     "gaussian": ("measure-gaussian",),
-    "projection": ("measure-gaussian",),
+    "projection": MEASURE,
     "mwem": ("select", *MEASURE),
     "iterative": ("select", *MEASURE),
 }
