@@ -157,6 +157,12 @@ def test_persons_of_different_sizes_are_paid_for() -> None:
     assert true_sensitivity(total, "replace", 3, False) == (3, 9, 3)
 
 
+def test_units_that_make_no_sense_are_refused() -> None:
+    for arguments in (("substitute",), ("replace", 0), ("replace", 2, True), ("add-remove", 0, False)):
+        with pytest.raises(WorkloadError):
+            MIXED.sensitivity(*arguments)
+
+
 def boxes(domain: Domain) -> st.SearchStrategy[tuple[Literal, ...]]:
     literals = [
         st.sets(st.integers(0, size - 1), min_size=1, max_size=size).map(lambda s, c=c: Literal(c, tuple(sorted(s))))

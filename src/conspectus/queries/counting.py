@@ -86,6 +86,8 @@ class Tally:
                 alone = Workload(self._workload.domain, (block,))
                 part = answers_from_marginals(alone, marginals.__getitem__, dtype=np.int64)
             parts.append(part)
+        if len(parts) == 1:
+            return parts[0]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
     def _count_buffer(self) -> None:

@@ -17,8 +17,6 @@ from .query import WorkloadError
 class UnknownColumn(WorkloadError, LookupError):
     """A query about a column that the schema does not have."""
 
-    # LookupError prints like ValueError; KeyError would put the sentence into quotes.
-
 
 class DeclaredColumn(Protocol):
     """One column: ordinary codes first, then those of other and missing values."""
@@ -68,6 +66,6 @@ def positions(schema: DeclaredSchema, names: Iterable[str]) -> tuple[int, ...]:
 def _closest(name: str, names: tuple[str, ...]) -> str:
     folded = {known.casefold(): known for known in names}
     close = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)
-    return f": did you mean {folded[close[0]]!r}?" if close else f": its columns are {', '.join(names[:12])}" + (
-        ", …" if len(names) > 12 else ""
-    )
+    if close:
+        return f": did you mean {folded[close[0]]!r}?"
+    return f": its columns are {', '.join(names[:12])}" + (", …" if len(names) > 12 else "")

@@ -35,7 +35,8 @@ def conjunction_bounds(
     found = _by_columns(domain, arrays.column[terms], starts)
     work = MOST_WORK // max(1, len(found))
     equality = arrays.length[terms] <= 1
-    single = np.diff(starts) == 1
+    each = np.diff(starts)
+    single = each == 1
     reach = contrast = 0
     for over, queries in found:
         if not over:
@@ -45,9 +46,9 @@ def conjunction_bounds(
             most, differ = _cells(terms[starts[queries]], len(literals))
             reach, contrast = reach + most, contrast + differ
         else:
-            boxes = np.concatenate([np.arange(starts[q], starts[q + 1]) for q in queries.tolist()])
-            each = np.diff(starts)[queries]
-            most, differ = _tabulated(arrays, terms[boxes], each, over=over, shape=domain.shape(over), work=work)
+            boxes = np.repeat(starts[queries], each[queries]) + _within(each[queries])
+            shape = domain.shape(over)
+            most, differ = _tabulated(arrays, terms[boxes], each[queries], over=over, shape=shape, work=work)
             reach, contrast = reach + most, contrast + differ
     return reach, contrast
 
@@ -67,6 +68,11 @@ def _by_columns(
         over = _set(columns[starts[query] : starts[query + 1]])
         found.setdefault(over, []).append(np.array([query]))
     return [(over, np.concatenate(queries)) for over, queries in found.items()]
+
+
+def _within(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0, 1, … up to each count in turn."""
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _set(columns: NDArray[np.int32]) -> tuple[int, ...]:
