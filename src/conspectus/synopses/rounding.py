@@ -116,31 +116,53 @@ def _low_marginals(sizes: tuple[int, ...]) -> MarginalTree:
 def _balanced(counts: NDArray[np.int64], shares: NDArray[np.float64], tree: MarginalTree) -> NDArray[np.int64]:
     """Move units from cells that were rounded up to cells that were rounded down while the marginals come closer.
 
-    `pull` is half the derivative of the sum of squared errors of all marginals. A move from x to y lowers that sum when
-    pull(x) − pull(y) exceeds the number of marginals. Many moves are made at once and taken back if they overshoot.
+    Let `pull` be the marginals' errors summed over the marginals, at each cell: half the derivative of their sum of
+    squares. A move from x to y lowers that sum when pull(x) − pull(y) exceeds the number of marginals in which the two
+    cells differ. First come moves between any cells, then along one column at a time. Many moves are made at once, and
+    taken back when together they overshoot.
     """
     remainders = shares - np.floor(shares)
     # Cells that are all but integers keep their integer: no record is made up where there is next to no weight.
     free = (remainders > _SURE) & (remainders < 1 - _SURE)
     errors = tree.marginals_flat(counts - shares)
-    moves = counts.size
-    for _ in range(_ROUNDS):
-        pull = tree.spread_flat(errors)
-        above, below = np.flatnonzero(free & (counts > shares)), np.flatnonzero(free & (counts < shares))
-        most = min(moves, above.size, below.size)
-        if not most:
-            break
-        givers = above[np.argsort(-pull[above], kind="stable")[:most]]
-        takers = below[np.argsort(pull[below], kind="stable")[:most]]
-        worth = int((pull[givers] - pull[takers] > len(tree)).sum())
-        if not worth:
-            break
-        moved = counts.copy()
-        moved[givers[:worth]] -= 1
-        moved[takers[:worth]] += 1
-        new_errors = tree.marginals_flat(moved - shares)
-        if float((new_errors**2).sum()) < float((errors**2).sum()):
-            counts, errors, moves = moved, new_errors, 2 * worth
-        else:
-            moves = worth // 2
+    for column in (None, *range(len(tree.sizes))):
+        most = counts.size
+        for _ in range(_ROUNDS if column is None else _ROUNDS // 20):
+            pull = tree.spread_flat(errors)
+            givers, takers = _moves(pull, free & (counts > shares), free & (counts < shares), tree, column)
+            if not givers.size or not most:
+                break
+            moved = counts.copy()
+            moved[givers[:most]] -= 1
+            moved[takers[:most]] += 1
+            new_errors = tree.marginals_flat(moved - shares)
+            if float((new_errors**2).sum()) < float((errors**2).sum()):
+                counts, errors, most = moved, new_errors, 2 * most
+            else:
+                most = min(most, givers.size) // 2
     return counts
+
+
+def _moves(
+    pull: NDArray[np.float64],
+    above: NDArray[np.bool_],
+    below: NDArray[np.bool_],
+    tree: MarginalTree,
+    column: int | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cells that give and cells that take, each at most once, in the order of what their move is worth."""
+    high, low = np.where(above, pull, -np.inf), np.where(below, pull, np.inf)
+    if column is None:
+        most = int(min(above.sum(), below.sum()))
+        givers, takers = np.argsort(-high, kind="stable")[:most], np.argsort(low, kind="stable")[:most]
+        differing = len(tree)
+    else:
+        lines = np.moveaxis(np.arange(pull.size).reshape(tree.sizes), column, -1).reshape(-1, tree.sizes[column])
+        every = np.arange(len(lines))
+        givers = lines[every, high[lines].argmax(axis=1)]
+        takers = lines[every, low[lines].argmin(axis=1)]
+        differing = sum(column in columns for columns in tree.column_sets)
+    worth = high[givers] - low[takers] - differing
+    chosen = np.flatnonzero(worth > 0)
+    chosen = chosen[np.argsort(-worth[chosen], kind="stable")]
+    return givers[chosen], takers[chosen]
