@@ -67,6 +67,13 @@ class Ordered(Column):
             return None
         return max(0, int(np.searchsorted(self.lows, point, side="right")) - 1)
 
+    def holds(self, value: object) -> bool:
+        """Whether a value lies within the bins, so that it is not clamped."""
+        point = self._read(value)
+        if point is None:
+            return False
+        return bool(self.lows[0] <= (math.floor(point) if self.kind == "integer" else point) <= self.highs[-1])
+
     def _fill(self, codes: NDArray[Any], valid: NDArray[np.bool_] | None) -> Codes:
         codes = codes.astype(self._dtype(), copy=False)
         if valid is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from conspectus.data.schema import Schema
 from conspectus.data.sources.delimited import SUFFIXES, is_delimited, open_delimited
+from conspectus.data.sources.delimited import open_unknown as open_unknown_csv
 from conspectus.data.sources.frames import is_frame, open_frame
 from conspectus.data.sources.origin import Origin, SourceError, connect, guarded, text
 from conspectus.data.sources.sql import WHAT, is_query, is_relation, open_query, open_relation
@@ -49,14 +50,34 @@ def open_table(source: Any, schema: Schema, *, public_seed: int = 0, memory_limi
         raise
 
 
-def _open_file(path: Path, wanted: list[str], memory_limit: str | None) -> Origin:
+def open_unknown(source: Any) -> Origin:
+    """The raw rows of a source for its owner, who has no schema yet: nothing is checked and nothing is private."""
+    if isinstance(source, str | Path) and not is_query(source):
+        path = Path(source)
+        return _open_file(path, None, None)
+    if is_frame(source):
+        names = source.column_names if hasattr(source, "column_names") else [str(name) for name in source.columns]
+        return open_frame(source, names)
+    if not is_relation(source) and not isinstance(source, str):
+        raise SourceError(f"a {type(source).__name__} is no source of rows: pass a CSV or Parquet file")
+    connection, close = (None, _nothing) if is_relation(source) else connect()
+    with guarded(WHAT):
+        relation = source if connection is None else connection.sql(source)
+        return Origin(lambda: relation, {name: name for name in relation.columns}, close=close)
+
+
+def _nothing() -> None:
+    """What is not ours is not closed."""
+
+
+def _open_file(path: Path, wanted: list[str] | None, memory_limit: str | None) -> Origin:
     name = path.name.casefold()
     if path.is_dir():
         raise SourceError(f'"{path.name}" is a folder: name a file in it, or all of them as in {path.name}/*.parquet')
     if not path.exists() and not any(mark in str(path) for mark in "*?["):
         raise SourceError(f'there is no file "{path.name}": check the path')
     if is_delimited(path):
-        return open_delimited(path, wanted, memory_limit=memory_limit)
+        return open_unknown_csv(path) if wanted is None else open_delimited(path, wanted, memory_limit=memory_limit)
     if not name.endswith(_PARQUET):
         endings = ", ".join((*SUFFIXES, *_PARQUET))
         raise SourceError(f'"{path.name}" is no kind of file that is read here: name a file that ends in {endings}')
@@ -71,4 +92,4 @@ def _open_file(path: Path, wanted: list[str], memory_limit: str | None) -> Origi
     return Origin(lambda: connection.cursor().sql(query), {column: column for column in names}, close=close)
 
 
-__all__ = ["SourceError", "Table", "open_table"]
+__all__ = ["SourceError", "Table", "open_table", "open_unknown"]

@@ -13,7 +13,7 @@ import csv
 import gzip
 import io
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import IO, cast
 
@@ -132,10 +132,13 @@ def _open(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def header_of(path: Path) -> tuple[str, Sequence[str]]:
-    """The separator and names of the first line, for an owner who has no schema yet: the separator that splits most."""
+def open_unknown(path: Path) -> Origin:
+    """A CSV file for an owner who has no schema yet: the separator is the one that splits its first line the most."""
     with _open(path) as raw:
         lines = raw.read(_LONGEST_HEADER).decode("utf-8-sig", errors="replace")
-    splits = [(sep, next(csv.reader(io.StringIO(lines, newline=""), delimiter=sep), [])) for sep in SEPARATORS]
-    separator, fields = max(splits, key=lambda split: len(split[1]))
-    return separator, [field.strip() for field in fields]
+    header: list[str] = []
+    for separator in SEPARATORS:
+        names = [name.strip() for name in next(csv.reader(io.StringIO(lines, newline=""), delimiter=separator), [])]
+        if len(names) > len(header):
+            header = names
+    return open_delimited(path, [name for name in header if header.count(name) == 1])

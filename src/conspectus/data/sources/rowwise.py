@@ -17,19 +17,8 @@ from conspectus.data.sources.origin import SourceError
 Run = Callable[[str], list[tuple[Any, ...]]]
 
 _EXPRESSIONS = frozenset(
-    [
-        "COLUMN_REF",
-        "CONSTANT",
-        "FUNCTION",
-        "COMPARISON",
-        "CONJUNCTION",
-        "OPERATOR",
-        "CASE",
-        "CAST",
-        "BETWEEN",
-        "STAR",
-        "COLLATE",
-    ]
+    ["COLUMN_REF", "CONSTANT", "FUNCTION", "COMPARISON", "CONJUNCTION", "OPERATOR", "CASE", "CAST", "BETWEEN"]
+    + ["STAR", "COLLATE", "TYPE"]
 )
 _PLACES = frozenset({"rowid", "file_row_number", "file_index"})  # say where a row stands among the others
 _MACROS = frozenset({"nullif", "ifnull"})
@@ -38,19 +27,8 @@ _PARQUET = ("read_parquet", "parquet_scan")
 _CSV = ("read_csv", "read_csv_auto")
 _PARQUET_OPTIONS = frozenset({"binary_as_string", "union_by_name", "hive_partitioning", "filename"})
 _CSV_OPTIONS = frozenset(
-    [
-        "delim",
-        "sep",
-        "quote",
-        "escape",
-        "new_line",
-        "auto_detect",
-        "columns",
-        "types",
-        "dtypes",
-        "all_varchar",
-        "sample_size",
-    ]
+    ["delim", "sep", "quote", "escape", "new_line", "auto_detect", "columns", "types", "dtypes", "all_varchar"]
+    + ["sample_size"]
 )
 _FILES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
@@ -126,6 +104,8 @@ class _Examiner:
             aggregate = part.get("filter") or part.get("distinct") or part.get("order_bys", {}).get("orders")
             if name not in self._functions or aggregate:
                 raise _refuse(f"the function {name}")
+        if kind == "CAST":
+            part["try_cast"] = True  # one value that does not convert is missing and stops nobody
         if kind == "COLUMN_REF" and part["column_names"][-1].casefold() in _PLACES:
             raise _refuse(f"the place of a row ({part['column_names'][-1]})")
         for value in part.values():

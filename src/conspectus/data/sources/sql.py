@@ -46,6 +46,7 @@ def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -
     try:
         with guarded(WHAT):
             verdict = examine(query, lambda asked: connection.sql(asked).fetchall())
+            rows = ""
             if verdict.file is not None and is_delimited(Path(verdict.file)):
                 if not Path(verdict.file).is_file():
                     raise SourceError(f'there is no file "{Path(verdict.file).name}": check the path')
@@ -55,19 +56,20 @@ def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -
                     close()
                     discard()
 
-                query = _over_csv(verdict, readable, schema, connection)
-            names = {name: name for name in connection.sql(query).columns}
+                rows = f"WITH _csv AS ({_replace_csv(verdict, readable, schema)}) "
+            tree = text(json.dumps(verdict.tree))
+            plain = connection.sql(f"SELECT json_deserialize_sql({tree})").fetchall()[0][0]
+            checked = f"{rows}SELECT * FROM ({plain})"
+            names = {name: name for name in connection.sql(checked).columns}
     except SourceError:
         remove()
         raise
-    return Origin(lambda: connection.cursor().sql(query), names, filtered=verdict.filtered, close=remove)
+    return Origin(lambda: connection.cursor().sql(checked), names, filtered=verdict.filtered, close=remove)
 
 
-def _over_csv(verdict: Verdict, readable: Path, schema: Schema, connection: Any) -> str:
-    """The query with its CSV file read by the schema's types instead of guessed ones."""
+def _replace_csv(verdict: Verdict, readable: Path, schema: Schema) -> str:
+    """Let the query read `_csv` in place of its file, and return the SELECT of that: the file in the schema's types."""
     types = {column.name: _TYPES[column.kind] for column in schema.columns if column.kind in _TYPES}
-    wanted = [column.name for column in schema.columns]
-    rows = named_reader(readable, wanted, types)
     alias = verdict.node.get("alias") or Path(verdict.file or "").name.partition(".")[0]
     reference = {
         "type": "BASE_TABLE",
@@ -82,6 +84,4 @@ def _over_csv(verdict: Verdict, readable: Path, schema: Schema, connection: Any)
     }
     verdict.node.clear()
     verdict.node.update(reference)
-    tree = text(json.dumps(verdict.tree))
-    plain = connection.sql(f"SELECT json_deserialize_sql({tree})").fetchall()[0][0]
-    return f"WITH _csv AS ({rows}) SELECT * FROM ({plain})"
+    return named_reader(readable, [column.name for column in schema.columns], types)
