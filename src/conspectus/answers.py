@@ -59,7 +59,7 @@ def margin_of(estimate: Estimate, confidence: float) -> float:
     """How far the noise of an estimate may have moved its count."""
     if estimate.kind is None:
         return 0.0
-    return sum_quantile(estimate.kind, estimate.scale, estimate.terms, confidence) / estimate.divisor
+    return sum_quantile(estimate.kind, estimate.scale, estimate.terms, confidence) / estimate.averaged
 
 
 def guessed(fraction: float, certificate: Certificate, cells: int, total: Total, confidence: float) -> Answer:

@@ -25,10 +25,11 @@ from .curator.scores import GRID, Score, query_errors
 from .data.domain import Domain
 from .data.schema import Schema
 from .data.sources import open_table
+from .mechanisms.mechanism import root_up
 from .privacy.accounting import Filter, epsilon_of, scale_up
 from .privacy.events import Noise
-from .mechanisms.mechanism import root_up
 from .privacy.guarantee import Neighbours
+from .privacy.noise import Coins, SystemCoins, UnsafeSeededCoins, discrete_gaussian, discrete_laplace
 from .queries.conjunctions import Conjunctions
 from .queries.marginals import Marginal
 from .queries.query import Literal, Predicate, Workload
@@ -36,7 +37,40 @@ from .queries.query import Literal, Predicate, Workload
 ALPHA = 1e-6
 """The chance that an audit of an honest door refutes it."""
 
+TWIN_ALPHA = 1e-3
+"""The confidence with which a twin is refuted: nobody is accused, so it may be lower."""
+
 Play = Callable[[Curator], float]
+
+
+class DrawnAhead(UnsafeSeededCoins):
+    """The real sampler's noise, drawn in batches and handed out one by one: an audit asks for millions of single draws.
+
+    Each draw is used once. It is for audits alone, since noise that lies in memory could be read there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._drawn: dict[tuple[Draw, float], list[int]] = {}
+
+    def bytes(self, count: int) -> bytes:
+        return SystemCoins().bytes(count)
+
+    def discrete_laplace(self, count: int, scale: float) -> NDArray[np.int64]:
+        return self._next(discrete_laplace, count, scale)
+
+    def discrete_gaussian(self, count: int, sigma: float) -> NDArray[np.int64]:
+        return self._next(discrete_gaussian, count, sigma)
+
+    def _next(self, draw: Draw, count: int, scale: float) -> NDArray[np.int64]:
+        ready = self._drawn.setdefault((draw, scale), [])
+        if len(ready) < count:
+            ready.extend(draw(np.zeros(_BATCH + count, dtype=np.int64), scale, SystemCoins()).tolist())
+        return np.array([ready.pop() for _ in range(count)], dtype=np.int64)
+
+
+Draw = Callable[[NDArray[np.int64], float, Coins], NDArray[np.int64]]
+_BATCH = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +131,9 @@ class Case:
     effort: int = 1
 
 
-def run(door: str | None = None, trials: int = 20_000, progress: Callable[[str], None] | None = None) -> list[AuditResult]:
+def run(
+    door: str | None = None, trials: int = 20_000, progress: Callable[[str], None] | None = None
+) -> list[AuditResult]:
     """Audit every door, or those whose name starts with `door`, under both relations."""
     results = []
     for case in cases():
@@ -115,16 +151,16 @@ def audit(case: Case, trials: int) -> AuditResult:
         neighbours=case.neighbours,
         claimed=case.epsilon,
         delta=case.delta,
-        lower_bound=_bound(case, Curator, trials),
+        lower_bound=_bound(case, Curator, trials, ALPHA),
         twin=(case.twin.__doc__ or "").split(": ", 1)[1].split(".")[0],
-        twin_bound=_bound(case, case.twin, trials),
+        twin_bound=_bound(case, case.twin, trials, TWIN_ALPHA),
         trials=trials,
     )
 
 
-def _bound(case: Case, kind: type[Curator], trials: int) -> float:
+def _bound(case: Case, kind: type[Curator], trials: int, alpha: float) -> float:
     here, there = (_plays(case, kind, table, trials) for table in case.tables)
-    return lower_bound(here, there, delta=case.delta)
+    return lower_bound(here, there, delta=case.delta, alpha=alpha)
 
 
 def _plays(case: Case, kind: type[Curator], codes: NDArray[np.int64], trials: int) -> NDArray[np.float64]:
@@ -132,7 +168,7 @@ def _plays(case: Case, kind: type[Curator], codes: NDArray[np.int64], trials: in
     schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
     table = open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
     endless = Filter("zcdp", Fraction(10**12), case.neighbours)
-    curator = kind(table, endless, neighbours=case.neighbours)
+    curator = kind(table, endless, neighbours=case.neighbours, coins=DrawnAhead())
     return np.array([case.play(curator) for _ in range(trials)])
 
 

@@ -104,10 +104,10 @@ def steps(
 class MultiplicativeWeights:
     """The book's Algorithm 5: weights ← weights · exp(±η f), towards the measured answer, then normalised.
 
-    A marginal is updated cell by cell; its cells are disjoint, so one pass does all of them.
+    `rate` is η; without one it is half of the error that was seen, which is the book's η = α/2 at that level α.
     """
 
-    def __init__(self, domain: Domain, rate: float) -> None:
+    def __init__(self, domain: Domain, rate: float | None = None) -> None:
         self.domain = domain
         self.rate = rate
         self._weights = np.full(domain.cells, 1 / domain.cells)
@@ -117,10 +117,11 @@ class MultiplicativeWeights:
         return self._weights
 
     def update(self, step: Step, total: float) -> None:
-        towards = np.sign(step.noisy - step.guessed)
+        off = step.noisy - step.guessed
+        towards = off / (2 * total) if self.rate is None else self.rate * np.sign(off)
         table = self._weights.reshape(self.domain.sizes)
         for columns, parts in part_tables(step.question):
-            exponent = np.where(parts >= 0, self.rate * towards[np.maximum(parts, 0)], 0.0)
+            exponent = np.where(parts >= 0, towards[np.maximum(parts, 0)], 0.0)
             order = np.argsort(columns)
             exponent = exponent.reshape(self.domain.shape(columns)).transpose(order) if len(columns) > 1 else exponent
             shape = tuple(size if c in columns else 1 for c, size in enumerate(self.domain.sizes))
@@ -134,9 +135,10 @@ class Refit:
     Its weights are exp(Σ θ), as those of Algorithm 5 are, with the exponents solved for instead of stepped.
     """
 
-    def __init__(self, domain: Domain, *, evaluations: int) -> None:
+    def __init__(self, domain: Domain, *, evaluations: int, ridge: float = 0.1) -> None:
         self.domain = domain
         self.evaluations = evaluations
+        self.ridge = ridge
         self.measured: list[Measurement] = []
         self._fit = fit_histogram(domain, (), 1.0)
 
@@ -146,15 +148,16 @@ class Refit:
 
     def update(self, step: Step, total: float) -> None:
         self.measured.extend(measurements(step.question, step.noisy, step.law, total))
-        self._fit = fit_histogram(
-            self.domain, self.measured, total, start=self._fit.potentials, steps=self.evaluations
-        )
+        self._solve(total, self.evaluations)
 
     def finish(self, total: float, evaluations: int) -> Fit:
         """Solve the last fit to convergence."""
-        if self.measured:
-            self._fit = fit_histogram(self.domain, self.measured, total, start=self._fit.potentials, steps=evaluations)
+        self._solve(total, evaluations)
         return self._fit
+
+    def _solve(self, total: float, evaluations: int) -> None:
+        start = self._fit.potentials
+        self._fit = fit_histogram(self.domain, self.measured, total, start=start, steps=evaluations, ridge=self.ridge)
 
 
 def part_tables(question: Workload) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:

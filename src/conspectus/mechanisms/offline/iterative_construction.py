@@ -50,6 +50,11 @@ def updates(alpha: float, cells: int) -> float:
     return 4 * math.log(cells) / alpha**2
 
 
+def remaining_error(rounds: int, cells: int) -> float:
+    """What multiplicative weights typically leaves after this many updates; T(α) solved for α would be √(4 ln|X|/T)."""
+    return 0.2 * math.sqrt(math.log(cells) / rounds)
+
+
 def printed_alpha(problem: Problem, failure: float = FAILURE) -> float:
     """The α of Theorem 5.7 with its own composition theorem, constants corrected; for comparison.
 
@@ -125,8 +130,8 @@ class IterativeConstruction:
             return self.alpha or self._affordable(problem, rows, self.rounds), self.rounds
         if self.alpha is not None:
             return self.alpha, max(1, math.ceil(updates(self.alpha / 2, cells)))
-        # Balance: the error left after T updates of the rule against the noise that T rounds cost.
-        best = min(range(1, 201), key=lambda T: self._affordable(problem, rows, T) + 2 * math.sqrt(math.log(cells) / T))
+        # Balance: what the rule typically leaves after T updates against the noise that T rounds cost.
+        best = min(range(1, 301), key=lambda T: self._affordable(problem, rows, T) + remaining_error(T, cells))
         return self._affordable(problem, rows, best), best
 
     def _affordable(self, problem: Problem, rows: float, rounds: int) -> float:
@@ -147,7 +152,7 @@ class IterativeConstruction:
         rows = float(problem.rows or 10_000)
         aim, rounds = self.settings(problem, rows)
         law = problem.law(problem.sensitivity(problem.workload[:1]), problem.cap * Fraction(1 - self.selection) / rounds)
-        left = math.sqrt(math.log(domain.cells) / rounds) * rows / 4
+        left = remaining_error(rounds, domain.cells) * rows
         bound = None
         if self.theorem:
             bound = ErrorBound(value=alpha, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
@@ -178,7 +183,8 @@ class IterativeConstruction:
         select = round_price * (Fraction(1, 2) if self.theorem else Fraction(self.selection))
         # The book's rule asks single questions: each is a candidate, marginals included.
         candidates = Candidates(asked, np.arange(len(asked), dtype=np.int64))
-        rule = MultiplicativeWeights(asked.domain, alpha / 4)
+        rate = alpha / 4 if self.theorem else None
+        rule = MultiplicativeWeights(asked.domain, rate)
         asked_rounds = 0
         for turn in steps(
             curator,
@@ -201,7 +207,7 @@ class IterativeConstruction:
             bound = certify(
                 curator, problem, workload=problem.workload, answers=answers, total=rows, price=certificate_price
             )
-        parameters = {"alpha": alpha, "rounds": rounds, "rounds_used": asked_rounds, "rate": alpha / 4}
+        parameters = {"alpha": alpha, "rounds": rounds, "rounds_used": asked_rounds, "rate": rate}
         return Outcome(
             synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters, stopped=True
         )

@@ -1,0 +1,35 @@
+"""Each door on worst-case neighbouring tables: the empirical ε stays below the claim, and a broken twin is refuted.
+
+The chance that an honest door is refuted is at most audit.ALPHA = 1e-6 per case (exact binomial bounds on plays that
+did not choose the event). The twins' true ε is far enough above the claim that missing one has a chance below 1e-3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conspectus import audit
+
+TRIALS = 8_000
+
+
+@pytest.mark.parametrize("case", list(audit.cases()), ids=lambda case: f"{case.name}-{case.neighbours}")
+def test_the_door_keeps_its_claim_and_its_twin_is_caught(case):
+    result = audit.audit(case, TRIALS * case.effort)
+    assert result.passed, f"refuted: at least {result.lower_bound:.3f} against a claim of {result.claimed:.3f}"
+    assert result.twin_caught, f"no power: {result.twin} gave only {result.twin_bound:.3f} against {result.claimed:.3f}"
+
+
+def test_the_bound_itself_is_right_on_randomised_response():
+    """Randomised response at ε = ln 3 has exactly that ε; the bound is below it, and close to it."""
+    coins = np.random.Generator(np.random.PCG64(5))
+    yes = (coins.random(40_000) < 0.75).astype(float)
+    no = (coins.random(40_000) < 0.25).astype(float)
+    bound = audit.lower_bound(yes, no)
+    assert np.log(3) - 0.15 < bound <= np.log(3)
+
+
+def test_equal_tables_give_no_bound():
+    coins = np.random.Generator(np.random.PCG64(6))
+    assert audit.lower_bound(coins.random(20_000), coins.random(20_000)) == 0

@@ -1,0 +1,283 @@
+"""Laws of every offline mechanism: exact at a huge budget, the stated noise at a given one, honest intervals, debits."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import conspectus as cs
+from conspectus.mechanisms import OFFLINE
+from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.privacy.accounting import price, rho_of
+from conspectus.privacy.guarantee import BudgetError
+from conspectus.privacy.ledger import Ledger
+from tests.made import grid, people, truth
+
+ALPHA = 1e-6
+HUGE = {"epsilon": 1e7, "delta": 1e-6}
+EXACT = {
+    "laplace": ({}, 1e-12),
+    "gaussian": ({}, 1e-12),
+    "mwem": ({"rounds": 8, "evaluations": 200}, 2e-3),
+    "iterative": ({"rounds": 400, "alpha": 0.01}, 2e-2),
+    "projection": ({}, 2e-3),
+}
+
+
+def test_every_mechanism_is_under_the_exactness_law():
+    assert set(EXACT) == set(OFFLINE)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("name", EXACT)
+def test_a_huge_budget_gives_the_true_fractions_in_the_workloads_order(name, neighbours):
+    schema, table = people(neighbours=neighbours)
+    workload = cs.marginals(schema, 2)
+    counts, rows = truth(table, workload)
+    settings, tolerance = EXACT[name]
+    release = cs.release(table, workload, mechanism=name, **HUGE, **settings)
+    assert release.answers.shape == (len(workload),)
+    assert np.abs(release.answers - counts / rows).max() <= tolerance
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian", "mwem", "projection"])
+def test_a_huge_budget_answers_listed_conjunctions_and_parities(name):
+    schema, table = people()
+    workload = cs.sql(schema, ["smoker AND ill", "region IN ('north', 'west') OR age < 30", "NOT ill"])
+    workload = workload + cs.parities(schema, 2) + cs.prefixes(schema, "age")
+    counts, rows = truth(table, workload)
+    settings = {"rounds": 12, "evaluations": 300} if name == "mwem" else {}
+    release = cs.release(table, workload, mechanism=name, **HUGE, **settings)
+    assert np.abs(release.answers - counts / rows).max() <= EXACT[name][1]
+
+
+LAW = {
+    ("gaussian", "replace"): lambda eps, rho: math.sqrt(2 / (2 * rho)),
+    ("gaussian", "add-remove"): lambda eps, rho: math.sqrt(1 / (2 * rho)),
+    ("laplace", "replace"): lambda eps, rho: math.sqrt(2) * 2 / eps,
+    ("laplace", "add-remove"): lambda eps, rho: math.sqrt(2) * 1 / eps,
+}
+
+
+@pytest.mark.parametrize(("name", "neighbours"), LAW)
+def test_one_marginal_has_the_stated_noise_and_no_other(name, neighbours):
+    """40,000 independent noises: their variance is within 5 deviations of the law's (ALPHA), and a scale that is off by
+    10 % would not be (Laplace: relative deviation of the variance √(5/n) = 1.1 %; Gaussian √(2/n) = 0.7 %)."""
+    schema, table = grid(200, 5000, neighbours=neighbours)
+    workload = cs.marginals(schema, 2)
+    counts, _ = truth(table, workload)
+    epsilon, delta = (0.2, 0.0) if name == "laplace" else (0.2, 1e-6)
+    release = cs.release(table, workload, epsilon=epsilon, delta=delta, mechanism=name)
+    rho = rho_of(epsilon, delta) if delta else 0.0
+    expected = LAW[name, neighbours](epsilon, rho) ** 2
+    measured = float(np.mean((release.answers * release.total.divisor - counts) ** 2))
+    slack = 5 * math.sqrt((5 if name == "laplace" else 2) / len(workload))
+    assert abs(measured / expected - 1) < slack
+    for wrong in (0.9, 1.1):
+        assert abs(measured / (expected * wrong**2) - 1) > slack
+
+
+def test_delta_lets_laplace_spend_less():
+    schema, table = people()
+    workload = cs.marginals(schema, 2)
+    pure = cs.release(table, workload, epsilon=0.5, mechanism="laplace")
+    cheap = cs.release(table, workload, epsilon=0.5, delta=1e-6, mechanism="laplace")
+    assert pure.guarantee.delta == 0
+    assert cheap.parameters["scale"] <= pure.parameters["scale"]
+    many = cs.marginals(schema, 1) + cs.marginals(schema, 2) + cs.marginals(schema, 3)
+    more = cs.random_conjunctions(schema, 3, 80, public_seed=3)
+    wide = many + more
+    assert (
+        cs.release(table, wide, epsilon=0.5, delta=1e-6, mechanism="laplace").parameters["scale"]
+        < 0.8 * cs.release(table, wide, epsilon=0.5, mechanism="laplace").parameters["scale"]
+    )
+
+
+def test_equal_questions_are_paid_once():
+    schema, table = people()
+    workload = cs.marginals(schema, 2)
+    once = cs.release(table, workload, epsilon=1, mechanism="laplace")
+    twice = cs.release(table, workload + workload, epsilon=1, mechanism="laplace")
+    assert twice.parameters["scale"] == once.parameters["scale"]
+    assert np.array_equal(twice.answers[: len(workload)], twice.answers[len(workload) :])
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+def test_measured_intervals_cover(name, neighbours):
+    """Each interval covers with probability at least 0.9; the number that do is below the ALPHA quantile of the binomial
+    law with a chance of ALPHA at most. A half as wide interval fails the same test."""
+    schema, table = people(neighbours=neighbours)
+    workload = cs.marginal(schema, ["region", "age"])
+    counts, rows = truth(table, workload)
+    asked = [0, 5, 11, 17, 23]
+    covered = narrow = trials = 0
+    for _ in range(40):
+        release = cs.release(table, workload, epsilon=0.5, delta=1e-6, mechanism=name)
+        for i in asked:
+            answer = release.ask(workload[i], confidence=0.9)
+            true = counts[i] / rows
+            trials += 1
+            covered += answer.low <= true <= answer.high
+            narrow += abs(answer.fraction - true) <= (answer.high - answer.low) / 4 if answer.low > 0 else 0
+            assert answer.basis == "measured"
+    assert covered >= binom.ppf(ALPHA, trials, 0.9)
+    assert narrow < covered
+
+
+@pytest.mark.parametrize("name", ["mwem", "projection", "iterative"])
+def test_guessed_answers_are_within_the_certificate(name):
+    """The certificate fails with probability 0.05 at most: 60 runs fail more than the (1 − 1e-6) quantile only with that chance."""
+    schema, table = people()
+    workload = cs.marginals(schema, 2)
+    counts, rows = truth(table, workload)
+    wrong = 0
+    for _ in range(60):
+        release = cs.release(table, workload, epsilon=1, delta=1e-6, mechanism=name, certificate=0.1, **FEW.get(name, {}))
+        assert release.certificate is not None
+        assert release.certificate.holds
+        wrong += np.abs(release.answers - counts / rows).max() > release.certificate.bound
+    assert wrong <= binom.ppf(1 - ALPHA, 60, 0.05)
+    answer = release.ask("smoker AND ill")
+    assert answer.basis == "guessed"
+    assert answer.high - answer.low > 0
+    assert release.ask("smoker AND ill AND age < 30").basis == "unguaranteed"
+    assert release.ask("smoker AND ill AND age < 30").low is None
+
+
+FEW = {"mwem": {"rounds": 4}, "iterative": {"rounds": 6}}
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("name", OFFLINE)
+@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.05, "delta": 1e-6}])
+def test_what_is_spent_is_what_the_acts_cost_and_at_most_the_budget(tmp_path, name, neighbours, budget):
+    schema, table = people(neighbours=neighbours)
+    workload = cs.marginals(schema, 2)
+    asked = cs.release.__wrapped__ if hasattr(cs.release, "__wrapped__") else cs.release
+    if name == "gaussian" and budget == {"epsilon": 1.0}:
+        with pytest.raises(NoMechanism, match="never pure"):
+            asked(table, workload, mechanism=name, **budget)
+        return
+    path = tmp_path / "table.ledger"
+    big = cs.release  # the ledger allows several such releases
+    ledger = Ledger.create(
+        path,
+        budget=_double(budget),
+        neighbours=neighbours,
+        unit=str(schema.unit),
+        schema_fingerprint=schema.fingerprint,
+        table=schema.name,
+    )
+    release = big(table, workload, mechanism=name, ledger=ledger, **FEW.get(name, {}), **budget)
+    currency = "pure" if budget == {"epsilon": 1.0} else "zcdp"
+    costs = sum((price(event, currency, neighbours) for event in release.events), Fraction(0))
+    assert ledger.spent == costs
+    assert costs <= ledger.price_of(_budget(budget))
+    if name != "iterative":
+        assert float(costs) >= 0.999 * float(ledger.price_of(_budget(budget)))
+    if release.guarantee.epsilon is not None and "epsilon" in budget:
+        assert release.guarantee.epsilon <= budget["epsilon"]
+    assert release.guarantee.neighbours == neighbours
+
+
+def _budget(budget):
+    from conspectus.privacy.guarantee import Budget
+
+    return Budget(**budget)
+
+
+def _double(budget):
+    key = "epsilon" if "epsilon" in budget else "rho"
+    return dataclasses.replace(_budget(budget), **{key: 2 * budget[key]})
+
+
+def test_a_refused_release_leaves_the_ledger_as_it_was(tmp_path):
+    schema, table = people()
+    workload = cs.marginals(schema, 2)
+    path = tmp_path / "table.ledger"
+    ledger = Ledger.create(
+        path,
+        budget=_budget({"epsilon": 1.0, "delta": 1e-6}),
+        neighbours="replace",
+        unit=str(schema.unit),
+        schema_fingerprint=schema.fingerprint,
+        table=schema.name,
+    )
+    before = ledger.entries()
+    refusals = [
+        ({"epsilon": 1.5, "delta": 1e-6}, {}),
+        ({"epsilon": 1.0, "delta": 1e-6, "neighbours": "add-remove"}, {}),
+        ({"epsilon": 0.5, "delta": 1e-6}, {"mechanism": "mwem", "rounds": 0}),
+        ({"epsilon": 0.5, "delta": 1e-6}, {"mechanism": "iterative", "theorem": True}),
+        ({"epsilon": 0.5}, {"mechanism": "gaussian"}),
+    ]
+    for budget, settings in refusals:
+        with pytest.raises((ValueError, LookupError)):
+            cs.release(table, workload, ledger=path, **budget, **settings)
+        assert ledger.entries() == before
+        assert ledger.spent == 0
+
+
+@pytest.mark.parametrize("bad", [{"epsilon": 0}, {"epsilon": -1}, {"epsilon": math.nan}, {"epsilon": 1, "delta": 1.0}, {}])
+def test_budgets_that_are_none(bad):
+    schema, table = people(rows=20)
+    with pytest.raises(BudgetError):
+        cs.release(table, cs.marginals(schema, 1), **bad)
+
+
+def test_misspelt_keywords_are_answered_with_the_right_one():
+    schema, table = people(rows=20)
+    workload = cs.marginals(schema, 1)
+    with pytest.raises(SettingError, match='did you mean "neighbours"'):
+        cs.release(table, workload, epsilon=1, neighbors="replace")
+    with pytest.raises(SettingError, match='did you mean "rounds"'):
+        cs.release(table, workload, epsilon=1, mechanism="mwem", round=3)
+    with pytest.raises(TypeError, match='did you mean "neighbours"'):
+        cs.plan(schema, workload, rows=20, epsilon=1, neighbors="replace")
+
+
+def test_a_delta_above_one_over_n_is_served_with_a_warning():
+    schema, table = people(rows=200)
+    workload = cs.marginals(schema, 1)
+    release = cs.release(table, workload, epsilon=1, delta=0.01, mechanism="gaussian")
+    assert "at least 1/200" in str(release.guarantee)
+    quiet = cs.release(table, workload, epsilon=1, delta=0.001, mechanism="gaussian")
+    assert quiet.guarantee.warnings == ()
+    private = cs.release(table, workload, epsilon=1, delta=0.01, mechanism="gaussian", neighbours="add-remove")
+    assert private.guarantee.warnings == (), "a warning about a private number of rows would leak it"
+    declared = cs.release(table, workload, epsilon=1, delta=0.01, mechanism="gaussian", neighbours="add-remove", rows=150)
+    assert "at least 1/150" in str(declared.guarantee)
+
+
+def test_id_units_pay_for_all_their_rows_and_for_the_total():
+    unit = {"kind": "id", "column": "person", "max_rows": 2}
+    schema, table = people(unit=unit)
+    workload = cs.marginal(schema, ["region"])
+    release = cs.release(table, workload, epsilon=1, mechanism="laplace")
+    # One person replaced moves 2 rows from one cell to another: L1 = 4.
+    assert release.parameters["scale"] == pytest.approx(4.0)
+    assert not release.total.exact
+    assert release.total.value == pytest.approx(2000, abs=300)
+    row_schema, row_table = people()
+    assert cs.release(row_table, cs.marginal(row_schema, ["region"]), epsilon=1, mechanism="laplace").total.exact
+
+
+def test_the_planner_reads_no_row_and_says_why_not():
+    schema, _ = people(rows=20)
+    plan = cs.plan(schema, cs.marginals(schema, 2), rows=50_000, epsilon=1)
+    assert [claim.expected_max for claim in plan.claims] == sorted(claim.expected_max for claim in plan.claims)
+    assert [refusal.mechanism for refusal in plan.refusals] == ["gaussian"]
+    assert "delta" in plan.refusals[0].reason
+
+
+def test_auto_takes_the_planners_best():
+    schema, table = people()
+    workload = cs.marginals(schema, 2)
+    best = cs.plan(schema, workload, rows=2000, epsilon=1, delta=1e-6).best
+    assert cs.release(table, workload, epsilon=1, delta=1e-6).mechanism == best.mechanism
