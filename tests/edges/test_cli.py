@@ -175,6 +175,40 @@ def test_plan_shows_claims_and_refusals(place: Path, command: Command) -> None:
     assert "no: Gaussian noise is never pure" in " ".join(said.out.split())
 
 
+def test_schema_draft_says_that_it_is_not_private_and_can_be_loaded(place: Path, command: Command) -> None:
+    said = command("schema", "draft", "small.csv")
+    assert said.code == 0, said.err
+    assert "NOT PRIVATE" in said.err
+    assert "NOT PRIVATE" in said.out
+    (place / "draft.toml").write_text(said.out, encoding="utf-8")
+    drafted = cs.Schema.load("draft.toml")
+    assert drafted.draft
+    assert drafted.domain.names == ("sex", "age", "ill", "a, b")
+    made = command("release", "small.csv", "--schema", "draft.toml", "--marginals", 1, *BUDGET, "-o", "o.conspectus")
+    assert "drafted from the data" in " ".join(made.out.split())
+
+
+def test_schema_check_counts_for_the_owner(place: Path, command: Command) -> None:
+    said = command("schema", "check", "small.toml")
+    assert said.code == 0
+    assert "NOT PRIVATE" not in said.out
+    said = command("schema", "check", "small.toml", "small.csv")
+    assert "NOT PRIVATE" in said.out
+    told = json.loads(command("schema", "check", "small.toml", "small.csv", "--json").out)
+    assert told["private"] is False
+    counts = {column["name"]: column for column in told["columns"]}
+    assert counts["a, b"]["recoded"] == truth(lambda row: row["a, b"] == "w")
+    assert counts["age"]["clamped"] == 0
+
+
+def test_a_reader_that_goes_away_is_no_error(place: Path) -> None:
+    line = f"{sys.executable} -m conspectus plan --schema small.toml --rows 10 --marginals 2 --epsilon 1"
+    done = subprocess.run(
+        ["bash", "-c", f"{line} | true; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_no_mechanism_exits_with_four(place: Path, command: Command) -> None:
     said = command(*RELEASE, "--marginals", 1, "--epsilon", 1, "--mechanism", "gaussian", "-o", "o.conspectus")
     assert said.code == 4

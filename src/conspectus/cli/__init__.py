@@ -35,8 +35,8 @@ def run(arguments: Sequence[str]) -> int:
         code = app(args=list(arguments), prog_name="conspectus", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else DONE
-    except BrokenPipeError:
-        # The reader of our output went away: nothing is wrong, and nothing more can be said to it.
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output went away (the parser then exits by itself): nothing is wrong, and nobody listens.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt:

@@ -63,7 +63,7 @@ def show_plan(made: Plan) -> None:
 
     problem = made.problem
     printing.heading(f"{len(problem.workload):,} queries on {problem.rows:,} rows, {problem.neighbours} neighbours")
-    titles = ("mechanism", "expected max", "expected mean", "proved max", "memory", "")
+    titles = ("mechanism", "expected max", "expected mean", "proved max", "memory")
     printing.table(
         titles,
         [
@@ -73,13 +73,13 @@ def show_plan(made: Plan) -> None:
                 format_error(claim.expected_mean, problem.rows),
                 _proved(claim),
                 _size(claim.memory),
-                "; ".join(claim.notes),
             )
             for claim in made.claims
         ],
         right=(1, 2, 3, 4),
     )
-    printing.facts((refusal.mechanism, f"no: {refusal.reason}") for refusal in made.refusals)
+    notes = [(claim.mechanism, "; ".join(claim.notes)) for claim in made.claims if claim.notes]
+    printing.facts([*notes, *((refusal.mechanism, f"no: {refusal.reason}") for refusal in made.refusals)])
     if made.claims:
         print("Errors are fractions of the rows. Expected ones are typical; only proved ones are promised.")
 

@@ -48,15 +48,10 @@ def check(
         printing.as_json({"private": False, "columns": [dataclasses.asdict(count) for count in counts]})
         return
     print(NOT_PRIVATE)
-    fields = [field.name for field in dataclasses.fields(counts[0])] if counts else []
-    cells = [tuple(_cell(getattr(count, name)) for name in fields) for count in counts]
-    printing.table(fields, cells, right=range(1, len(fields)))
+    cells = [(c.name, f"{c.rows:,}", f"{c.clamped:,}", f"{c.recoded:,}", f"{c.missing:,}") for c in counts]
+    printing.table(("column", "rows", "clamped", "recoded", "missing"), cells, right=(1, 2, 3, 4))
 
 
 def _some(labels: tuple[str, ...]) -> str:
     shown = ", ".join(labels[:5])
     return shown if len(labels) <= 5 else f"{shown}, … {labels[-1]}"
-
-
-def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)

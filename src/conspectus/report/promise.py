@@ -139,7 +139,7 @@ def _limits(meaning: Meaning) -> list[str]:
         "Facts about everyone remain facts about each: if smoking is shown to cause illness, a smoker’s risk is "
         "known, whether or not that person is in the table.",
         f"Groups are protected less than individuals: for two people together ε is {2 * meaning.epsilon:.4g}, for "
-        f"ten {10 * meaning.epsilon:.4g}.",
+        f"ten {10 * meaning.epsilon:.4g}{', and δ is larger' if meaning.delta else ''}.",
         "Other releases about the same people add to this one. A ledger keeps their sum below a cap; releases "
         "outside it are not counted.",
         "The schema itself (names, values and bins of the columns) is published as it stands and is not protected.",
