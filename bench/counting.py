@@ -138,7 +138,9 @@ def in_duckdb(table: Table, block: Conjunctions, sample: list[int]) -> tuple[flo
 
     tried = {batch: best(partial(run, batch)) for batch in BATCHES}
     chosen = min(tried, key=lambda batch: tried[batch][0])
-    print(", ".join(f"{n} at a time {1e3 * t / len(sample):.2f} ms" for n, (t, _) in tried.items()), "a query in DuckDB\n")
+    print(
+        ", ".join(f"{n} at a time {1e3 * t / len(sample):.2f} ms" for n, (t, _) in tried.items()), "a query in DuckDB\n"
+    )
     return tried[chosen]
 
 
