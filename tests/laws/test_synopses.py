@@ -292,6 +292,21 @@ def test_repeated_questions_are_answered_by_the_one_measurement():
     np.testing.assert_allclose(answers[3:7].reshape(2, 2), answers[7:].reshape(2, 2).T)
 
 
+def test_a_measured_query_is_found_however_it_is_written():
+    domain, table = three_columns()
+    young, ill = Literal(1, (0, 1)), Literal(2, (1,))
+    rest = (Literal(1, (2, 3, 4)), ill)
+    listed = Conjunctions.of(domain, [Predicate(()), Predicate(((young,), rest)), Predicate(((),))])
+    workload = Workload(domain, (listed,))
+    own = NoisyAnswers(domain, workload, brute(workload, table), (Noise("laplace", 1.0),), EXACT)
+    either = float(table[:, :2].sum() + table[:, 2:, 1].sum())
+    everyone = Literal(0, (0, 1))
+    for boxes in (((young,), rest), (rest, (young,)), ((everyone, young), rest)):
+        assert own.estimate(Predicate(boxes)).count == either
+    with pytest.raises(CannotAnswer):
+        own.estimate(Predicate(((young,), (Literal(1, (2, 3)), ill))))
+
+
 def test_a_paid_total_is_the_average_of_the_shortest_marginals():
     domain, table = three_columns()
     measured = Workload(domain, tuple(Marginal(domain, c) for c in [(0,), (2,), (1,), (0, 1)]))

@@ -1,4 +1,4 @@
-"""Which counts of a measured block add up to a query: the algebra behind answers that were not measured themselves."""
+"""Which counts of a measured block give a query: its own, or some that add up to it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from conspectus.queries.intervals import Intervals
 from conspectus.queries.marginals import Marginal
+from conspectus.queries.predicates import Conjunctions
 from conspectus.queries.query import Block, Parity, Predicate, Query
 
 
@@ -68,3 +69,45 @@ def _of_intervals(block: Intervals, query: Query) -> Selection | None:
     # Intervals are numbered by low, then high: r − i of them start at i.
     first = low * block.regular - low * (low - 1) // 2
     return Selection(first + high - low, np.empty(0, dtype=np.int64))
+
+
+class Listing:
+    """Finds a query in a block that lists its queries, however long; made once, as it reads the whole list."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._places: dict[Query | bytes, int] = {}
+        length = len(block)
+        if isinstance(block, Conjunctions):
+            self._number = {literal: i for i, literal in enumerate(block.literals)}
+            keys = _keys(block.terms, block.starts)
+            self._places = {key: i for i, key in zip(reversed(range(length)), reversed(keys))}
+        else:
+            self._places = {block.query(i): i for i in reversed(range(length))}
+
+    def find(self, query: Query) -> int | None:
+        """The first place of this query, in whatever form it is written."""
+        if not isinstance(self._block, Conjunctions):
+            return self._places.get(query)
+        if not isinstance(query, Predicate):
+            return None
+        asked = Conjunctions.of(self._block.domain, [query])
+        if any(literal not in self._number for literal in asked.literals):
+            return None
+        number = np.array([self._number[literal] for literal in asked.literals] + [-1], dtype=np.int32)
+        width = self._block.terms.shape[1] - asked.terms.shape[1]
+        if width < 0:
+            return None
+        rows = np.pad(number[asked.terms], ((0, 0), (0, width)), constant_values=-1)
+        return self._places.get(_keys(rows, asked.starts)[0])
+
+
+def _keys(terms: NDArray[np.int32], starts: NDArray[np.int64]) -> list[bytes]:
+    """For each query its boxes as bytes: equal for equal queries over one table of literals."""
+    data, stride = np.ascontiguousarray(terms).tobytes(), terms.shape[1] * terms.itemsize
+    keys = []
+    for first, last in pairwise(starts.tolist()):
+        boxes = [data[box * stride : (box + 1) * stride] for box in range(first, last)]
+        # The number of boxes tells the empty union from the empty box where no query reads a column.
+        keys.append(b"%d " % len(boxes) + b"".join(sorted(boxes)))
+    return keys

@@ -23,9 +23,10 @@ from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.queries.intervals import Intervals
 from conspectus.queries.marginals import Marginal
+from conspectus.queries.predicates import Conjunctions
 from conspectus.queries.query import Block, Predicate, Query, Workload, WorkloadError
 
-from .measured_sums import Selection, selection_in
+from .measured_sums import Listing, Selection, selection_in
 from .synopsis import BadSynopsis, CannotAnswer, NoiseKind, Total, checked_noise, part, variance_of
 
 
@@ -92,6 +93,8 @@ class NoisyAnswers:
 
     def estimate(self, query: Query) -> Estimate:
         """The count of one query with the law of its noise; raises `CannotAnswer`."""
+        if isinstance(query, Predicate):  # without literals that hold every code, which ask for no column
+            query = Conjunctions.of(self.domain, [query]).query(0)
         summed = self._sums(query)
         own = self._listed_counts(query) + [estimate for estimate, direct in summed if direct]
         known = own or _averaged([estimate for estimate, _ in summed]) + self._from_total(query)
@@ -132,7 +135,7 @@ class NoisyAnswers:
 
     def _listed_counts(self, query: Query) -> list[Estimate]:
         """The measurements of exactly this query in blocks that list their queries."""
-        found = ((number, self._places_in(number).get(query)) for number in self._lists)
+        found = ((number, self._listing(number).find(query)) for number in self._lists)
         return [
             self._summed(number, Selection(np.array([place]), np.empty(0, dtype=np.int64)))
             for number, place in found
@@ -243,14 +246,12 @@ class NoisyAnswers:
         return self._covers[columns]
 
     @cached_property
-    def _listings(self) -> dict[int, dict[Query, int]]:
+    def _listings(self) -> dict[int, Listing]:
         return {}
 
-    def _places_in(self, number: int) -> dict[Query, int]:
-        """The queries of a listing block with their places, made when first asked."""
+    def _listing(self, number: int) -> Listing:
         if number not in self._listings:
-            block = self._block(number)
-            self._listings[number] = {block.query(i): i for i in reversed(range(len(block)))}
+            self._listings[number] = Listing(self._block(number))
         return self._listings[number]
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
