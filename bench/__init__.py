@@ -14,7 +14,9 @@ def data_file(name: str) -> Path:
     """A file of the data folder, which the environment variable CONSPECTUS_DATA names."""
     folder = os.environ.get("CONSPECTUS_DATA")
     if folder is None:
-        raise SystemExit("set CONSPECTUS_DATA to the folder with the data sets; bench/README.md says what belongs there")
+        raise SystemExit(
+            "set CONSPECTUS_DATA to the folder with the data sets; bench/README.md says what belongs there"
+        )
     path = Path(folder) / name
     if not path.exists():
         raise SystemExit(f"{name} is not in the data folder; bench/README.md says where it comes from")

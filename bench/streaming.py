@@ -27,9 +27,7 @@ def make(path: Path, rows: int = ROWS) -> None:
     with pq.ParquetWriter(path, fields) as writer:
         for _ in range(rows // GROUP):
             hidden = coins.random(GROUP)
-            columns = [
-                pa.array(((0.7 * hidden + 0.3 * coins.random(GROUP)) * size).astype(np.int16)) for size in SIZES
-            ]
+            columns = [pa.array(((0.7 * hidden + 0.3 * coins.random(GROUP)) * size).astype(np.int16)) for size in SIZES]
             writer.write_table(pa.table(columns, schema=fields))
 
 
@@ -44,12 +42,14 @@ def main() -> None:
             make(path, rows)
             seconds, peak, rise = _release(path, schema, workload)
             size = path.stat().st_size
-            lines.append([f"{rows:,}", f"{size / 2**20:,.0f} MiB", f"{seconds:.1f}", f"{peak:,.0f} MiB", f"{rise:,.0f} MiB"])
+            lines.append(
+                [f"{rows:,}", f"{size / 2**20:,.0f} MiB", f"{seconds:.1f}", f"{peak:,.0f} MiB", f"{rise:,.0f} MiB"]
+            )
     heads = ["rows", "file", "seconds", "peak memory of the process", "of which above the start"]
     note = (
-        f"All {len(workload.blocks)} two-way marginals ({len(workload):,} cells) of ten integer columns with {min(SIZES)} "
-        "to 50 values, `gaussian` at ε = 1, δ = 1e-9; each size in a process of its own. In 8-byte codes the larger table "
-        f"would take {ROWS * len(SIZES) * 8 / 2**30:.1f} GiB."
+        f"All {len(workload.blocks)} two-way marginals ({len(workload):,} cells) of ten integer columns with "
+        f"{min(SIZES)} to {max(SIZES)} values, `gaussian` at ε = 1, δ = 1e-9; each size in its own process. In 8-byte "
+        f"codes the larger table would take {ROWS * len(SIZES) * 8 / 2**30:.1f} GiB."
     )
     record("streaming", "Streaming a large file", markdown(heads, lines) + "\n\n" + note, "python -m bench streaming")
 

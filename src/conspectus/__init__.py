@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .data.sources import open_table as open_table
     from .planning import plan as plan
     from .privacy.ledger import Ledger as Ledger
-    from .releasing import release as release
     from .queries.conjunctions import between as between
     from .queries.conjunctions import conjunctions as conjunctions
     from .queries.intervals import prefixes as prefixes
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from .queries.random_conjunctions import random_conjunctions as random_conjunctions
     from .releases import Release as Release
     from .releases import load as load
+    from .releasing import release as release
 
 __version__ = "0.1.0"
 

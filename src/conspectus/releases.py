@@ -24,7 +24,6 @@ from .mechanisms.certificate import Certificate
 from .mechanisms.mechanism import Claim, ErrorBound
 from .privacy import events as acts
 from .privacy.guarantee import Guarantee
-from .tables import codes_of, covering_cells, fitted_histogram, integer_table, listed_queries, rounded_marginal
 from .queries import language
 from .queries.marginals import marginal
 from .queries.query import Query, Workload
@@ -32,6 +31,7 @@ from .synopses import files
 from .synopses.histogram import Histogram
 from .synopses.noisy_answers import NoisyAnswers
 from .synopses.synopsis import CannotAnswer, Synopsis, Total, load_synopsis
+from .tables import codes_of, covering_cells, fitted_histogram, integer_table, listed_queries, rounded_marginal
 
 TOO_NOISY = 0.5
 """A cell is marked when its interval's half-width is more than this share of its count."""
@@ -162,7 +162,9 @@ class Release:
             "certificate": None if self.certificate is None else self.certificate.to_json(),
             "synopsis": {"kind": self.synopsis.kind, "meta": meta},
         }
-        files.write(Path(path), manifest, self.workload.to_json(), {**tables, ANSWERS: pa.table({"answer": self.answers})})
+        files.write(
+            Path(path), manifest, self.workload.to_json(), {**tables, ANSWERS: pa.table({"answer": self.answers})}
+        )
 
 
 ANSWERS = "answers"
@@ -186,9 +188,7 @@ def load(path: str | Path) -> Release:
             schema=schema,
             workload=workload,
             answers=answers,
-            synopsis=load_synopsis(
-                schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables
-            ),
+            synopsis=load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables),
             guarantee=Guarantee(**{**guarantee, "warnings": tuple(guarantee["warnings"])}),
             mechanism=str(manifest["mechanism"]),
             parameters=dict(manifest["parameters"]),

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """", did you mean …?" where a known word is close, nothing otherwise."""
+    """ ", did you mean …?" where a known word is close, nothing otherwise."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f', did you mean "{close[0]}"?' if close else ""
 

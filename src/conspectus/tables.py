@@ -24,9 +24,7 @@ MOST_CELLS = 1 << 22
 def fitted_histogram(synopsis: NoisyAnswers) -> Histogram:
     """The maximum-entropy histogram of the measured marginals: post-processing, and one source for every table."""
     domain = synopsis.domain
-    measured = [
-        Measurement(columns, counts, sigma) for columns, counts, sigma in synopsis.measured_marginals()
-    ]
+    measured = [Measurement(columns, counts, sigma) for columns, counts, sigma in synopsis.measured_marginals()]
     if not measured:
         raise CannotAnswer("this release measured no marginal, so no rows or tables can be made: release marginals too")
     if domain.cells > MOST_CELLS:

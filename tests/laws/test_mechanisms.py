@@ -1,4 +1,4 @@
-"""Laws of every offline mechanism: exact at a huge budget, the stated noise at a given one, honest intervals, debits."""
+"""Laws of every offline mechanism: exact at a huge budget, the stated noise otherwise, honest intervals, debits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import binom
+from tests.made import grid, people, truth
 
 import conspectus as cs
 from conspectus.mechanisms import OFFLINE
@@ -16,7 +17,6 @@ from conspectus.mechanisms.mechanism import NoMechanism, SettingError
 from conspectus.privacy.accounting import price, rho_of
 from conspectus.privacy.guarantee import BudgetError
 from conspectus.privacy.ledger import Ledger
-from tests.made import grid, people, truth
 
 ALPHA = 1e-6
 HUGE = {"epsilon": 1e7, "delta": 1e-6}
@@ -110,8 +110,8 @@ def test_equal_questions_are_paid_once():
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
 def test_measured_intervals_cover(name, neighbours):
-    """Each interval covers with probability at least 0.9; the number that do is below the ALPHA quantile of the binomial
-    law with a chance of ALPHA at most. A half as wide interval fails the same test."""
+    """Each interval covers with probability at least 0.9; fewer than the ALPHA quantile of the binomial law do so with
+    a chance of ALPHA at most. A half as wide interval fails the same test."""
     schema, table = people(neighbours=neighbours)
     workload = cs.marginal(schema, ["region", "age"])
     counts, rows = truth(table, workload)
@@ -132,13 +132,15 @@ def test_measured_intervals_cover(name, neighbours):
 
 @pytest.mark.parametrize("name", ["mwem", "projection", "iterative"])
 def test_guessed_answers_are_within_the_certificate(name):
-    """The certificate fails with probability 0.05 at most: 60 runs fail more than the (1 − 1e-6) quantile only with that chance."""
+    """The certificate fails with probability 0.05 at most: more than the 1 − ALPHA quantile of 60 has chance ALPHA."""
     schema, table = people()
     workload = cs.marginals(schema, 2)
     counts, rows = truth(table, workload)
     wrong = 0
     for _ in range(60):
-        release = cs.release(table, workload, epsilon=1, delta=1e-6, mechanism=name, certificate=0.1, **FEW.get(name, {}))
+        release = cs.release(
+            table, workload, epsilon=1, delta=1e-6, mechanism=name, certificate=0.1, **FEW.get(name, {})
+        )
         assert release.certificate is not None
         assert release.certificate.holds
         wrong += np.abs(release.answers - counts / rows).max() > release.certificate.bound
@@ -159,13 +161,11 @@ FEW = {"mwem": {"rounds": 4}, "iterative": {"rounds": 6}}
 def test_what_is_spent_is_what_the_acts_cost_and_at_most_the_budget(tmp_path, name, neighbours, budget):
     schema, table = people(neighbours=neighbours)
     workload = cs.marginals(schema, 2)
-    asked = cs.release.__wrapped__ if hasattr(cs.release, "__wrapped__") else cs.release
     if name == "gaussian" and budget == {"epsilon": 1.0}:
         with pytest.raises(NoMechanism, match="never pure"):
-            asked(table, workload, mechanism=name, **budget)
+            cs.release(table, workload, mechanism=name, **budget)
         return
     path = tmp_path / "table.ledger"
-    big = cs.release  # the ledger allows several such releases
     ledger = Ledger.create(
         path,
         budget=_double(budget),
@@ -174,7 +174,7 @@ def test_what_is_spent_is_what_the_acts_cost_and_at_most_the_budget(tmp_path, na
         schema_fingerprint=schema.fingerprint,
         table=schema.name,
     )
-    release = big(table, workload, mechanism=name, ledger=ledger, **FEW.get(name, {}), **budget)
+    release = cs.release(table, workload, mechanism=name, ledger=ledger, **FEW.get(name, {}), **budget)
     currency = "pure" if budget == {"epsilon": 1.0} else "zcdp"
     costs = sum((price(event, currency, neighbours) for event in release.events), Fraction(0))
     assert ledger.spent == costs
@@ -224,7 +224,9 @@ def test_a_refused_release_leaves_the_ledger_as_it_was(tmp_path):
         assert ledger.spent == 0
 
 
-@pytest.mark.parametrize("bad", [{"epsilon": 0}, {"epsilon": -1}, {"epsilon": math.nan}, {"epsilon": 1, "delta": 1.0}, {}])
+@pytest.mark.parametrize(
+    "bad", [{"epsilon": 0}, {"epsilon": -1}, {"epsilon": math.nan}, {"epsilon": 1, "delta": 1.0}, {}]
+)
 def test_budgets_that_are_none(bad):
     schema, table = people(rows=20)
     with pytest.raises(BudgetError):
@@ -251,7 +253,9 @@ def test_a_delta_above_one_over_n_is_served_with_a_warning():
     assert quiet.guarantee.warnings == ()
     private = cs.release(table, workload, epsilon=1, delta=0.01, mechanism="gaussian", neighbours="add-remove")
     assert private.guarantee.warnings == (), "a warning about a private number of rows would leak it"
-    declared = cs.release(table, workload, epsilon=1, delta=0.01, mechanism="gaussian", neighbours="add-remove", rows=150)
+    declared = cs.release(
+        table, workload, epsilon=1, delta=0.01, mechanism="gaussian", neighbours="add-remove", rows=150
+    )
     assert "at least 1/150" in str(declared.guarantee)
 
 

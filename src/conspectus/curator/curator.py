@@ -14,14 +14,24 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.domain import Domain
-from ..data.sources import Table
-from ..privacy import exponential, noise
-from ..privacy.accounting import Allowance, scale_up
-from ..privacy.events import Event, ExponentialDraws, GaussianNoise, LaplaceNoise, Noise, Reach, RowTotal, ThresholdWatch
-from ..privacy.guarantee import RELATIONS, Neighbours
-from ..queries.counting import count
-from ..queries.query import Block, Workload
+from conspectus.data.domain import Domain
+from conspectus.data.sources import Table
+from conspectus.privacy import exponential, noise
+from conspectus.privacy.accounting import Allowance, scale_up
+from conspectus.privacy.events import (
+    Event,
+    ExponentialDraws,
+    GaussianNoise,
+    LaplaceNoise,
+    Noise,
+    Reach,
+    RowTotal,
+    ThresholdWatch,
+)
+from conspectus.privacy.guarantee import RELATIONS, Neighbours
+from conspectus.queries.counting import count
+from conspectus.queries.query import Block, Workload
+
 from .scores import GRID, SCORES, Score, query_errors
 
 Progress = Callable[[str, int, int | None], None]
@@ -84,7 +94,7 @@ class Curator:
                 self._counts[block] = counts[start : start + len(block)]
 
     def rows(self) -> int:
-        """The exact number of rows, where it is public: rows are the units, they are replaced, and none was filtered."""
+        """The exact number of rows where it is public: rows are the units, they are replaced, none was filtered."""
         if not self.total_is_public:
             raise TotalIsPrivate("the number of rows is private here: measure it, or declare it with rows=")
         with self._lock:

@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ..privacy.events import Reach
-from ..queries.query import Workload
+from conspectus.privacy.events import Reach
+from conspectus.queries.query import Workload
 
 GRID = 16
 """Grid steps to one count: a power of two, fine against any noise that is worth adding."""

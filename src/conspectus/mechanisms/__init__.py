@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..spelling import meant
+from conspectus.spelling import meant
+
 from .mechanism import Mechanism, NoMechanism, SettingError
 from .offline.additive import Gaussian, Laplace
 from .offline.iterative_construction import IterativeConstruction
@@ -30,7 +31,9 @@ def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) ->
     for setting, value in settings.items():
         if setting not in fields:
             known = ", ".join(fields) or "none"
-            raise SettingError(f'{name} has no setting "{setting}"{meant(setting, [*fields, *also])}; its settings: {known}')
+            raise SettingError(
+                f'{name} has no setting "{setting}"{meant(setting, [*fields, *also])}; its settings: {known}'
+            )
         if not _fits(value, str(fields[setting].type)):
             raise SettingError(f'the setting "{setting}" of {name} takes {fields[setting].type}, not {value!r}')
     return kind(**settings)

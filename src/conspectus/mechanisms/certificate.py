@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..curator.scores import GRID, worst_error
-from ..privacy.events import Noise
-from ..privacy.tails import lower_quantile
-from ..queries.query import Sensitivity, Workload
+from conspectus.curator.scores import GRID, worst_error
+from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import lower_quantile
+from conspectus.queries.query import Sensitivity, Workload
 
 if TYPE_CHECKING:
-    from ..curator.curator import Curator
+    from conspectus.curator.curator import Curator
+
     from .mechanism import Problem
 
 FAILURE = 0.05
@@ -63,7 +64,13 @@ class Certificate:
 
 
 def certify(
-    curator: Curator, problem: Problem, *, workload: Workload, answers: NDArray[np.float64], total: float, price: Fraction
+    curator: Curator,
+    problem: Problem,
+    *,
+    workload: Workload,
+    answers: NDArray[np.float64],
+    total: float,
+    price: Fraction,
 ) -> Certificate:
     """Measure the maximum error of the answers, one number of sensitivity m counts, for this price."""
     step = GRID * problem.max_rows

@@ -15,16 +15,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..curator.curator import Curator
-from ..curator.scores import WorstErrors
-from ..data.domain import Domain
-from ..privacy.events import Noise
-from ..queries.evaluation import indicator
-from ..queries.marginals import Marginal
-from ..queries.query import Workload
-from ..synopses.fitting import Fit, Measurement, fit_histogram
-from ..synopses.histogram import Histogram
-from ..synopses.synopsis import Total
+from conspectus.curator.curator import Curator
+from conspectus.curator.scores import WorstErrors
+from conspectus.data.domain import Domain
+from conspectus.privacy.events import Noise
+from conspectus.queries.evaluation import indicator
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.query import Workload
+from conspectus.synopses.fitting import Fit, Measurement, fit_histogram
+from conspectus.synopses.histogram import Histogram
+from conspectus.synopses.synopsis import Total
+
 from .mechanism import Problem
 
 Vector = NDArray[np.float64]
@@ -135,7 +136,7 @@ class Refit:
     Its weights are exp(Σ θ), as those of Algorithm 5 are, with the exponents solved for instead of stepped.
     """
 
-    def __init__(self, domain: Domain, *, evaluations: int, ridge: float = 0.1) -> None:
+    def __init__(self, domain: Domain, *, evaluations: int, ridge: float) -> None:
         self.domain = domain
         self.evaluations = evaluations
         self.ridge = ridge
@@ -161,7 +162,7 @@ class Refit:
 
 
 def part_tables(question: Workload) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
-    """For each piece of a question: its columns, and for each cell of their marginal which answer it belongs to (or −1)."""
+    """For each piece of a question its columns, and for each cell of their marginal its answer's number (or −1)."""
     at = 0
     for block in question.blocks:
         if isinstance(block, Marginal):

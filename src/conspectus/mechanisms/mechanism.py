@@ -11,13 +11,14 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..curator.curator import Curator
-from ..data.domain import Domain
-from ..privacy.accounting import rho_of, scale_up
-from ..privacy.events import Event, Noise
-from ..privacy.guarantee import Budget, Neighbours
-from ..queries.query import Sensitivity, Workload
-from ..synopses.synopsis import Synopsis, Total
+from conspectus.curator.curator import Curator
+from conspectus.data.domain import Domain
+from conspectus.privacy.accounting import rho_of, scale_up
+from conspectus.privacy.events import Event, Noise
+from conspectus.privacy.guarantee import Budget, Neighbours
+from conspectus.queries.query import Sensitivity, Workload
+from conspectus.synopses.synopsis import Synopsis, Total
+
 from .certificate import Certificate
 
 MAX_CELLS = 1 << 24
@@ -109,7 +110,7 @@ class ErrorBound:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a mechanism says before anything is spent. Errors are in counts; `bound` is proved, the others are typical."""
+    """What a mechanism says before anything is spent. Errors are in counts: `bound` is proved, the others typical."""
 
     mechanism: str
     expected_max: float
@@ -181,4 +182,6 @@ def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:
 
 def too_many_cells(domain: Domain) -> str:
     """The refusal of every mechanism that keeps one weight per cell of the universe."""
-    return f"it keeps one weight per cell, and {len(domain)} columns make {domain.cells:.3g} cells (limit {MAX_CELLS:,})"
+    return (
+        f"it keeps one weight per cell, and {len(domain)} columns make {domain.cells:.3g} cells (limit {MAX_CELLS:,})"
+    )

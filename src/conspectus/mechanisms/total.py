@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ..curator.curator import Curator
-from ..queries.conjunctions import always
-from ..queries.marginals import Marginal
-from ..queries.query import Workload
-from ..synopses.synopsis import Total
+from conspectus.curator.curator import Curator
+from conspectus.queries.conjunctions import always
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.query import Workload
+from conspectus.synopses.synopsis import Total
+
 from .mechanism import Problem
 
 SHARE = Fraction(1, 50)

@@ -16,7 +16,7 @@ from .guarantee import Neighbours
 
 
 class Noise(NamedTuple):
-    """A law of integer noise: discrete Laplace of scale b or discrete Gaussian of parameter σ, the float taken exactly."""
+    """A law of integer noise: discrete Laplace of scale b, or discrete Gaussian of parameter σ; the float is exact."""
 
     kind: Literal["laplace", "gaussian"]
     scale: float
@@ -37,8 +37,8 @@ class Reach:
 class LaplaceNoise:
     """Integer counts were published with independent discrete Laplace noise of this scale.
 
-    `reach`, `reach_squared` and `reach_max` bound the L1, the *squared* L2 and the L∞ norm of what one unit moves. Pure:
-    ε = L1/b. Concentrated: a coordinate moved by Δ is (Δ/b)-pure, so ρ = Σ Δ²/2b² = L2²/2b².
+    `reach`, `reach_squared` and `reach_max` bound the L1, the *squared* L2 and the L∞ norm of what one unit moves.
+    Pure: ε = L1/b. Concentrated: a coordinate moved by Δ is (Δ/b)-pure, so ρ = Σ Δ²/2b² = L2²/2b².
     """
 
     reach: Reach
@@ -49,7 +49,7 @@ class LaplaceNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise:
-    """Integer counts were published with discrete Gaussian noise; `reach_squared` is their joint *squared* L2 sensitivity."""
+    """Integer counts were published with discrete Gaussian noise; `reach_squared` is their *squared* L2 sensitivity."""
 
     reach_squared: Reach
     sigma_squared: Fraction
@@ -73,7 +73,7 @@ class ThresholdWatch:
 
 @dataclass(frozen=True, kw_only=True)
 class RowTotal:
-    """The exact number of rows was used in the open: free while it is public (rows replaced), without bound otherwise."""
+    """The exact number of rows was used in the open: free while it is public (rows replaced), unbounded otherwise."""
 
 
 Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | RowTotal
@@ -99,7 +99,9 @@ def from_json(fields: Mapping[str, Any]) -> Event:
             if name == "event":
                 continue
             if isinstance(value, Mapping):
-                values[name] = Reach(**{key: None if bound is None else Fraction(bound) for key, bound in value.items()})
+                values[name] = Reach(
+                    **{key: None if bound is None else Fraction(bound) for key, bound in value.items()}
+                )
             else:
                 values[name] = Fraction(value) if isinstance(value, str) else int(value)
         return kind(**values)

@@ -17,7 +17,7 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What the owner allows: ε alone (pure), ε with δ (approximate), or ρ (concentrated; δ then only shows the ε it implies)."""
+    """What the owner allows: ε alone (pure), ε with δ (approximate), or ρ (concentrated; δ then shows its ε)."""
 
     epsilon: float | None = None
     delta: float = 0.0

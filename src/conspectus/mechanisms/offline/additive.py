@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from ...curator.curator import Curator, measurement
-from ...privacy.accounting import calibrate_laplace, scale_up
-from ...privacy.events import Event, Noise, RowTotal
-from ...synopses.noisy_answers import NoisyAnswers, paid_total
-from ...synopses.synopsis import Total
-from ..mechanism import (
+from conspectus.curator.curator import Curator, measurement
+from conspectus.mechanisms.mechanism import (
     Claim,
     ErrorBound,
     Outcome,
@@ -27,7 +23,11 @@ from ..mechanism import (
     maximum_bound,
     root_up,
 )
-from ..total import with_total
+from conspectus.mechanisms.total import with_total
+from conspectus.privacy.accounting import calibrate_laplace, scale_up
+from conspectus.privacy.events import Event, Noise, RowTotal
+from conspectus.synopses.noisy_answers import NoisyAnswers, paid_total
+from conspectus.synopses.synopsis import Total
 
 FAILURE = 0.05
 
@@ -79,7 +79,7 @@ class Laplace:
         return Noise("laplace", scale_up(calibrate_laplace(*norms, problem.budget)))
 
     def claim(self, problem: Problem) -> Claim | Refusal:
-        cites = ("Dwork & Roth 2014, Theorem 3.8 (discrete tail)", "Dwork & Roth 2014, Theorem 3.6")
+        cites: tuple[str, ...] = ("Dwork & Roth 2014, Theorem 3.8 (discrete tail)", "Dwork & Roth 2014, Theorem 3.6")
         if not problem.budget.pure:
             cites += ("Kairouz, Oh & Viswanath 2015 (optimal composition)", "Bun & Steinke 2016 (zCDP)")
         return _claim(self.name, problem, self.law(problem), cites)
@@ -103,7 +103,9 @@ class Gaussian:
 
     def claim(self, problem: Problem) -> Claim | Refusal:
         if problem.budget.pure:
-            return Refusal(mechanism=self.name, reason="Gaussian noise is never pure: allow a delta above 0, or use laplace")
+            return Refusal(
+                mechanism=self.name, reason="Gaussian noise is never pure: allow a delta above 0, or use laplace"
+            )
         cites = (
             "sub-Gaussian tail and union bound (Canonne, Kamath & Steinke 2020)",
             "Bun & Steinke 2016 (zCDP); Canonne, Kamath & Steinke 2020, Proposition 12 (tight conversion)",

@@ -21,12 +21,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import brentq
 
-from ...curator.curator import Curator
-from ...privacy.events import Event
-from ...synopses.histogram import Histogram
-from ..certificate import certify
-from ..iterative import Candidates, MultiplicativeWeights, steps
-from ..mechanism import (
+from conspectus.curator.curator import Curator
+from conspectus.mechanisms.certificate import certify
+from conspectus.mechanisms.iterative import Candidates, MultiplicativeWeights, steps
+from conspectus.mechanisms.mechanism import (
     MAX_CELLS,
     Claim,
     ErrorBound,
@@ -39,7 +37,9 @@ from ..mechanism import (
     maximum_bound,
     too_many_cells,
 )
-from ..total import find_total
+from conspectus.mechanisms.total import find_total
+from conspectus.privacy.events import Event
+from conspectus.synopses.histogram import Histogram
 
 FAILURE = 0.05
 CITES = ("Dwork & Roth 2014, Theorems 5.4 to 5.7 (constants corrected)", "Dwork & Roth 2014, Algorithms 5 and 8")
@@ -151,7 +151,9 @@ class IterativeConstruction:
             return Refusal(mechanism=self.name, reason=reason)
         rows = float(problem.rows or 10_000)
         aim, rounds = self.settings(problem, rows)
-        law = problem.law(problem.sensitivity(problem.workload[:1]), problem.cap * Fraction(1 - self.selection) / rounds)
+        law = problem.law(
+            problem.sensitivity(problem.workload[:1]), problem.cap * Fraction(1 - self.selection) / rounds
+        )
         left = remaining_error(rounds, domain.cells) * rows
         bound = None
         if self.theorem:

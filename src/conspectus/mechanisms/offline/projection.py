@@ -1,9 +1,9 @@
 """Noise on every answer, then the nearest answers that some table could have: the book's Algorithm 18.
 
-All queries are measured at once and the noisy vector is projected onto n·conv{columns of A}, the answers of all weighted
-tables of n rows. The projection is a histogram, so it answers everything and makes synthetic rows.
+All queries are measured at once and the noisy vector is projected onto n·conv{columns of A}, the answers of all
+weighted tables of n rows. The projection is a histogram, so it answers everything and makes synthetic rows.
 
-Privacy: composes one measurement of the whole workload, the row total, and the certificate; the rest is post-processing.
+Privacy: composes one measurement of the whole workload, the row total and the certificate; the rest post-processes.
 Accuracy: see `projection.proof.md`; Theorem 12.8 with its constant re-derived for the noise that really runs.
 """
 
@@ -15,17 +15,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from ...curator.curator import Curator
-from ...privacy.events import Event, Noise
-from ...synopses.fitting import fit_histogram
-from ...synopses.histogram import Histogram
-try:
-    from ...synopses.least_squares import fit_least_squares
-except ImportError:
-    pass
-from ..certificate import certify
-from ..iterative import measurements
-from ..mechanism import (
+from conspectus.curator.curator import Curator
+from conspectus.mechanisms.certificate import certify
+from conspectus.mechanisms.iterative import measurements
+from conspectus.mechanisms.mechanism import (
     MAX_CELLS,
     Claim,
     ErrorBound,
@@ -36,7 +29,12 @@ from ..mechanism import (
     expected_size,
     too_many_cells,
 )
-from ..total import find_total
+from conspectus.mechanisms.total import find_total
+from conspectus.privacy.events import Event, Noise
+from conspectus.queries.marginals import Marginal
+from conspectus.synopses.fitting import fit_histogram
+from conspectus.synopses.histogram import Histogram
+from conspectus.synopses.least_squares import fit_least_squares
 
 FAILURE = 0.05
 MOST_LISTED = 20_000
@@ -69,7 +67,7 @@ class Projection:
         domain, asked = problem.workload.domain, problem.workload.distinct()
         if domain.cells > MAX_CELLS:
             return Refusal(mechanism=self.name, reason=too_many_cells(domain))
-        listed = len(asked) - sum(len(block) for block in asked.blocks if type(block).__name__ == "Marginal")
+        listed = len(asked) - sum(len(block) for block in asked.blocks if isinstance(block, Marginal))
         if listed > MOST_LISTED:
             reason = f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
             return Refusal(mechanism=self.name, reason=reason)
@@ -80,7 +78,9 @@ class Projection:
         share = 0.65 * math.sqrt(dimensions / len(asked))
         mean = expected_size(law) * share
         bound = None
-        if problem.rows and problem.total_is_public and self.norm == "euclidean":
+        # A single question is fitted with its complement and so weighs twice: the bound needs equal weights.
+        alike = listed in (0, len(asked))
+        if problem.rows and problem.total_is_public and self.norm == "euclidean" and alike:
             value = rms_bound(law, problem.rows, reach(problem), len(asked), domain.cells) / problem.rows
             bound = ErrorBound(value=value, statistic="rms", probability=1 - FAILURE, theorem=CITES[0])
         return Claim(
@@ -90,7 +90,10 @@ class Projection:
             bound=bound,
             memory=8 * 14 * domain.cells + 64 * len(asked),
             citations=CITES,
-            notes=(f"{law.kind} noise of scale {law.scale:.4g} counts before the projection",),
+            notes=(
+                f"{law.kind} noise of scale {law.scale:.4g} counts before the projection",
+                "the proved bound is for the exact projection: the release says how near to it the solver came",
+            )[: 1 + (bound is not None)],
         )
 
     def declare(self, problem: Problem) -> Sequence[Event] | None:
@@ -112,7 +115,7 @@ class Projection:
         else:
             nearest = fit_least_squares(asked.domain, measured, total.divisor, steps=self.evaluations)
             weights = nearest.weights
-            parameters |= {"gap": nearest.gap}
+            parameters |= {"converged": nearest.converged, "distance": nearest.distance}
         synopsis = Histogram(asked.domain, weights, total)
         answers = synopsis.answer(problem.workload)
         bound = None
