@@ -253,7 +253,7 @@ def test_the_optimiser_on_a_narrow_valley():
     point, made = minimise(
         valley, np.zeros(30), evaluations=500, solved=lambda: float(np.abs(latest["x"] - target).max()) < 1e-8
     )
-    assert made < 500
+    assert made < 100  # steepest descent takes several times as many
     np.testing.assert_allclose(point, target, atol=1e-8)
     _, made = minimise(valley, np.zeros(30), evaluations=7, solved=lambda: False)
     assert made == 7

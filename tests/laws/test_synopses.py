@@ -269,6 +269,15 @@ def test_prefixes_give_ranges_as_differences():
     assert (middle.count, middle.terms) == (float(table[:, 1:3].sum()), 2)
 
 
+def test_parities_are_sums_of_cells():
+    domain, table = three_columns()
+    measured = Workload(domain, (Marginal(domain, (2, 0)), Parities(domain, (0, 2), 1)))
+    own = NoisyAnswers(domain, measured, brute(measured, table), (Noise("gaussian", 1.0),), EXACT)
+    both = own.estimate(Parity((0, 2)))
+    assert (both.count, both.terms) == (float(table[0, :, 0].sum() + table[1, :, 1].sum()), 2)
+    assert (own.estimate(Parity((2,))).count, own.estimate(Parity((2,))).terms) == (float(table[..., 0].sum()), 1)
+
+
 def test_a_refusal_names_the_columns_that_nothing_covers():
     domain, table = three_columns()
     measured = Workload(domain, (Marginal(domain, (0,)), Marginal(domain, (1,))))
