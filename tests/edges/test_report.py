@@ -235,6 +235,17 @@ def test_the_comparison_agrees_with_the_theorems() -> None:
     assert advanced.epsilon > concentrated.epsilon
 
 
+@pytest.mark.parametrize(
+    "budget", [{"epsilon": 1e250}, {"epsilon": 1e5, "delta": 0.5}, {"rho": 1e9}, {"epsilon": 1e-9}]
+)
+def test_absurd_budgets_still_make_a_page(budget: dict[str, float]) -> None:
+    opened = table()
+    made = cs.release(opened, cs.marginals(opened.schema, 2), mechanism="projection", **budget)
+    text = report_of(made)
+    parsed(text)
+    assert "nan" not in re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL).lower().replace("nance", "")
+
+
 def test_pictures_refuse_what_does_not_fit() -> None:
     bar = Bar(label="x", count=1, low=None, high=None, noisy=False)
     assert bars([bar] * (MOST_BARS + 1), title="t") == ""

@@ -13,6 +13,8 @@ from conspectus.privacy.guarantee import Neighbours
 from conspectus.privacy.prices import Unpriced
 
 MOST_ACTS = 1_000_000
+MOST_RHO = 10**12
+"""Beyond this ρ no ε is worth showing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,7 @@ def comparison(events: Sequence[Event], delta: float, neighbours: Neighbours) ->
     noisy = sum(isinstance(event, GaussianNoise) for event in acts)
     pure = not noisy
     try:
-        rho = float(sum((price_rho(event, neighbours) for event in acts), Fraction(0)))
+        rho = sum((price_rho(event, neighbours) for event in acts), Fraction(0))
         if noisy and not delta:
             return ()
         alone = _epsilons(acts, delta / noisy if noisy else 0.0, neighbours)
@@ -46,8 +48,12 @@ def comparison(events: Sequence[Event], delta: float, neighbours: Neighbours) ->
         slack = delta if pure else delta / 2
         advanced = composition.advanced_heterogeneous(halved, slack) if max(halved, default=0.0) < 300 else None
         said.append(Price(theorem="advanced composition (Theorem 3.20, unequal acts)", epsilon=advanced))
-        said.append(Price(theorem="concentrated composition, tight conversion", epsilon=epsilon_of(rho, delta)))
+        said.append(Price(theorem="concentrated composition, tight conversion", epsilon=_converted(rho, delta)))
     return tuple(said)
+
+
+def _converted(rho: Fraction, delta: float) -> float | None:
+    return epsilon_of(rho, delta) if rho < MOST_RHO else None
 
 
 def _epsilons(acts: Sequence[Event], delta: float, neighbours: Neighbours) -> list[float]:
