@@ -53,6 +53,8 @@ footer { margin-top: 60px; padding-top: 16px; border-top: 1px solid var(--rule);
 @media print {
   :root { --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb; --card: #fff; --accent: #1f6f78; --warn: #7a3a0c;
           --warn-paper: #fff; --bright: #fff; color-scheme: light; }
+  body { font-size: 13px; } table, .lead, .promise { font-size: inherit; }
+  .pictures { grid-template-columns: 1fr 1fr; } .facts { grid-template-columns: repeat(4, 1fr); }
   main { max-width: none; padding: 0; } h2 { break-after: avoid; } tr, .fact { break-inside: avoid; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """
