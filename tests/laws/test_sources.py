@@ -179,6 +179,15 @@ def test_typed_columns_give_the_codes_of_their_texts(tmp_path: Path) -> None:
         assert rows_of(table) == expected([("1", "M", None, "1", None), ("2", None, None, "0", None)])
 
 
+def test_a_file_may_be_named_like_a_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_csv(PEOPLE, tmp_path).rename(tmp_path / "with people.csv")
+    as_parquet(PEOPLE, tmp_path).rename(tmp_path / "select people.parquet")
+    monkeypatch.chdir(tmp_path)
+    for name in ("with people.csv", "select people.parquet"):
+        with open_table(name, SCHEMA) as table:
+            assert rows_of(table) == expected(PEOPLE)
+
+
 def test_only_the_asked_columns_are_read(tmp_path: Path) -> None:
     with open_table(as_csv([("5", "M", "1", "yes", None)] * 10, tmp_path), SCHEMA) as table:
         (chunk,) = table.chunks([1, 3])

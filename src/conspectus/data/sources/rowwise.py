@@ -30,7 +30,7 @@ _CSV_OPTIONS = frozenset(
     ["delim", "sep", "quote", "escape", "new_line", "auto_detect", "columns", "types", "dtypes", "all_varchar"]
     + ["sample_size"]
 )
-_FILES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+FILES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 
 @dataclass
@@ -140,7 +140,7 @@ class _Examiner:
             return self.select(self._view(*views[0]) if len(views) == 1 else {}, {})
         if self._run(f"SELECT 1 FROM duckdb_tables() WHERE {asked.format('table_name')}"):
             return None
-        if not schema and not catalog and name.casefold().endswith(_FILES):
+        if not schema and not catalog and name.casefold().endswith(FILES):
             self._verdict.file, self._verdict.node = name, node
             return None
         raise SourceError(

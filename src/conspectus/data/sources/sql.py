@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,16 @@ import duckdb
 from conspectus.data.schema import Schema
 from conspectus.data.sources.delimited import as_utf8, is_delimited, named_reader
 from conspectus.data.sources.origin import Origin, SourceError, connect, guarded, text
-from conspectus.data.sources.rowwise import Verdict, examine
+from conspectus.data.sources.rowwise import FILES, Verdict, examine
 
 WHAT = "the SQL source"
+_QUERY = re.compile(r"\s*(select|from|with)\s", re.IGNORECASE)
 _TYPES = {"integer": "DOUBLE", "number": "DOUBLE", "date": "TIMESTAMP"}
 
 
 def is_query(source: object) -> bool:
-    """Whether a text is SQL rather than the name of a file."""
-    return isinstance(source, str) and source.lstrip().casefold().startswith(("select ", "select\n", "from ", "with "))
+    """Whether a text is SQL rather than the name of a file, such as "with spaces.csv"."""
+    return isinstance(source, str) and bool(_QUERY.match(source)) and not source.casefold().endswith(FILES)
 
 
 def is_relation(source: object) -> bool:
