@@ -17,12 +17,9 @@ from conspectus.queries.evaluation import (
     answers_from_marginals,
     indicator,
     is_true,
-    marginal_of,
-    marginals_of_histogram,
-    multiply_marginal,
-    spread,
 )
 from conspectus.queries.formulas import union
+from conspectus.queries.marginal_tree import MarginalTree
 from conspectus.queries.parities import ParityList, parities
 from conspectus.queries.query import Literal, Predicate, Workload
 
@@ -109,40 +106,14 @@ SETS = [columns for k in range(6) for columns in combinations(range(5), k)]
 @settings(max_examples=40, deadline=None)
 @given(histograms(), st.lists(st.sampled_from(SETS), max_size=12))
 def test_marginals_by_the_shared_tree(histogram: np.ndarray, sets: list[tuple[int, ...]]) -> None:
-    found = marginals_of_histogram(histogram, sets)
+    found = MarginalTree(DOMAIN.sizes, sets).marginals(histogram)
     assert len(found) == len(sets)
     for columns, table in zip(sets, found):
-        assert table.shape == DOMAIN.shape(columns)
-        assert np.allclose(table, plain_marginal(histogram, columns), rtol=1e-13)
-        assert np.allclose(marginal_of(histogram.ravel(), DOMAIN.sizes, columns), table, rtol=1e-13)
+        assert np.allclose(table.reshape(DOMAIN.shape(columns)), plain_marginal(histogram, columns), rtol=1e-13)
 
 
 def test_all_marginals_of_sixteen_columns() -> None:
     histogram = np.random.Generator(np.random.PCG64(1)).random((2,) * 16)
     sets = list(combinations(range(16), 3))
-    for columns, table in zip(sets, marginals_of_histogram(histogram, sets)):
-        assert np.allclose(table, plain_marginal(histogram, columns), rtol=1e-12)
-
-
-@settings(max_examples=40, deadline=None)
-@given(histograms(), st.sampled_from(SETS), st.integers(0, 99))
-def test_spreading_is_the_adjoint_of_the_marginal(histogram: np.ndarray, columns: tuple[int, ...], seed: int) -> None:
-    factors = np.random.Generator(np.random.PCG64(seed)).random(DOMAIN.shape(columns))
-    spreaded = spread(DOMAIN.sizes, columns, factors)
-    assert np.isclose((plain_marginal(histogram, columns) * factors).sum(), (histogram * spreaded).sum(), rtol=1e-12)
-    changed = histogram.copy()
-    multiply_marginal(changed, columns, factors)
-    assert np.array_equal(changed, histogram * spreaded)
-    flat = histogram.ravel().copy()
-    multiply_marginal(flat, columns, factors, sizes=DOMAIN.sizes)
-    assert np.array_equal(flat, changed.ravel())
-
-
-def test_histograms_that_cannot_be_changed_in_place_are_refused() -> None:
-    histogram = np.ones((2, 3))
-    with pytest.raises(ValueError, match="contiguous"):
-        multiply_marginal(histogram.T, (0,), np.ones(3))
-    with pytest.raises(ValueError, match="one factor for each cell"):
-        multiply_marginal(histogram, (0,), np.ones(3))
-    with pytest.raises(ValueError, match="one entry for each"):
-        multiply_marginal(histogram, (0,), np.ones(4), sizes=(4, 2))
+    for columns, table in zip(sets, MarginalTree((2,) * 16, sets).marginals(histogram)):
+        assert np.allclose(table, plain_marginal(histogram, columns).ravel(), rtol=1e-12)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
 from conspectus.queries.intervals import Intervals
+from conspectus.queries.marginal_tree import MarginalTree
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.parities import Parities
 from conspectus.queries.predicates import Conjunctions
 from conspectus.queries.query import Literal, Parity, Predicate, Workload
 from conspectus.synopses.histogram import Histogram, cells_to_chunk
-from conspectus.synopses.marginal_tree import MarginalTree
 from conspectus.synopses.noisy_answers import NoisyAnswers, paid_total
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis, variance_of

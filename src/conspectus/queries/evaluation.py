@@ -1,4 +1,4 @@
-"""Answers from marginals and from dense histograms: what a synopsis does with a workload."""
+"""Answers from marginals: what a synopsis does with a workload."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 
-from .histograms import marginal_of, marginals_of_histogram, multiply_marginal, spread
 from .intervals import Intervals
 from .literals import LiteralArrays
 from .marginals import Marginal
@@ -19,17 +18,6 @@ from .ordering import groups, row_keys
 from .parities import Parities, ParityList
 from .predicates import Conjunctions
 from .query import Block, Indices, Parity, Predicate, Query, Workload
-
-__all__ = [
-    "answers_from_marginals",
-    "even_cells",
-    "indicator",
-    "is_true",
-    "marginal_of",
-    "marginals_of_histogram",
-    "multiply_marginal",
-    "spread",
-]
 
 MarginalSource = Callable[[tuple[int, ...]], NDArray[Any]]
 """Gives the marginal over a sorted tuple of column positions, in the shape of their sizes; () asks for the total."""

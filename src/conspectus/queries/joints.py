@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from .histograms import marginals_of_histogram
 from .kernels import covered, lacking_one
+from .marginal_tree import marginal_tree
 
 JOINT_CELLS = 1 << 16
 """The largest joint table that is counted in place of the marginals inside it; it stays in the second-level cache."""
@@ -77,6 +77,7 @@ def projections(
             found[joint] = tables[joint].reshape(shape)
             continue
         inside = [tuple(joint.index(c) for c in columns) for columns in sets]
-        marginals = marginals_of_histogram(tables[joint].reshape(shape).astype(np.float64), inside)
-        found.update({columns: marginal.astype(np.int64) for columns, marginal in zip(sets, marginals)})
+        marginals = marginal_tree(shape, tuple(inside)).marginals(tables[joint].astype(np.float64))
+        for columns, marginal in zip(sets, marginals):
+            found[columns] = marginal.astype(np.int64).reshape(tuple(sizes[c] for c in columns))
     return found

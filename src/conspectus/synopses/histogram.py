@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain, code_dtype
 from conspectus.queries.evaluation import answers_from_marginals
+from conspectus.queries.marginal_tree import marginal_tree
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Workload
 
-from .marginal_tree import marginal_tree
 from .rounding import integer_histogram, snake, systematic
 from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
 

@@ -22,7 +22,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from .marginal_tree import Columns, marginal_tree
+from conspectus.queries.marginal_tree import Columns, marginal_tree
 
 Vector = NDArray[np.float64]
 Part = tuple[Columns, bytes]  # the columns, and for a partition of their cells the part of each as int64 bytes

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from .marginal_tree import MarginalTree, marginal_tree
+from conspectus.queries.marginal_tree import MarginalTree, marginal_tree
 
 _MOST_BALANCED = 1 << 21  # cells; above, systematic rounding alone
 _MOST_MARGINALS = 1000

@@ -27,21 +27,37 @@ def _forward(edges, workspace, leaves):  # type: ignore[no-untyped-def]
         out = leaves if is_leaf else workspace
         if inner == 1:
             for o in range(outer):
-                total = 0.0
-                at = source + o * size
-                for a in range(size):
-                    total += workspace[at + a]
-                out[target + o] = total
+                row = workspace[source + o * size : source + (o + 1) * size]
+                # Four sums side by side: one alone would wait for every addition before the next.
+                a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+                whole = size // 4 * 4
+                for s in range(0, whole, 4):
+                    a0 += row[s]
+                    a1 += row[s + 1]
+                    a2 += row[s + 2]
+                    a3 += row[s + 3]
+                for s in range(whole, size):
+                    a0 += row[s]
+                out[target + o] = (a0 + a1) + (a2 + a3)
+        elif size == 2:
+            for o in range(outer):
+                at = source + 2 * o * inner
+                first, second = workspace[at : at + inner], workspace[at + inner : at + 2 * inner]
+                sums = out[target + o * inner : target + (o + 1) * inner]
+                for i in range(inner):
+                    sums[i] = first[i] + second[i]
         else:
             for o in range(outer):
-                into = target + o * inner
+                sums = out[target + o * inner : target + (o + 1) * inner]
                 at = source + o * size * inner
+                first = workspace[at : at + inner]
                 for i in range(inner):
-                    out[into + i] = workspace[at + i]
+                    sums[i] = first[i]
                 for _ in range(1, size):
                     at += inner
+                    more = workspace[at : at + inner]
                     for i in range(inner):
-                        out[into + i] += workspace[at + i]
+                        sums[i] += more[i]
 
 
 @numba.njit(cache=True, nogil=True, fastmath=False)
@@ -53,14 +69,25 @@ def _backward(edges, workspace, leaves):  # type: ignore[no-untyped-def]
         given = leaves if is_leaf else workspace
         for o in range(outer):
             at = source + o * size * inner
-            take = target + o * inner
+            if inner == 1:
+                row = workspace[at : at + size]
+                value = given[target + o]
+                if fresh:
+                    for i in range(size):
+                        row[i] = value
+                else:
+                    for i in range(size):
+                        row[i] += value
+                continue
+            values = given[target + o * inner : target + (o + 1) * inner]
             for _ in range(size):
+                row = workspace[at : at + inner]
                 if fresh:
                     for i in range(inner):
-                        workspace[at + i] = given[take + i]
+                        row[i] = values[i]
                 else:
                     for i in range(inner):
-                        workspace[at + i] += given[take + i]
+                        row[i] += values[i]
                 at += inner
 
 
