@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .data.domain import Domain
+from .data.domain import Domain, in_words
 from .queries.marginals import Marginal
 from .queries.query import Box, Predicate, Query, Workload
 from .synopses.fitting import Measurement, fit_histogram
@@ -23,23 +23,30 @@ MOST_CELLS = 1 << 22
 
 def fitted_histogram(synopsis: NoisyAnswers) -> Histogram:
     """The maximum-entropy histogram of the measured marginals: post-processing, and one source for every table."""
-    domain = synopsis.domain
-    measured = [Measurement(columns, counts, sigma) for columns, counts, sigma in synopsis.measured_marginals()]
+    marginals = synopsis.measured_marginals()
+    held = tuple(sorted({c for columns, _, _ in marginals for c in columns})) or (0,)
+    domain = synopsis.domain.project(held)
+    measured = [
+        Measurement(tuple(held.index(c) for c in columns), counts, sigma) for columns, counts, sigma in marginals
+    ]
     if not measured:
         raise CannotAnswer("this release measured no marginal, so no rows or tables can be made: release marginals too")
     if domain.cells > MOST_CELLS:
         raise CannotAnswer(
-            f"a universe of {domain.cells:.3g} cells is too large to fit to noisy answers (limit {MOST_CELLS:,}): "
+            f"{in_words(domain.cells)} cells is too large to fit to noisy answers (limit {MOST_CELLS:,}): "
             "give a schema with fewer columns or wider bins"
         )
     fit = fit_histogram(domain, measured, synopsis.total.divisor, steps=400)
-    return Histogram(domain, fit.weights, synopsis.total)
+    return Histogram(synopsis.domain, fit.weights, synopsis.total, held)
 
 
 def integer_table(source: Histogram, columns: Sequence[int], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """The marginal of the one integer table `counts` over these columns, in the order given, flat."""
-    others = tuple(c for c in range(len(source.domain)) if c not in columns)
-    table = counts.reshape(source.domain.sizes).sum(axis=others)
+    held = source.columns or ()
+    if not set(columns) <= set(held):
+        raise CannotAnswer("no question of this release was about these columns: release them too")
+    others = tuple(place for place, c in enumerate(held) if c not in columns)
+    table = counts.reshape(source.held.sizes).sum(axis=others)
     order = np.argsort(np.argsort(np.array(columns, dtype=np.int64)))
     return np.ascontiguousarray(table.transpose(order) if table.ndim > 1 else table).ravel().astype(np.int64)
 

@@ -93,6 +93,11 @@ class Curator:
             for block, start in zip(missing, wanted.offsets):
                 self._counts[block] = counts[start : start + len(block)]
 
+    def tell(self, what: str, done: int, total: int | None) -> None:
+        """Pass on how far a mechanism is: public by the mechanism's own plan."""
+        if self._progress is not None:
+            self._progress(what, done, total)
+
     def rows(self) -> int:
         """The exact number of rows where it is public: rows are the units, they are replaced, none was filtered."""
         if not self.total_is_public:

@@ -22,6 +22,11 @@ def code_dtype(size: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.uint32
 
 
+def in_words(cells: int) -> str:
+    """A number of cells for people: exact while it is short, a power of ten beyond any float."""
+    return f"{cells:,}" if cells < 10**12 else f"about 10^{len(str(cells)) - 1}"
+
+
 @dataclass(frozen=True)
 class Domain:
     """Named columns with their numbers of codes; cells are numbered in row-major order."""

@@ -70,7 +70,10 @@ class Step:
 
 
 class UpdateRule(Protocol):
-    """Keeps the current guess, a distribution over the universe, and learns from measured answers."""
+    """Keeps the current guess, a distribution over the cells of some columns, and learns from measured answers."""
+
+    @property
+    def columns(self) -> tuple[int, ...]: ...
 
     @property
     def weights(self) -> Vector: ...
@@ -91,8 +94,10 @@ def steps(
 ) -> Iterator[Step]:
     """Run the loop: each round costs `select` for finding and `measure` for asking. The caller updates, or stops."""
     workload = candidates.workload
-    for _ in range(rounds):
-        guess = Histogram(workload.domain, rule.weights, Total(value=total, exact=True)).answer(workload) * total
+    for turn in range(rounds):
+        curator.tell("rounds", turn, rounds)
+        guess = Histogram(workload.domain, rule.weights, Total(value=total, exact=True), rule.columns).answer(workload)
+        guess *= total
         score = WorstErrors(workload, guess, candidates.starts)
         index = int(curator.select(score, problem.selection(select))[0])
         question = candidates[index]
@@ -108,24 +113,25 @@ class MultiplicativeWeights:
     `rate` is η; without one it is half of the error that was seen, which is the book's η = α/2 at that level α.
     """
 
-    def __init__(self, domain: Domain, rate: float | None = None) -> None:
-        self.domain = domain
+    def __init__(self, domain: Domain, columns: tuple[int, ...], rate: float | None = None) -> None:
+        self.columns = columns
+        self.held = domain.project(columns)
         self.rate = rate
-        self._weights = np.full(domain.cells, 1 / domain.cells)
+        self._weights = np.full(self.held.cells, 1 / self.held.cells)
 
     @property
     def weights(self) -> Vector:
         return self._weights
 
     def update(self, step: Step, total: float) -> None:
-        off = step.noisy - step.guessed
+        off = np.clip(step.noisy, 0.0, total) - step.guessed
         towards = off / (2 * total) if self.rate is None else self.rate * np.sign(off)
-        table = self._weights.reshape(self.domain.sizes)
-        for columns, parts in part_tables(step.question):
+        table = self._weights.reshape(self.held.sizes)
+        for columns, parts in part_tables(step.question, self.columns):
             exponent = np.where(parts >= 0, towards[np.maximum(parts, 0)], 0.0)
             order = np.argsort(columns)
-            exponent = exponent.reshape(self.domain.shape(columns)).transpose(order) if len(columns) > 1 else exponent
-            shape = tuple(size if c in columns else 1 for c, size in enumerate(self.domain.sizes))
+            exponent = exponent.reshape(self.held.shape(columns)).transpose(order) if len(columns) > 1 else exponent
+            shape = tuple(size if c in columns else 1 for c, size in enumerate(self.held.sizes))
             table = table * np.exp(exponent).reshape(shape)
         self._weights = (table / table.sum()).ravel()
 
@@ -136,19 +142,20 @@ class Refit:
     Its weights are exp(Σ θ), as those of Algorithm 5 are, with the exponents solved for instead of stepped.
     """
 
-    def __init__(self, domain: Domain, *, evaluations: int, ridge: float) -> None:
-        self.domain = domain
+    def __init__(self, domain: Domain, columns: tuple[int, ...], *, evaluations: int, ridge: float) -> None:
+        self.columns = columns
+        self.held = domain.project(columns)
         self.evaluations = evaluations
         self.ridge = ridge
         self.measured: list[Measurement] = []
-        self._fit = fit_histogram(domain, (), 1.0)
+        self._fit = fit_histogram(self.held, (), 1.0)
 
     @property
     def weights(self) -> Vector:
         return self._fit.weights
 
     def update(self, step: Step, total: float) -> None:
-        self.measured.extend(measurements(step.question, step.noisy, step.law, total))
+        self.measured.extend(measurements(step.question, self.columns, step.noisy, step.law, total))
         self._solve(total, self.evaluations)
 
     def finish(self, total: float, evaluations: int) -> Fit:
@@ -158,26 +165,29 @@ class Refit:
 
     def _solve(self, total: float, evaluations: int) -> None:
         start = self._fit.potentials
-        self._fit = fit_histogram(self.domain, self.measured, total, start=start, steps=evaluations, ridge=self.ridge)
+        self._fit = fit_histogram(self.held, self.measured, total, start=start, steps=evaluations, ridge=self.ridge)
 
 
-def part_tables(question: Workload) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
-    """For each piece of a question its columns, and for each cell of their marginal its answer's number (or −1)."""
+def part_tables(question: Workload, held: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
+    """For each piece of a question: its columns, by their places among those held, and the number of the answer that
+    each cell of their marginal belongs to (or −1)."""
     at = 0
     for block in question.blocks:
         if isinstance(block, Marginal):
-            yield block.columns, np.arange(at, at + len(block))
+            yield tuple(held.index(c) for c in block.columns), np.arange(at, at + len(block))
         else:
             for i in range(len(block)):
                 columns, inside = indicator(block.query(i), question.domain)
-                yield columns, np.where(inside.ravel() > 0, at + i, -1)
+                yield tuple(held.index(c) for c in columns), np.where(inside.ravel() > 0, at + i, -1)
         at += len(block)
 
 
-def measurements(question: Workload, noisy: Vector, law: Noise, total: float) -> Iterator[Measurement]:
+def measurements(
+    question: Workload, held: tuple[int, ...], noisy: Vector, law: Noise, total: float
+) -> Iterator[Measurement]:
     """Measured answers as measured (parts of) marginals; a single question splits its marginal into in and out."""
     sigma = law.scale * (math.sqrt(2.0) if law.kind == "laplace" else 1.0)
-    for columns, parts in part_tables(question):
+    for columns, parts in part_tables(question, held):
         if parts.min() >= 0:
             yield Measurement(columns, noisy[parts], sigma)
         else:

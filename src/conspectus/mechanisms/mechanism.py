@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.curator.curator import Curator
-from conspectus.data.domain import Domain
+from conspectus.data.domain import in_words
 from conspectus.privacy.accounting import rho_of, scale_up
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.guarantee import Budget, Neighbours
@@ -62,6 +62,16 @@ class Problem:
             return Fraction(budget.rho)
         assert budget.epsilon is not None
         return Fraction(budget.epsilon) if budget.pure else Fraction(rho_of(budget.epsilon, budget.delta))
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The columns that a dense histogram for this workload needs: those that it asks about."""
+        return self.workload.columns or (0,)
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of the columns held."""
+        return self.workload.domain.project(self.held).cells
 
     def sensitivity(self, workload: Workload) -> Sensitivity:
         """How far one unit moves the counts of a workload, jointly, under this problem's relation."""
@@ -180,8 +190,7 @@ def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:
     return law.scale * math.sqrt(2 * math.log(2 * k / failure))
 
 
-def too_many_cells(domain: Domain) -> str:
-    """The refusal of every mechanism that keeps one weight per cell of the universe."""
-    return (
-        f"it keeps one weight per cell, and {len(domain)} columns make {domain.cells:.3g} cells (limit {MAX_CELLS:,})"
-    )
+def too_many_cells(problem: Problem) -> str:
+    """The refusal of every mechanism that keeps one weight per cell of the columns asked about."""
+    made = f"{len(problem.held)} columns make {in_words(problem.cells)} cells (limit {MAX_CELLS:,})"
+    return f"it keeps one weight per cell, and {made}: ask about fewer columns, or declare wider bins"

@@ -11,6 +11,10 @@ Neighbours = Literal["replace", "add-remove"]
 RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
 
 
+LEAST, MOST = 1e-9, 1e15
+"""Budgets outside are mistakes: noise beyond 64-bit counts, or none at all."""
+
+
 class BudgetError(ValueError):
     """A privacy budget that is not one."""
 
@@ -29,6 +33,8 @@ class Budget:
         name, value = ("epsilon", self.epsilon) if self.rho is None else ("rho", self.rho)
         if value is None or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
             raise BudgetError(f"{name} must be a positive number, not {value}")
+        if not LEAST <= value <= MOST:
+            raise BudgetError(f"{name} = {value:g} is outside {LEAST:g} to {MOST:g}: no noise serves it")
         if isinstance(self.delta, bool) or not math.isfinite(self.delta) or not 0 <= self.delta < 1:
             raise BudgetError(f"delta must be at least 0 and below 1, not {self.delta}")
 

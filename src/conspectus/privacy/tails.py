@@ -148,7 +148,7 @@ def _chernoff(kind: Kind, scale: float, terms: int, failure: float) -> int:
     if kind == "gaussian":
         return math.ceil(scale * math.sqrt(2 * terms * wanted) * (1 + _MARGIN))
     shares = np.concatenate((np.geomspace(1e-9, 0.5, 400), 1 - np.geomspace(1e-6, 0.5, 100)))
-    slopes = shares / scale
+    slopes = np.minimum(shares / scale, 600.0)  # beyond, sinh leaves the floats
     miss, ratio = -math.expm1(-1 / scale), math.exp(-1 / scale)
     # M(λ) = (1−p)² / ((1−p)² − 4p sinh²(λ/2))
     spread = 4 * ratio * np.sinh(slopes / 2) ** 2 / miss**2

@@ -1,18 +1,20 @@
-"""A distribution over the whole universe, one weight per cell: answers everything, makes rows."""
+"""A distribution over the universe, one weight per cell of the columns that matter: answers everything, makes rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain, code_dtype
+from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.queries.evaluation import answers_from_marginals
-from conspectus.queries.marginal_tree import marginal_tree
+from conspectus.queries.marginal_tree import MarginalTree, marginal_tree
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Workload
 
@@ -22,18 +24,27 @@ from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Weights over the cells of the domain in row-major order: zero or more, with sum 1."""
+    """Weights over the cells of some columns in row-major order: zero or more, with sum 1.
+
+    `columns` are the positions of the columns held, in schema order, all of them by default. Nothing is known about the
+    others: they are uniform and independent.
+    """
 
     domain: Domain
     weights: NDArray[np.float64]
     total: Total
+    columns: tuple[int, ...] | None = None
 
     kind: ClassVar[str] = "histogram"
 
     def __post_init__(self) -> None:
+        held = tuple(range(len(self.domain))) if self.columns is None else tuple(self.columns)
+        if list(held) != sorted(set(held)) or any(not 0 <= c < len(self.domain) for c in held):
+            raise BadSynopsis("a histogram holds distinct columns of its table in schema order")
+        object.__setattr__(self, "columns", held)
         weights = np.array(self.weights, dtype=np.float64).ravel()
-        if weights.size != self.domain.cells:
-            raise BadSynopsis(f"a histogram over {self.domain.cells} cells was given {weights.size} weights")
+        if weights.size != self.held.cells:
+            raise BadSynopsis(f"a histogram over {self.held.cells} cells was given {weights.size} weights")
         mass = float(weights.sum())
         if not np.isfinite(mass) or float(weights.min()) < 0 or mass <= 0:
             raise BadSynopsis("the weights of a histogram are finite, zero or more, and not all zero")
@@ -48,15 +59,15 @@ class Histogram:
         if workload.domain != self.domain:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
         sets = [block.columns for block in workload.blocks if isinstance(block, Marginal)]
-        if len(sets) == len(workload.blocks) and all(list(columns) == sorted(columns) for columns in sets):
-            flat = marginal_tree(self.domain.sizes, tuple(sets)).marginals_flat(self.weights)
-            return np.asarray(np.clip(flat, 0.0, 1.0))
+        inside = [columns for columns in sets if self._places.keys() >= set(columns)]
+        if len(inside) == len(workload.blocks) and all(list(columns) == sorted(columns) for columns in sets):
+            return np.asarray(np.clip(self._tree(sets).marginals_flat(self.weights), 0.0, 1.0))
         known: dict[tuple[int, ...], NDArray[np.float64]] = {}
         # Whole marginals are worth computing together; other blocks ask for theirs one at a time.
-        sets = sorted({tuple(sorted(columns)) for columns in sets})
-        if sets:
-            tables = marginal_tree(self.domain.sizes, tuple(sets)).marginals(self.weights)
-            known = {columns: table.reshape(self.domain.shape(columns)) for columns, table in zip(sets, tables)}
+        together = sorted({tuple(sorted(columns)) for columns in inside})
+        if together:
+            tables = self._tree(together).marginals(self.weights)
+            known = {columns: table.reshape(self.domain.shape(columns)) for columns, table in zip(together, tables)}
 
         def marginal(columns: tuple[int, ...]) -> NDArray[np.float64]:
             return known[columns] if columns in known else self.marginal(columns)
@@ -65,32 +76,62 @@ class Histogram:
 
     def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
         """The marginal over some columns, given in schema order, in the shape of their sizes."""
-        (table,) = marginal_tree(self.domain.sizes, (columns,)).marginals(self.weights)
-        return table.reshape(self.domain.shape(columns))
+        known = tuple(c for c in columns if c in self._places)
+        (table,) = self._tree([known]).marginals(self.weights)
+        shape = tuple(size if c in self._places else 1 for c, size in zip(columns, self.domain.shape(columns)))
+        unknown = math.prod(self.domain.sizes[c] for c in columns if c not in self._places)
+        return np.broadcast_to(table.reshape(shape) / unknown, self.domain.shape(columns))
+
+    @property
+    def held(self) -> Domain:
+        """The domain of the columns held."""
+        assert self.columns is not None
+        return self.domain.project(self.columns)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        assert self.columns is not None
+        return {column: place for place, column in enumerate(self.columns)}
+
+    def _tree(self, column_sets: Sequence[tuple[int, ...]]) -> MarginalTree:
+        sets = tuple(tuple(self._places[c] for c in columns) for columns in column_sets)
+        return marginal_tree(self.held.sizes, sets)
 
     def counts(self, total: int | None = None) -> NDArray[np.int64]:
-        """One non-negative integer table near the histogram; every table published from it agrees with the others."""
+        """One non-negative integer table near the histogram, over the columns held: all tables made from it agree."""
         rows = self.total.rows if total is None else total
-        return integer_histogram(self.weights, rows, sizes=self.domain.sizes)
+        return integer_histogram(self.weights, rows, sizes=self.held.sizes)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Rows by systematic sampling with a random start: each cell gets its expected count, rounded down or up."""
         coins = public_coins(public_seed)
-        path = snake(self.domain.sizes)
+        path = snake(self.held.sizes)
         counts = systematic(self.weights[path], rows, float(coins.random()))
         cells = np.repeat(path, counts)
         coins.shuffle(cells)
-        return cells_to_chunk(self.domain, cells)
+        known = cells_to_chunk(self.held, cells)
+        columns: list[Codes] = []
+        for c, size in enumerate(self.domain.sizes):
+            if c in self._places:
+                columns.append(known.column(self._places[c]))
+            else:
+                columns.append(coins.integers(0, size, rows, dtype=code_dtype(size)))
+        return Chunk(tuple(columns), rows)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        return {"total": self.total.to_json()}, {"weights": pa.table({"weight": self.weights})}
+        assert self.columns is not None
+        meta = {"total": self.total.to_json(), "columns": list(self.columns)}
+        return meta, {"weights": pa.table({"weight": self.weights})}
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         table = part(tables, "weights", [("weight", pa.float64())])
-        if table.num_rows != domain.cells:
+        columns = meta.get("columns")
+        if not isinstance(columns, list) or not all(type(c) is int and 0 <= c < len(domain) for c in columns):
+            raise BadSynopsis("the histogram of the synopsis does not name the columns that it holds")
+        if table.num_rows != domain.project(columns).cells:
             raise BadSynopsis("the histogram of the synopsis has another number of cells than its schema")
-        return cls(domain, table["weight"].to_numpy(), Total.from_json(meta.get("total")))
+        return cls(domain, table["weight"].to_numpy(), Total.from_json(meta.get("total")), tuple(columns))
 
 
 def cells_to_chunk(domain: Domain, cells: NDArray[np.int64]) -> Chunk:

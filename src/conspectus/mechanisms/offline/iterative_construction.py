@@ -63,7 +63,7 @@ def printed_alpha(problem: Problem, failure: float = FAILURE) -> float:
     rows, budget = problem.rows, problem.budget
     if not rows or budget.epsilon is None:
         return math.inf
-    cells, queries, epsilon = problem.workload.domain.cells, len(problem.workload), budget.epsilon
+    cells, queries, epsilon = problem.cells, len(problem.workload), budget.epsilon
 
     def excess(alpha: float) -> float:
         turns = max(1.0, updates(alpha / 2, cells))
@@ -82,7 +82,7 @@ def promised_alpha(problem: Problem, certificate: float, failure: float = FAILUR
     """
     if not problem.rows:
         return math.inf
-    queries, rows, cells = len(problem.workload), problem.rows, problem.workload.domain.cells
+    queries, rows, cells = len(problem.workload), problem.rows, problem.cells
     single = problem.sensitivity(problem.workload[:1])
 
     def excess(alpha: float) -> float:
@@ -122,7 +122,7 @@ class IterativeConstruction:
 
     def settings(self, problem: Problem, rows: float) -> tuple[float, int]:
         """(α, rounds): the theorem's, or by default as many rounds as keep the noise below a quarter of α."""
-        cells = problem.workload.domain.cells
+        cells = problem.cells
         if self.theorem:
             alpha = promised_alpha(problem, self.certificate)
             return alpha, math.ceil(updates(alpha / 2, cells))
@@ -140,9 +140,8 @@ class IterativeConstruction:
         return min(0.9, 4 * expected_size(law) / rows)
 
     def claim(self, problem: Problem) -> Claim | Refusal:
-        domain = problem.workload.domain
-        if domain.cells > MAX_CELLS:
-            return Refusal(mechanism=self.name, reason=too_many_cells(domain))
+        if problem.cells > MAX_CELLS:
+            return Refusal(mechanism=self.name, reason=too_many_cells(problem))
         alpha = promised_alpha(problem, self.certificate)
         if self.theorem and not (problem.neighbours == "replace" and problem.total_is_public):
             return Refusal(mechanism=self.name, reason="Theorem 5.4 is for replaced rows and a public number of rows")
@@ -154,7 +153,7 @@ class IterativeConstruction:
         law = problem.law(
             problem.sensitivity(problem.workload[:1]), problem.cap * Fraction(1 - self.selection) / rounds
         )
-        left = remaining_error(rounds, domain.cells) * rows
+        left = remaining_error(rounds, problem.cells) * rows
         bound = None
         if self.theorem:
             bound = ErrorBound(value=alpha, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
@@ -163,7 +162,7 @@ class IterativeConstruction:
             expected_max=min(rows, expected_maximum(law, rounds) + left),
             expected_mean=expected_size(law) + left / 10,
             bound=bound,
-            memory=8 * 4 * domain.cells + 64 * len(problem.workload),
+            memory=8 * 4 * problem.cells + 64 * len(problem.workload),
             citations=CITES,
             notes=(
                 f"at most {rounds} rounds, aiming at {aim:.3g}; Theorem 5.4 would promise {alpha:.3g} "
@@ -186,7 +185,7 @@ class IterativeConstruction:
         # The book's rule asks single questions: each is a candidate, marginals included.
         candidates = Candidates(asked, np.arange(len(asked), dtype=np.int64))
         rate = alpha / 4 if self.theorem else None
-        rule = MultiplicativeWeights(asked.domain, rate)
+        rule = MultiplicativeWeights(asked.domain, problem.held, rate)
         asked_rounds = 0
         for turn in steps(
             curator,
@@ -202,7 +201,7 @@ class IterativeConstruction:
             if turn.surprise < 0.75 * alpha * rows:
                 break
             rule.update(turn, rows)
-        synopsis = Histogram(asked.domain, rule.weights, total)
+        synopsis = Histogram(asked.domain, rule.weights, total, problem.held)
         answers = synopsis.answer(problem.workload)
         bound = None
         if self.certificate:

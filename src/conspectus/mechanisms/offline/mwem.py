@@ -66,8 +66,8 @@ class Mwem:
         return self.rounds or min(len(candidates), max(4 * len(candidates.workload.columns), 10))
 
     def claim(self, problem: Problem) -> Claim | Refusal:
-        if problem.workload.domain.cells > MAX_CELLS:
-            return Refusal(mechanism=self.name, reason=too_many_cells(problem.workload.domain))
+        if problem.cells > MAX_CELLS:
+            return Refusal(mechanism=self.name, reason=too_many_cells(problem))
         candidates = Candidates.of(problem.workload.distinct())
         rounds = self._rounds(candidates)
         law = problem.law(problem.sensitivity(candidates[0]), problem.cap * Fraction(1 - self.selection) / rounds)
@@ -79,7 +79,7 @@ class Mwem:
             ),
             expected_mean=0.7 * expected_size(law),
             bound=None,
-            memory=8 * 6 * problem.workload.domain.cells + 64 * len(problem.workload),
+            memory=8 * 6 * problem.cells + 64 * len(problem.workload),
             citations=("Hardt, Ligett & McSherry 2012", "Dwork & Roth 2014, Algorithm 8"),
             notes=(f"{rounds} rounds; the error depends on the table and is certified after the fact",),
         )
@@ -97,7 +97,7 @@ class Mwem:
         certificate_price = problem.cap * Fraction(self.certificate)
         round_price = (left - certificate_price) / rounds
         select = round_price * Fraction(self.selection)
-        rule = Refit(asked.domain, evaluations=self.evaluations, ridge=RIDGE)
+        rule = Refit(asked.domain, problem.held, evaluations=self.evaluations, ridge=RIDGE)
         turns = steps(
             curator,
             problem,
@@ -111,7 +111,7 @@ class Mwem:
         for turn in turns:
             rule.update(turn, rows)
         fit = rule.finish(rows, 10 * self.evaluations)
-        synopsis = Histogram(asked.domain, fit.weights, total)
+        synopsis = Histogram(asked.domain, fit.weights, total, problem.held)
         answers = synopsis.answer(problem.workload)
         bound = None
         if self.certificate:

@@ -64,9 +64,9 @@ class Projection:
         return problem.law(problem.sensitivity(problem.workload.distinct()), left)
 
     def claim(self, problem: Problem) -> Claim | Refusal:
-        domain, asked = problem.workload.domain, problem.workload.distinct()
-        if domain.cells > MAX_CELLS:
-            return Refusal(mechanism=self.name, reason=too_many_cells(domain))
+        asked = problem.workload.distinct()
+        if problem.cells > MAX_CELLS:
+            return Refusal(mechanism=self.name, reason=too_many_cells(problem))
         listed = len(asked) - sum(len(block) for block in asked.blocks if isinstance(block, Marginal))
         if listed > MOST_LISTED:
             reason = f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
@@ -74,21 +74,21 @@ class Projection:
         law = self._law(problem, problem.cap * (1 - Fraction(self.certificate)))
         # Typical: the part of the noise that lies in the space of possible answers stays, of which
         # non-negativity removes about another third on real tables.
-        dimensions = min(domain.cells, len(asked), degrees(problem))
+        dimensions = min(problem.cells, len(asked), degrees(problem))
         share = 0.65 * math.sqrt(dimensions / len(asked))
         mean = expected_size(law) * share
         bound = None
         # A single question is fitted with its complement and so weighs twice: the bound needs equal weights.
         alike = listed in (0, len(asked))
         if problem.rows and problem.total_is_public and self.norm == "euclidean" and alike:
-            value = rms_bound(law, problem.rows, reach(problem), len(asked), domain.cells) / problem.rows
+            value = rms_bound(law, problem.rows, reach(problem), len(asked), problem.cells) / problem.rows
             bound = ErrorBound(value=value, statistic="rms", probability=1 - FAILURE, theorem=CITES[0])
         return Claim(
             mechanism=self.name,
             expected_max=mean * math.sqrt(math.pi / 2) * math.sqrt(2 * math.log(2 * len(asked))) * 1.15,
             expected_mean=mean,
             bound=bound,
-            memory=8 * 14 * domain.cells + 64 * len(asked),
+            memory=8 * 14 * problem.cells + 64 * len(asked),
             citations=CITES,
             notes=(
                 f"{law.kind} noise of scale {law.scale:.4g} counts before the projection",
@@ -106,17 +106,18 @@ class Projection:
         price = problem.cap * Fraction(self.certificate)
         law = self._law(problem, left - price)
         noisy = curator.measure(asked, law).astype(float)
-        measured = list(measurements(asked, noisy, law, total.divisor))
+        held = asked.domain.project(problem.held)
+        measured = list(measurements(asked, problem.held, noisy, law, total.divisor))
         parameters: dict[str, object] = {"norm": self.norm, "noise": law.kind, "scale": law.scale}
         if self.norm == "entropy":
-            fit = fit_histogram(asked.domain, measured, total.divisor, steps=self.evaluations)
+            fit = fit_histogram(held, measured, total.divisor, steps=self.evaluations)
             weights = fit.weights
             parameters |= {"converged": fit.converged, "gradient": fit.gradient}
         else:
-            nearest = fit_least_squares(asked.domain, measured, total.divisor, steps=self.evaluations)
+            nearest = fit_least_squares(held, measured, total.divisor, steps=self.evaluations)
             weights = nearest.weights
             parameters |= {"converged": nearest.converged, "distance": nearest.distance}
-        synopsis = Histogram(asked.domain, weights, total)
+        synopsis = Histogram(asked.domain, weights, total, problem.held)
         answers = synopsis.answer(problem.workload)
         bound = None
         if self.certificate:
