@@ -10,7 +10,7 @@ from typing import Any
 
 from .data.schema import Schema
 from .mechanisms import OFFLINE, make
-from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Problem, Refusal
+from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Problem, ProblemError, Refusal
 from .privacy.guarantee import RELATIONS, Budget, BudgetError, Neighbours
 from .queries.query import Workload
 
@@ -69,11 +69,11 @@ def problem_of(
 ) -> Problem:
     """The public facts of a release."""
     if workload.domain != schema.domain:
-        raise ValueError("the workload was built from another schema: build it from the schema of this table")
+        raise ProblemError("the workload was built from another schema: build it from the schema of this table")
     if not len(workload):
-        raise ValueError("the workload holds no query: ask at least one")
+        raise ProblemError("the workload holds no query: ask at least one")
     if rows is not None and (isinstance(rows, bool) or rows < 1):
-        raise ValueError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
+        raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
     relation = relation_of(neighbours, schema)
     whole = schema.unit.kind == "row" and not filtered
     return Problem(

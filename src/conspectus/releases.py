@@ -97,7 +97,7 @@ class Release:
     def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
         """Synthetic rows in the schema's own values; they are nobody's records."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
-            raise ValueError(f"the number of synthetic rows is zero or more, not {rows!r}")
+            raise CannotAnswer(f"the number of synthetic rows is zero or more, not {rows!r}")
         source = self._histogram if isinstance(self.synopsis, NoisyAnswers) else self.synopsis
         codes = source.sample(rows, public_seed=public_seed)
         rng = np.random.Generator(np.random.PCG64(public_seed))

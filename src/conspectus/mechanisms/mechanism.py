@@ -25,6 +25,10 @@ MAX_CELLS = 1 << 24
 """The largest dense histogram that a mechanism of ours will hold: 128 MiB of weights."""
 
 
+class ProblemError(ValueError):
+    """Public facts that do not make a problem: another table's workload, an empty one, an impossible number of rows."""
+
+
 class SettingError(ValueError):
     """A setting of a mechanism that is misspelt or out of range."""
 

@@ -13,7 +13,7 @@ error above 3α/4 + α/8 + α/8 = α.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -71,7 +71,7 @@ def printed_alpha(problem: Problem, failure: float = FAILURE) -> float:
         factor = 32 * turns if budget.pure else 64 * math.sqrt(turns * math.log(1 / budget.delta))
         return alpha - factor * log_term / (rows * epsilon)
 
-    return float(brentq(excess, 1e-9, 1e9))
+    return _root(excess)
 
 
 def promised_alpha(problem: Problem, certificate: float, failure: float = FAILURE) -> float:
@@ -92,7 +92,14 @@ def promised_alpha(problem: Problem, certificate: float, failure: float = FAILUR
         distinguisher = 2 / float(problem.selection(half)) * math.log(2 * turns * queries / failure)
         return alpha - 8 * max(tail, distinguisher) / rows
 
-    return float(brentq(excess, 1e-4, 1e9))
+    return _root(excess)
+
+
+def _root(excess: Callable[[float], float], low: float = 1e-4, high: float = 1e9) -> float:
+    """Where a growing function crosses zero; the end of the interval that it stays on the near side of, otherwise."""
+    if excess(low) >= 0:
+        return low
+    return float(brentq(excess, low, high)) if excess(high) > 0 else math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
