@@ -117,8 +117,8 @@ def draft(source: Any) -> str:
     origin = open_unknown(source)
     try:
         with guarded("the source"):
-            relation = origin.relation()
             names = list(origin.names)
+            relation = origin.relation(list(origin.names.values()))
             select = ", ".join(f"CAST({quoted(origin.names[name])} AS VARCHAR)" for name in names)
             batches = relation.query("_source", f"SELECT {select} FROM _source").to_arrow_reader(1 << 16)
             seen = [_Seen() for _ in names]

@@ -63,7 +63,7 @@ def open_unknown(source: Any) -> Origin:
     connection, close = (None, _nothing) if is_relation(source) else connect()
     with guarded(WHAT):
         relation = source if connection is None else connection.sql(source)
-        return Origin(lambda: relation, {name: name for name in relation.columns}, close=close)
+        return Origin(lambda columns: relation, {name: name for name in relation.columns}, close=close)
 
 
 def _nothing() -> None:
@@ -89,7 +89,7 @@ def _open_file(path: Path, wanted: list[str] | None, memory_limit: str | None) -
     except SourceError:
         close()
         raise
-    return Origin(lambda: connection.cursor().sql(query), {column: column for column in names}, close=close)
+    return Origin(lambda columns: connection.cursor().sql(query), {name: name for name in names}, close=close)
 
 
 __all__ = ["SourceError", "Table", "open_table", "open_unknown"]

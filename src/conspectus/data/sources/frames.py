@@ -32,7 +32,7 @@ def open_frame(source: Any, wanted: Collection[str], *, memory_limit: str | None
     else:
         names, table = source.column_names, _pick(source, source.column_names, wanted)
     connection, close = connect(memory_limit=memory_limit)
-    return Origin(lambda: connection.cursor().from_arrow(table), {name: name for name in names}, close=close)
+    return Origin(lambda columns: connection.cursor().from_arrow(table), {name: name for name in names}, close=close)
 
 
 def _library(source: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from conspectus.data.column import suggestion
+from conspectus.data.sources.lines import Tally
 
 
 class SourceError(ValueError):
@@ -22,13 +23,15 @@ class SourceError(ValueError):
 class Origin:
     """A way to start a pass over the raw rows.
 
-    `relation` makes a fresh DuckDB relation; `names` maps the names of the source to those of the relation; `filtered`
-    says that some rows of the source were left out, so that their number is private; `close` lets go of everything.
+    `relation` makes a fresh DuckDB relation with at least the columns that it is asked for; `names` maps the names of
+    the source to those of the relation; `filtered` says that some rows of the source were left out, so that their
+    number is private; `tally` counts odd lines for the owner where rows are lines; `close` lets go of everything.
     """
 
-    relation: Callable[[], Any]
+    relation: Callable[[Collection[str]], Any]
     names: Mapping[str, str]
     filtered: bool = False
+    tally: Callable[[], Tally] | None = None
     close: Callable[[], None] = lambda: None
 
     def column(self, name: str, what: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from conspectus.data.schema import Schema
-from conspectus.data.sources.delimited import as_utf8, is_delimited, named_reader
+from conspectus.data.sources.delimited import Delimited, is_delimited, read_header, typed
 from conspectus.data.sources.origin import Origin, SourceError, connect, guarded, text
 from conspectus.data.sources.rowwise import FILES, Verdict, examine
 
@@ -36,7 +37,7 @@ def open_relation(relation: Any, schema: Schema, *, memory_limit: str | None = N
         verdict = examine(query, lambda asked: relation.query("_asked", asked).fetchall())
         if verdict.file is None:
             names = {name: name for name in relation.columns}
-            return Origin(lambda: relation, names, filtered=verdict.filtered)
+            return Origin(lambda columns: relation, names, filtered=verdict.filtered)
     # A relation over a file has guessed its types from the rows, where the file is a CSV: read the file anew instead.
     return open_query(query, schema, memory_limit=memory_limit)
 
@@ -44,32 +45,34 @@ def open_relation(relation: Any, schema: Schema, *, memory_limit: str | None = N
 def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -> Origin:
     """A SELECT over one CSV or Parquet file that maps each row by itself, on a connection of its own."""
     connection, close = connect(memory_limit=memory_limit)
-    remove = close
     try:
         with guarded(WHAT):
             verdict = examine(query, lambda asked: connection.sql(asked).fetchall())
-            rows = ""
+            file, rows = None, ""
             if verdict.file is not None and is_delimited(Path(verdict.file)):
                 if not Path(verdict.file).is_file():
                     raise SourceError(f'there is no file "{Path(verdict.file).name}": check the path')
-                readable, discard = as_utf8(Path(verdict.file))
-
-                def remove() -> None:
-                    close()
-                    discard()
-
-                rows = f"WITH _csv AS ({_replace_csv(verdict, readable, schema)}) "
+                file = read_header(Path(verdict.file), [column.name for column in schema.columns])
+                rows = f"WITH _csv AS ({_replace_csv(verdict, file, schema)}) "
             tree = text(json.dumps(verdict.tree))
             plain = connection.sql(f"SELECT json_deserialize_sql({tree})").fetchall()[0][0]
             checked = f"{rows}SELECT * FROM ({plain})"
-            names = {name: name for name in connection.sql(checked).columns}
+
+            def relation(columns: Collection[str]) -> Any:
+                cursor = connection.cursor()
+                if file is None:
+                    return cursor.sql(checked)
+                return cursor.from_arrow(file.reader()).query("_lines", checked)
+
+            names = {name: name for name in relation(()).columns}
     except SourceError:
-        remove()
+        close()
         raise
-    return Origin(lambda: connection.cursor().sql(checked), names, filtered=verdict.filtered, close=remove)
+    tally = None if file is None else file.tally
+    return Origin(relation, names, filtered=verdict.filtered, tally=tally, close=close)
 
 
-def _replace_csv(verdict: Verdict, readable: Path, schema: Schema) -> str:
+def _replace_csv(verdict: Verdict, file: Delimited, schema: Schema) -> str:
     """Let the query read `_csv` in place of its file, and return the SELECT of that: the file in the schema's types."""
     types = {column.name: _TYPES[column.kind] for column in schema.columns if column.kind in _TYPES}
     alias = verdict.node.get("alias") or Path(verdict.file or "").name.partition(".")[0]
@@ -86,4 +89,4 @@ def _replace_csv(verdict: Verdict, readable: Path, schema: Schema) -> str:
     }
     verdict.node.clear()
     verdict.node.update(reference)
-    return named_reader(readable, [column.name for column in schema.columns], types)
+    return typed(file, types, "_lines")

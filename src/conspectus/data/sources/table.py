@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from conspectus.data.domain import Chunk, Codes, Domain
 from conspectus.data.schema import Schema
+from conspectus.data.sources.lines import Tally
 from conspectus.data.sources.origin import Origin, guarded, quoted
 from conspectus.data.sources.units import bounded
 
@@ -55,7 +56,7 @@ class Table:
     def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
         """One pass over the raw values of some columns, for encoding and for the owner's own checks."""
         with guarded(self._what):
-            relation = self._origin.relation()
+            relation = self._origin.relation(self._read(columns))
             batches = relation.query("_source", self._sql(relation, columns)).to_arrow_reader(rows)
         try:
             while True:
@@ -67,6 +68,16 @@ class Table:
                     yield batch
         finally:
             batches.close()
+
+    def tally(self) -> Tally | None:
+        """How many lines of the source are odd, where its rows are lines, for the owner's own checks."""
+        return None if self._origin.tally is None else self._origin.tally()
+
+    def _read(self, wanted: Sequence[int]) -> list[str]:
+        """The columns that a pass needs: which rows of an id are kept depends on all of them."""
+        if self._identity is None:
+            return [self._names[position] for position in wanted]
+        return [*self._names, self._identity]
 
     def _sql(self, relation: Any, wanted: Sequence[int]) -> str:
         types = dict(zip(relation.columns, map(str, relation.types)))
