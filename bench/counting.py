@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 from numpy.typing import NDArray
 
+from bench import data_file, markdown, record
 from conspectus.data.domain import Chunk, Domain, code_dtype
 from conspectus.queries.conjunctions import Conjunctions, random_conjunctions
 from conspectus.queries.counting import count
@@ -32,6 +32,12 @@ BATCHES = (1, 5, 10, 20, 100)
 REPEATS = 3
 SYMBOLIC = ("protocol_type", "service", "flag", "label")
 FLAGS = ("land", "logged_in", "root_shell", "su_attempted", "is_host_login", "is_guest_login")
+
+
+ENCODING = (
+    "symbolic columns take the values that occur, flags 0 and 1, rates ten bins of equal width, other numbers ten bins "
+    "that start at 0 and at the powers of four"
+)
 
 
 @dataclass(frozen=True)
@@ -56,9 +62,8 @@ class Table:
 
 def load() -> Table:
     """Read and encode the file."""
-    folder = Path(os.environ["CONSPECTUS_DATA"])
-    names = (folder / "kddcup99.columns.txt").read_text().split()
-    raw = pc.read_csv(folder / "kddcup99_10_percent.csv.gz", read_options=pc.ReadOptions(column_names=names))
+    names = data_file("kddcup99.columns.txt").read_text().split()
+    raw = pc.read_csv(data_file("kddcup99_10_percent.csv.gz"), read_options=pc.ReadOptions(column_names=names))
     sizes, columns = [], []
     for name in names:
         codes, size = encode(name, raw[name])
@@ -175,18 +180,21 @@ def main() -> None:
         "numpy, packed words, one query at a time": (packed_words, SAMPLE_PACKED, 3),
         "DuckDB, count(*) FILTER, at its best batch": (in_duckdb, SAMPLE_DUCKDB, 100),
     }
-    print(f"{QUERIES:,} conjunctions of 3 literals with negations, {rows:,} rows, {sum(table.domain.sizes)} literals")
-    print(f"(each `=` or `<>`); {len(os.sched_getaffinity(0))} threads; the workload was drawn in {building:.2f} s.")
-    print(f"Peers: the best of {REPEATS} passes over a sample, scaled to all queries, their inputs made beforehand.\n")
-    lines = [f"| Conspectus, planning and packing included | {QUERIES:,} (median of 3) | {ours:.3f} | 1 | |"]
+    lines = [["Conspectus, planning and packing included", f"{QUERIES:,} (median of 3)", f"{ours:.2f}", "1", ""]]
     for name, (method, size, wanted) in peers.items():
         measured, found = method(table, block, sample[:size])
         assert found == counts[sample[:size]].tolist(), f"{name} counts differently"
         spent = measured / size * len(block)
-        lines.append(f"| {name} | {size:,}, scaled | {spent:.1f} | {spent / ours:.1f} | {wanted} |")
-    print("| method | queries measured | seconds for all | times ours | wanted |")
-    print("|---|---|---|---|---|")
-    print("\n".join(lines))
+        lines.append([name, f"{size:,}, scaled", f"{spent:.1f}", f"{spent / ours:.0f}", f"{wanted}"])
+    heads = ["method", "queries measured", "seconds for all", "times ours", "wanted, at least"]
+    threads = len(os.sched_getaffinity(0))
+    note = (
+        f"{QUERIES:,} conjunctions of 3 literals with negations, {rows:,} rows, {sum(table.domain.sizes)} literals "
+        f"(each `=` or `<>`); {threads} threads; drawing the workload took {building:.2f} s. Peers: the best of {REPEATS} "
+        f"passes over a sample, scaled to all queries, their inputs made beforehand. Encoding: {ENCODING}."
+    )
+    title = "Counting conjunctions on KDD Cup 99"
+    record("counting", title, markdown(heads, lines) + "\n\n" + note, "python -m bench counting")
 
 
 if __name__ == "__main__":
