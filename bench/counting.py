@@ -190,7 +190,7 @@ def main() -> None:
     threads = len(os.sched_getaffinity(0))
     note = (
         f"{QUERIES:,} conjunctions of 3 literals with negations, {rows:,} rows, {sum(table.domain.sizes)} literals "
-        f"(each `=` or `<>`); {threads} threads; drawing the workload took {building:.2f} s. Peers: the best of {REPEATS} "
+        f"(each `=` or `<>`); {threads} threads; drawing the workload took {building:.2f} s. Peers: best of {REPEATS} "
         f"passes over a sample, scaled to all queries, their inputs made beforehand. Encoding: {ENCODING}."
     )
     title = "Counting conjunctions on KDD Cup 99"

@@ -34,7 +34,7 @@ from conspectus.privacy.events import (
     RowTotal,
     ThresholdWatch,
 )
-from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.guarantee import Budget, printed
 from conspectus.privacy.prices import add_up, pure_acts
 
 ONE_ACT = Fraction(1, 10)
@@ -124,15 +124,16 @@ def test_a_pure_filter_spends_its_cap_to_the_last_unit() -> None:
     assert (promise.epsilon, promise.delta, promise.rho, promise.warnings) == (1.0, 0.0, None, ("beware",))
 
 
-def test_a_concentrated_filter_reports_what_was_spent() -> None:
+def test_a_filter_promises_its_cap_whatever_was_spent() -> None:
+    """What was spent may depend on the draws, and is then no promise."""
     budget = Budget(epsilon=1.0, delta=1e-9)
     spending = allowance(budget, "replace")
     assert spending.cap == Fraction(rho_of(1.0, 1e-9))
     spending.admit(GaussianNoise(reach_squared=reach(1), sigma_squared=Fraction(100)))
     promise = spending.guarantee("row")
-    assert promise.rho == 0.005
-    assert promise.epsilon == epsilon_of(0.005, 1e-9) < 1
-    assert spending.guarantee("row", adaptive=True).epsilon == pytest.approx(1.0, rel=1e-12)
+    assert spending.spent == Fraction(1, 200)
+    assert promise.rho == rho_of(1.0, 1e-9) > 0.005
+    assert promise.epsilon == pytest.approx(1.0, rel=1e-12)
     with pytest.raises(BudgetExceeded):
         spending.admit(GaussianNoise(reach_squared=reach(1), sigma_squared=Fraction(45)))
     spending.admit(GaussianNoise(reach_squared=reach(1), sigma_squared=1 / (2 * spending.remaining)))
@@ -220,3 +221,11 @@ def test_gaussian_calibration_is_the_smallest_float(squared: Fraction, rho: Frac
     assert price_rho(GaussianNoise(reach_squared=reach(squared), sigma_squared=sigma**2), "replace") <= rho
     less = Fraction(math.nextafter(math.nextafter(float(sigma), 0.0), 0.0))
     assert price_rho(GaussianNoise(reach_squared=reach(squared), sigma_squared=less**2), "replace") > rho
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(1.0, 6, "1"), (0.12345649, 6, "0.123457"), (1.0049e-5, 3, "1.01e-05"), (0.9999996, 6, "1"), (0.0, 3, "0")],
+)
+def test_printed_prices_are_rounded_up(value: float, digits: int, text: str) -> None:
+    assert printed(value, digits) == text

@@ -81,7 +81,7 @@ def test_the_cap_is_reached_exactly_and_never_passed(tmp_path: Path) -> None:
         reservation.settle()
     assert 1 < ledger.spent <= ledger.cap == 1 + Fraction(1, 2**52)
     with pytest.raises(BudgetExceeded, match="ask for less"):
-        reserve(ledger, Budget(epsilon=1e-15))
+        reserve(ledger, Budget(epsilon=1e-9))
     assert ledger.guarantee().epsilon >= ledger.spent  # type: ignore[operator]
 
 

@@ -38,7 +38,8 @@ def release(
 ) -> Release:
     """Release a workload of one table under one budget.
 
-    `rows` declares the number of rows where it is private and something (a default, a warning) would depend on it.
+    `rows` declares the number of rows where it is private and a claim or a warning would depend on it; where it is
+    public the table's own number is used.
     Settings of the mechanism follow as keywords.
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
@@ -62,7 +63,7 @@ def run(
 ) -> Release:
     """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone."""
     coins = coins or SystemCoins()
-    if problem.total_is_public and problem.rows is None:
+    if problem.total_is_public:
         problem = dataclasses.replace(problem, rows=sum(chunk.rows for chunk in table.chunks(())))
     chosen, claim = choose(problem, mechanism, settings)
     purse: Filter | Declared = allowance(problem.budget, problem.neighbours)
@@ -116,12 +117,7 @@ def _bind(
     *,
     private: bool,
 ) -> Release:
-    said = warnings(table, problem)
-    unit = str(table.schema.unit)
-    if isinstance(purse, Filter):
-        guarantee = purse.guarantee(unit, said, adaptive=outcome.stopped, private=private)
-    else:
-        guarantee = purse.guarantee(unit, said, private=private)
+    guarantee = purse.guarantee(str(table.schema.unit), warnings(table, problem), private=private)
     return Release(
         schema=table.schema,
         workload=problem.workload,

@@ -259,6 +259,40 @@ def test_a_delta_above_one_over_n_is_served_with_a_warning():
     assert "at least 1/150" in str(declared.guarantee)
 
 
+def test_a_public_number_of_rows_is_the_tables_own():
+    schema, table = people(rows=200)
+    release = cs.release(table, cs.marginals(schema, 1), epsilon=1, delta=0.01, mechanism="gaussian", rows=10)
+    assert "at least 1/200" in str(release.guarantee)
+    assert release.total.value == 200
+
+
+def test_questions_that_nobody_moves_do_not_make_the_promise_depend_on_the_draws():
+    """A selected question that is never true costs nothing to measure; the promise is the budget all the same."""
+    schema, table = people(rows=50)
+    workload = cs.sql(schema, ["smoker AND ill", "ill AND NOT ill", "NOT smoker"])
+    printed = {cs.release(table, workload, epsilon=1, mechanism="mwem", rounds=2).guarantee.epsilon for _ in range(12)}
+    assert printed == {1.0}
+
+
+def test_the_certificate_allows_for_the_grid():
+    """At ε = 5000 the noise is far below the rounding of the guess: without half a step every run would fail."""
+    schema, table = people(rows=500)
+    workload = cs.marginals(schema, 2)
+    counts, rows = truth(table, workload)
+    wrong = 0
+    for _ in range(20):
+        release = cs.release(table, workload, epsilon=5000, delta=1e-6, mechanism="projection")
+        wrong += np.abs(release.answers - counts / rows).max() > release.certificate.bound
+    assert wrong <= binom.ppf(1 - ALPHA, 20, 0.05)
+
+
+def test_proved_bounds_need_a_public_total():
+    schema, table = people(neighbours="add-remove")
+    for name in ("laplace", "gaussian"):
+        release = cs.release(table, cs.marginals(schema, 1), epsilon=1, delta=1e-6, mechanism=name, rows=2000)
+        assert release.claim.bound is None
+
+
 def test_id_units_pay_for_all_their_rows_and_for_the_total():
     unit = {"kind": "id", "column": "person", "max_rows": 2}
     schema, table = people(unit=unit)

@@ -44,8 +44,11 @@ class Certificate:
         return self.counts_at(1 - self.failure_probability) / self.total
 
     def counts_at(self, confidence: float) -> float:
-        """The bound in counts at any confidence: the true maximum is below noisy + t when the noise is above −t."""
-        return max(0.0, (self.noisy_maximum + lower_quantile(self.law, 1 - confidence)) / GRID)
+        """The bound in counts at any confidence: the true maximum is below noisy + t when the noise is above −t.
+
+        The answers were rounded to the grid before they were compared, by half a step at most.
+        """
+        return max(0.0, (self.noisy_maximum + lower_quantile(self.law, 1 - confidence)) / GRID) + 0.5 / GRID
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -152,8 +152,6 @@ class Outcome:
     total: Total
     certificate: Certificate | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
-    stopped: bool = False
-    """Whether it may stop early on what it saw: then what it spent is itself an outcome, and the promise is the cap."""
 
 
 class Mechanism(Protocol):

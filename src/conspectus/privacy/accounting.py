@@ -96,11 +96,10 @@ class Filter:
         self._spent = total
         self._events.append(event)
 
-    def guarantee(
-        self, unit: str, warnings: tuple[str, ...] = (), *, adaptive: bool = False, private: bool = True
-    ) -> Guarantee:
-        """What the acts so far promise. After a stop that depended on what was seen (`adaptive`), it is the cap."""
-        total = self.cap if adaptive else self._spent
+    def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
+        """What the filter promises: its cap. What was spent may depend on the draws (a selected question that no unit
+        can move is free, a loop may stop early), and is then itself an outcome that promises nothing."""
+        total = self.cap
         delta = 0.0 if self._budget is None else self._budget.delta
         if self.currency == "pure":
             return Guarantee(
@@ -119,7 +118,7 @@ class Filter:
             rho=scale_up(total),
             neighbours=self.neighbours,
             unit=unit,
-            theorem="zero-concentrated composition with the tight conversion",
+            theorem="zero-concentrated composition" + (" with the tight conversion" if delta else ""),
             warnings=warnings,
             private=private,
         )

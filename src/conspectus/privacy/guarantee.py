@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -65,12 +66,21 @@ class Guarantee:
             return "NOT PRIVATE: the coins came from a seed"
         parts = []
         if self.epsilon is not None:
-            parts.append(f"({self.epsilon:.6g}, {self.delta:.3g})-differential privacy")
+            parts.append(f"({printed(self.epsilon, 6)}, {printed(self.delta, 3)})-differential privacy")
         if self.rho is not None:
-            parts.append(f"{self.rho:.6g}-zero-concentrated differential privacy")
+            parts.append(f"{printed(self.rho, 6)}-zero-concentrated differential privacy")
         change = "one {} replaced by another" if self.neighbours == "replace" else "one {} added or removed"
         text = f"{' and '.join(parts)} for {change.format(self.unit)}, by {self.theorem}"
         return text + "".join(f". Warning: {warning}" for warning in self.warnings)
+
+
+def printed(value: float, digits: int) -> str:
+    """A price for people, rounded up: what is printed is never below what holds (but for a last bit of the float)."""
+    text = f"{value:.{digits}g}"
+    if float(text) < value * (1 - 1e-12):
+        step = decimal.Decimal(10) ** (math.floor(math.log10(value)) - digits + 1)
+        text = f"{float(decimal.Decimal(text) + step):.{digits}g}"
+    return text
 
 
 def exact(value: float | int | Fraction) -> Fraction:

@@ -174,6 +174,8 @@ def count(
     workers = threads if threads is not None else _processors()
     if workers < 1:
         raise ValueError("counting needs at least one thread")
+    if progress is not None:
+        progress("counting", 0, None)  # once: one call per chunk would tell the number of rows
     with ThreadPoolExecutor(workers) as pool, ThreadPoolExecutor(1) as reader:
         tally = Tally(workload, threads=workers, pool=pool)
         rest = iter(chunks)
@@ -181,6 +183,4 @@ def count(
         while (chunk := coming.result()) is not None:
             coming = reader.submit(next, rest, None)
             tally.add(chunk)
-            if progress is not None:
-                progress("counting", 0, None)
         return tally.counts(), tally.rows

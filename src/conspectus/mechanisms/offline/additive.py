@@ -35,7 +35,8 @@ FAILURE = 0.05
 def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) -> Claim:
     queries = len(problem.workload)
     bound = None
-    if problem.rows:
+    # Where the total is noisy too, fractions carry its error as well: no bound is proved for them.
+    if problem.rows and problem.total_is_public:
         worst = maximum_bound(law, queries, FAILURE) / problem.rows
         bound = ErrorBound(value=worst, statistic="max", probability=1 - FAILURE, theorem=citations[0])
     return Claim(

@@ -217,5 +217,5 @@ class IterativeConstruction:
             )
         parameters = {"alpha": alpha, "rounds": rounds, "rounds_used": asked_rounds, "rate": rate}
         return Outcome(
-            synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters, stopped=True
+            synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters
         )
