@@ -57,7 +57,8 @@ def expected(rows: list[Row]) -> Counter[tuple[int, ...]]:
 
 def csv_text(rows: list[Row], separator: str = ",") -> str:
     def cell(value: str | None) -> str:
-        return "" if value is None else '"' + value.replace('"', '""') + '"'
+        # A field of a CSV cannot hold a line break, and a space has the same meaning in this schema.
+        return "" if value is None else '"' + value.replace('"', '""').replace("\n", " ") + '"'
 
     return "\n".join([separator.join(NAMES), *(separator.join(map(cell, row)) for row in rows)]) + "\n"
 
@@ -212,7 +213,8 @@ BROKEN = [
      [("5", None, "1", "1", None), ("6", None, "1", "1", None), ("7", "M", "1", "1", None)]),
     ("stray quotes", b'age,sex,paid,ok,seen\n5,"M"x,1,1,?\n6,F,1,1,?\n',
      [("5", "M", "1", "1", None), ("6", "F", "1", "1", None)]),
-    ("lines within quotes", b'age,sex,paid,ok,seen\n5,"M\n",1,1,?\n', [("5", "M", "1", "1", None)]),
+    ("lines within quotes", b'age,sex,paid,ok,seen\n5,"M\n",1,1,?\n',
+     [("5", '"M', None, None, None), ('"', "1", "1", None, None)]),
     ("tabs and other columns", b"x\tseen\tok\tpaid\tsex\tage\n9\t?\t1\t1\tM\t5\n", [("5", "M", "1", "1", None)]),
     ("zero bytes", b"age,sex,paid,ok,seen\n5,\x00,1,1,?\n", [("5", "\x00", "1", "1", None)]),
     ("spaces", b"age, sex, paid, ok, seen\n 5, M , 1,\t1, ?\n", [("5", "M", "1", "1", None)]),
@@ -252,6 +254,8 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, str]]:
     yield "missing column", file("few.csv", b"age,sex,paid,ok\n" + line), 'no column "seen"'
     yield "close name", file("close.csv", b"age,sex,paid,ok,sen\n" + line), 'did you mean "sen"'
     yield "twins", file("twins.csv", b"age,sex,paid,ok,seen,age\n" + line), "two columns"
+    yield "name in two lines", file("two.csv", b'age,sex,paid,ok,"seen\n",x\n' + line), "quotation mark"
+    yield "old line ends", file("old.csv", b"age,sex,paid,ok,seen,x\r" + line.replace(b"\n", b"\r")), "line feeds"
     yield "not gzip", file("x.csv.gz", line), "cannot be read"
     yield "cut gzip", file("y.csv.gz", gzip.compress(csv_text([(SECRET,) * 5] * 99).encode())[:-20]), "cannot be read"
     yield "not parquet", file("x.parquet", line * 9), "cannot be read as a table"

@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,29 @@ def check(schema: Schema, source: Any) -> list[ColumnCheck]:
         ColumnCheck(column.name, rows, *(int(count) for count in counts[position, _CLAMPED:]))
         for position, column in enumerate(schema.columns)
     ]
+
+
+@dataclass(frozen=True)
+class LineCheck:
+    """How the lines of a CSV file look. NOT PRIVATE: exact counts, for the owner alone."""
+
+    rows: int
+    odd_quotes: int
+    wrong_fields: int
+    too_long: int
+
+    def __str__(self) -> str:
+        return (
+            f"{NOT_PRIVATE} lines: {self.odd_quotes:,} with quotation marks that enclose no whole field, "
+            f"{self.wrong_fields:,} with too few or too many fields, {self.too_long:,} too long of {self.rows:,} rows"
+        )
+
+
+def check_lines(schema: Schema, source: Any) -> LineCheck | None:
+    """The rows of a CSV file, also behind a SELECT, whose lines are odd; None where rows are no lines of text."""
+    with open_table(source, schema) as table:
+        found = table.tally()
+    return None if found is None else LineCheck(**asdict(found))
 
 
 @dataclass

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -50,12 +51,15 @@ class Delimited:
             except _DAMAGE:
                 raise pa.ArrowInvalid("damaged") from None
 
-        return pa.RecordBatchReader.from_batches(kind, batches())
+        return pa.RecordBatchReader.from_batches(kind, _ahead(batches()))
 
     def tally(self) -> Tally:
         """How many lines are odd. NOT PRIVATE: exact counts, for the owner alone."""
-        with _open(self.path) as raw:
-            return sum((rows.tally for rows in read_rows(raw, self.separator, len(self.header))), Tally())
+        try:
+            with _open(self.path) as raw:
+                return sum((rows.tally for rows in read_rows(raw, self.separator, len(self.header))), Tally())
+        except _DAMAGE:
+            raise SourceError(f'"{self.path.name}" cannot be read to its end: check that it is complete') from None
 
 
 def open_delimited(path: Path, wanted: Collection[str], *, memory_limit: str | None = None) -> Origin:
@@ -121,6 +125,15 @@ def open_unknown(path: Path) -> Origin:
     line = _first_line(path)
     header = max((_names(line, separator)[0] for separator in SEPARATORS), key=len)
     return open_delimited(path, [name for name in header if header.count(name) == 1])
+
+
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches, of which the next one is read while the last one is used."""
+    with ThreadPoolExecutor(1) as worker:
+        coming = worker.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = worker.submit(next, batches, None)
+            yield batch
 
 
 def _names(line: bytes, separator: str) -> tuple[list[str], bool]:
