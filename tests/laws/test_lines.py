@@ -151,8 +151,9 @@ def test_the_law_fails_for_a_lenient_reader(tmp_path: Path) -> None:
 
 @given(some=any_lines, ended=st.booleans(), block=st.integers(1, 40), spans=st.integers(1, 12))
 @example(some=[b'5," M ""x"" , y"  ,z', b'"a"b"c,d",e', b'"a,""b', b'  "" ,"""",x"y"'], ended=True, block=7, spans=3)
+@example(some=[b"5,M\r\r", b"\r", b"\r5,a\rb,\r"], ended=False, block=3, spans=2)
 @example(some=[HUGE + b"\r\r", b'"' + HUGE + b'"', b"5,M,yes"], ended=False, block=1 << 21, spans=1 << 20)
-@PLAIN
+@settings(PLAIN, max_examples=250)
 def test_lines_are_split_by_the_rule(some: list[bytes], ended: bool, block: int, spans: int, tmp_path: Path) -> None:
     """Against the same rule written by other means, wherever the blocks of the file end."""
     whole = content(some) if ended else content(some)[:-1]
