@@ -149,6 +149,13 @@ def test_the_law_fails_for_a_lenient_reader(tmp_path: Path) -> None:
     assert holds(as_file, some, 0, b'5,"M,yes', tmp_path)
 
 
+def test_a_csv_of_another_name_is_read_by_the_same_rule(tmp_path: Path) -> None:
+    some = [b'5,"a,b",yes'] * 5 + [b'15,"F,no'] + [b'5,"a,b",yes'] * 5
+    (tmp_path / "t.txt").write_bytes(content(some))
+    for source in (f"SELECT * FROM read_csv('{tmp_path / 't.txt'}')", duckdb.read_csv(str(tmp_path / "t.txt"))):
+        assert codes(source) == as_file(some, tmp_path)
+
+
 @given(some=any_lines, ended=st.booleans(), block=st.integers(1, 40), spans=st.integers(1, 12))
 @example(some=[b'5," M ""x"" , y"  ,z', b'"a"b"c,d",e', b'"a,""b', b'  "" ,"""",x"y"'], ended=True, block=7, spans=3)
 @example(some=[b"5,M\r\r", b"\r", b"\r5,a\rb,\r"], ended=False, block=3, spans=2)

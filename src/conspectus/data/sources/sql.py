@@ -49,7 +49,7 @@ def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -
         with guarded(WHAT):
             verdict = examine(query, lambda asked: connection.sql(asked).fetchall())
             file, rows = None, ""
-            if verdict.file is not None and is_delimited(Path(verdict.file)):
+            if verdict.file is not None and _is_csv(verdict):
                 if not Path(verdict.file).is_file():
                     raise SourceError(f'there is no file "{Path(verdict.file).name}": check the path')
                 file = read_header(Path(verdict.file), [column.name for column in schema.columns])
@@ -70,6 +70,11 @@ def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -
         raise
     tally = None if file is None else file.tally
     return Origin(relation, names, filtered=verdict.filtered, tally=tally, close=close)
+
+
+def _is_csv(verdict: Verdict) -> bool:
+    """Whether a query reads its file as a CSV, whatever the file is called."""
+    return verdict.node.get("type") == "TABLE_FUNCTION" or is_delimited(Path(verdict.file or ""))
 
 
 def _replace_csv(verdict: Verdict, file: Delimited, schema: Schema) -> str:
