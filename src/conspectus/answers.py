@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,6 +54,18 @@ def measured(estimate: Estimate, total: Total, confidence: float) -> Answer:
     """A sum of noisy cells: the interval is the exact quantile of the sum of its noises."""
     margin = margin_of(estimate, _count_confidence(total, confidence))
     return _interval(estimate.count, margin, total, confidence, "measured")
+
+
+def smoothed(fraction: float, estimate: Estimate, total: Total, confidence: float) -> Answer:
+    """An answer of a synopsis that was made from noisy ones, with the interval of the noisy sum for the same question.
+
+    The synopsis may leave that interval; its answer is then moved to the nearer end.
+    """
+    answer = measured(estimate, total, confidence)
+    assert answer.low is not None
+    assert answer.high is not None
+    inside = min(max(fraction, answer.low), answer.high)
+    return dataclasses.replace(answer, fraction=inside, count=inside * total.divisor)
 
 
 def margin_of(estimate: Estimate, confidence: float) -> float:

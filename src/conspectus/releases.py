@@ -29,7 +29,7 @@ from .queries.marginals import marginal
 from .queries.query import Query, Workload
 from .synopses import files
 from .synopses.histogram import Histogram
-from .synopses.noisy_answers import NoisyAnswers
+from .synopses.noisy_answers import Estimate, NoisyAnswers
 from .synopses.synopsis import CannotAnswer, Synopsis, Total, load_synopsis
 from .tables import codes_of, covering_cells, fitted_histogram, integer_table, listed_queries, rounded_marginal
 
@@ -50,6 +50,7 @@ class Release:
     parameters: Mapping[str, Any]
     claim: Claim | None
     certificate: Certificate | None
+    measured: NoisyAnswers | None
     events: tuple[acts.Event, ...]
 
     @property
@@ -68,6 +69,9 @@ class Release:
         if isinstance(self.synopsis, NoisyAnswers):
             return reading.measured(self.synopsis.estimate(query), self.total, confidence)
         fraction = float(self.synopsis.answer(question)[0])
+        estimate = self._estimate(query)
+        if estimate is not None:
+            return reading.smoothed(fraction, estimate, self.total, confidence)
         cells = self._cells(query)
         if self.certificate is None or cells is None:
             return reading.unguaranteed(fraction, self.total, confidence)
@@ -131,8 +135,10 @@ class Release:
 
     def _margins(self, asked: Workload, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """For each cell a centre and a margin in counts; NaN where no honest one exists."""
-        if isinstance(self.synopsis, NoisyAnswers):
-            pairs = [self._measured_margin(asked.query(i), confidence) for i in range(len(asked))]
+        estimates = [self._estimate(query) for query in asked.queries()] if self._noisy is not None else []
+        if isinstance(self.synopsis, NoisyAnswers) or any(estimate is not None for estimate in estimates):
+            nothing = (np.nan, np.nan)
+            pairs = [nothing if e is None else (e.count, reading.margin_of(e, confidence)) for e in estimates]
             return np.array([centre for centre, _ in pairs]), np.array([margin for _, margin in pairs])
         cells = self._cells(asked.query(0))
         centres = self.synopsis.answer(asked) * self.total.divisor
@@ -141,13 +147,19 @@ class Release:
         # Every cell of one marginal is a sum of equally many cells of the marginal that covers it.
         return centres, np.full(len(asked), cells * self.certificate.counts_at(confidence))
 
-    def _measured_margin(self, query: Query, confidence: float) -> tuple[float, float]:
-        assert isinstance(self.synopsis, NoisyAnswers)
+    @property
+    def _noisy(self) -> NoisyAnswers | None:
+        """The noisy answers that were published, as the synopsis itself or beside it."""
+        return self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.measured
+
+    def _estimate(self, query: Query) -> Estimate | None:
+        """What the noisy answers add up to for this question, if they do."""
+        if self._noisy is None:
+            return None
         try:
-            estimate = self.synopsis.estimate(query)
+            return self._noisy.estimate(query)
         except CannotAnswer:
-            return np.nan, np.nan
-        return estimate.count, reading.margin_of(estimate, confidence)
+            return None
 
     def save(self, path: str | Path) -> None:
         """Write the release as one file: JSON and Arrow tables in a zip."""
@@ -161,13 +173,18 @@ class Release:
             "claim": None if self.claim is None else dataclasses.asdict(self.claim),
             "certificate": None if self.certificate is None else self.certificate.to_json(),
             "synopsis": {"kind": self.synopsis.kind, "meta": meta},
+            "measured": None,
         }
+        if self.measured is not None:
+            manifest["measured"], noisy = self.measured.parts()
+            tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
         files.write(
             Path(path), manifest, self.workload.to_json(), {**tables, ANSWERS: pa.table({"answer": self.answers})}
         )
 
 
 ANSWERS = "answers"
+MEASURED = "measured-"
 
 
 def load(path: str | Path) -> Release:
@@ -180,7 +197,8 @@ def load(path: str | Path) -> Release:
         tables = dict(contents.tables)
         stored = tables.pop(ANSWERS)
         answers = stored["answer"].to_numpy()
-        guarantee = manifest["guarantee"]
+        noisy = {name.removeprefix(MEASURED): tables.pop(name) for name in list(tables) if name.startswith(MEASURED)}
+        measured, guarantee = manifest["measured"], manifest["guarantee"]
         claim, certificate = manifest["claim"], manifest["certificate"]
         if answers.shape != (len(workload),) or workload.domain != schema.domain:
             raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
@@ -194,6 +212,7 @@ def load(path: str | Path) -> Release:
             parameters=dict(manifest["parameters"]),
             claim=None if claim is None else _claim(claim),
             certificate=None if certificate is None else Certificate.from_json(certificate),
+            measured=None if measured is None else NoisyAnswers.from_parts(schema.domain, measured, noisy),
             events=tuple(acts.from_json(event) for event in manifest["events"]),
         )
 

@@ -128,6 +128,7 @@ def _bind(
         parameters=outcome.parameters,
         claim=claim,
         certificate=outcome.certificate,
+        measured=outcome.measured,
         events=purse.events,
     )
 

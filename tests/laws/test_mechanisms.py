@@ -45,6 +45,21 @@ def test_a_huge_budget_gives_the_true_fractions_in_the_workloads_order(name, nei
     assert np.abs(release.answers - counts / rows).max() <= tolerance
 
 
+def test_a_projection_keeps_the_intervals_of_its_noisy_answers():
+    """They cover with probability 0.9 at least (binomial quantile, ALPHA), and hold the answer itself."""
+    schema, table = people()
+    workload = cs.marginals(schema, 3)
+    questions = ["ill", "smoker AND ill", "age < 42 AND region = 'north'"]
+    asked = cs.sql(schema, questions)
+    counts, rows = truth(table, asked)
+    covered = 0
+    for _ in range(40):
+        release = cs.release(table, workload, epsilon=1, delta=1e-6, mechanism="projection")
+        answers = [release.ask(question, confidence=0.9) for question in questions]
+        covered += sum(a.low <= c / rows <= a.high and a.low <= a.fraction <= a.high for a, c in zip(answers, counts))
+    assert covered >= binom.ppf(ALPHA, 120, 0.9)
+
+
 @pytest.mark.parametrize("name", ["laplace", "gaussian", "mwem", "projection"])
 def test_a_huge_budget_answers_listed_conjunctions_and_parities(name):
     schema, table = people()
@@ -146,7 +161,7 @@ def test_guessed_answers_are_within_the_certificate(name):
         wrong += np.abs(release.answers - counts / rows).max() > release.certificate.bound
     assert wrong <= binom.ppf(1 - ALPHA, 60, 0.05)
     answer = release.ask("smoker AND ill")
-    assert answer.basis == "guessed"
+    assert answer.basis == ("measured" if name == "projection" else "guessed")
     assert answer.high - answer.low > 0
     assert release.ask("smoker AND ill AND age < 30").basis == "unguaranteed"
     assert release.ask("smoker AND ill AND age < 30").low is None

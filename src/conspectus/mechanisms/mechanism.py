@@ -17,6 +17,7 @@ from conspectus.privacy.accounting import rho_of, scale_up
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.guarantee import Budget, Neighbours
 from conspectus.queries.query import Sensitivity, Workload
+from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .certificate import Certificate
@@ -145,12 +146,16 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """What a mechanism hands over: a synopsis, the workload's answers as fractions, and how they came about."""
+    """What a mechanism hands over: a synopsis, the workload's answers as fractions, and how they came about.
+
+    `measured` are the noisy answers that the synopsis was made from, where they say more about single questions.
+    """
 
     synopsis: Synopsis
     answers: NDArray[np.float64]
     total: Total
     certificate: Certificate | None = None
+    measured: NoisyAnswers | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
 
 

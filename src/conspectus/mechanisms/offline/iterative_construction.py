@@ -216,6 +216,4 @@ class IterativeConstruction:
                 curator, problem, workload=problem.workload, answers=answers, total=rows, price=certificate_price
             )
         parameters = {"alpha": alpha, "rounds": rounds, "rounds_used": asked_rounds, "rate": rate}
-        return Outcome(
-            synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters
-        )
+        return Outcome(synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters)

@@ -35,6 +35,7 @@ from conspectus.queries.marginals import Marginal
 from conspectus.synopses.fitting import fit_histogram
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.least_squares import fit_least_squares
+from conspectus.synopses.noisy_answers import NoisyAnswers
 
 FAILURE = 0.05
 MOST_LISTED = 20_000
@@ -124,7 +125,14 @@ class Projection:
             bound = certify(
                 curator, problem, workload=problem.workload, answers=answers, total=total.divisor, price=price
             )
-        return Outcome(synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters)
+        return Outcome(
+            synopsis=synopsis,
+            answers=answers,
+            total=total,
+            certificate=bound,
+            measured=NoisyAnswers(asked.domain, asked, noisy, (law,), total),
+            parameters=parameters,
+        )
 
 
 def reach(problem: Problem) -> int:
