@@ -30,26 +30,31 @@ def check(
 ) -> None:
     """Check a schema file, and with DATA count what would be clamped or recoded. NOT PRIVATE with DATA."""
     import conspectus as cs
+    from conspectus.data.domain import in_words
 
     declared = cs.Schema.load(schema)
     if data is None:
         if as_json:
             printing.as_json({**declared.to_dict(), "cells": declared.domain.cells})
             return
-        size = f"{len(declared.columns)} columns, {declared.domain.cells:.6g} cells"
+        size = f"{len(declared.columns)} columns, {in_words(declared.domain.cells)} cells"
         printing.heading(f'"{declared.name}": {size}, unit: {declared.unit}')
         rows = [(column.name, column.kind, f"{column.size:,}", _some(column.labels)) for column in declared.columns]
         printing.table(("column", "type", "codes", "values"), rows, right=(2,))
         return
-    from conspectus.data.draft import check as checked
+    from conspectus.data import draft as owner
 
-    counts = checked(declared, data)
+    counts = owner.check(declared, data)
+    lines = owner.check_lines(declared, data)
     if as_json:
-        printing.as_json({"private": False, "columns": [dataclasses.asdict(count) for count in counts]})
+        found = {"private": False, "columns": [dataclasses.asdict(count) for count in counts]}
+        printing.as_json({**found, "lines": None if lines is None else dataclasses.asdict(lines)})
         return
     print(NOT_PRIVATE)
     cells = [(c.name, f"{c.rows:,}", f"{c.clamped:,}", f"{c.recoded:,}", f"{c.missing:,}") for c in counts]
     printing.table(("column", "rows", "clamped", "recoded", "missing"), cells, right=(1, 2, 3, 4))
+    if lines is not None and (lines.odd_quotes or lines.wrong_fields or lines.too_long):
+        print(str(lines))
 
 
 def _some(labels: tuple[str, ...]) -> str:
