@@ -41,7 +41,7 @@ def summary(release: Release) -> str:
                     f"{meaning.epsilon:.4g}",
                     "ε, the privacy loss" + (f" implied at δ = {meaning.delta:g}" if meaning.implied else ""),
                 ),
-                (rarity(meaning.delta), "δ, the chance that ε is exceeded"),
+                (rarity(meaning.delta), "δ, the slack: what ε leaves out"),
                 *([(f"{guarantee.rho:.4g}", "ρ, concentrated privacy loss")] if guarantee.rho is not None else []),
                 ("a row" if guarantee.unit == "row" else guarantee.unit, "the unit that is protected"),
                 (
@@ -111,7 +111,7 @@ def beliefs(release: Release) -> str:
         [(f"{100 * prior:.0f} %", prior, low, high) for prior, low, high in moved], title="How far beliefs can move"
     )
     absent = "" if release.guarantee.neighbours == "replace" else ", or had not been there at all"
-    outside = f" These bounds may fail with a probability of about δ = {meaning.delta:.3g}." if meaning.delta else ""
+    outside = f" All this is up to the slack δ = {meaning.delta:.3g}." if meaning.delta else ""
     return page.section(
         "What ε means here",
         page.paragraph(
