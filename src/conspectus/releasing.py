@@ -12,6 +12,7 @@ from .mechanisms import OFFLINE, make
 from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Outcome, Problem, Refusal, SettingError
 from .planning import problem_of, weigh
 from .privacy.accounting import Declared, Filter, allowance
+from .privacy.events import Event
 from .privacy.guarantee import Budget
 from .privacy.ledger import Ledger, Reservation
 from .privacy.noise import Coins, SystemCoins
@@ -67,16 +68,10 @@ def run(
         problem = dataclasses.replace(problem, rows=sum(chunk.rows for chunk in table.chunks(())))
     chosen, claim = choose(problem, mechanism, settings)
     purse: Filter | Declared = allowance(problem.budget, problem.neighbours)
-    reservation: Reservation | None = None
+    reservation: Reserving | None = None
     if ledger is not None:
-        opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
-        reservation = opened.reserve(
-            problem.budget,
-            f"{chosen.name} on {len(problem.workload):,} queries",
-            fingerprint=table.schema.fingerprint,
-            neighbours=problem.neighbours,
-            unit=str(table.schema.unit),
-        )
+        label = f"{chosen.name} on {len(problem.workload):,} queries"
+        reservation = Reserving(ledger if isinstance(ledger, Ledger) else Ledger.open(ledger), problem, table, label)
     else:
         declared = chosen.declare(problem)
         if declared is not None:
@@ -88,6 +83,37 @@ def run(
     if reservation is not None:
         reservation.settle()
     return _bind(table, problem, chosen, claim, outcome, purse, private=coins.private)
+
+
+class Reserving:
+    """Reserves the whole budget in a ledger with the first act, before its coins are drawn.
+
+    Until then a file that turns out to be damaged, or a table that will not open, has cost nothing.
+    """
+
+    def __init__(self, ledger: Ledger, problem: Problem, table: Table, label: str) -> None:
+        self._ledger = ledger
+        self._budget = problem.budget
+        self._label = label
+        self._fingerprint, self._unit = table.schema.fingerprint, str(table.schema.unit)
+        self._neighbours = problem.neighbours
+        self._reservation: Reservation | None = None
+        ledger.check(self._budget, fingerprint=self._fingerprint, neighbours=self._neighbours, unit=self._unit)
+
+    def debit(self, event: Event) -> None:
+        if self._reservation is None:
+            self._reservation = self._ledger.reserve(
+                self._budget,
+                self._label,
+                fingerprint=self._fingerprint,
+                neighbours=self._neighbours,
+                unit=self._unit,
+            )
+        self._reservation.debit(event)
+
+    def settle(self) -> None:
+        if self._reservation is not None:
+            self._reservation.settle()
 
 
 def choose(problem: Problem, name: str, settings: dict[str, Any]) -> tuple[Mechanism, Claim]:

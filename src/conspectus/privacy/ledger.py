@@ -193,26 +193,38 @@ class Ledger:
 
         Guarantee: however many processes reserve and whenever they die, all acts that were ever debited keep the cap.
         """
+        self._check_bound(fingerprint, neighbours, unit)
+        if events is None:
+            cost = self.price_of(budget)
+        else:
+            cost = sum((price(event, self.currency, self.neighbours) for event in events), Fraction(0))
+        with self._writing() as connection:
+            self._check_left(connection, cost)
+            number = _append(connection, "reserve", None, price=cost, total=Fraction(0), content={"label": label})
+        return Reservation(self, number)
+
+    def check(self, budget: Budget, *, fingerprint: str, neighbours: Neighbours, unit: str) -> None:
+        """Raise what `reserve` would raise now, and write nothing: an early word before long work; it binds nobody."""
+        self._check_bound(fingerprint, neighbours, unit)
+        with self._reading() as connection:
+            self._check_left(connection, self.price_of(budget))
+
+    def _check_bound(self, fingerprint: str, neighbours: Neighbours, unit: str) -> None:
         asked = (("schema", fingerprint), ("neighbours", neighbours), ("unit", unit))
         bound = (self.schema_fingerprint, self.neighbours, self.unit)
         for (name, value), expected in zip(asked, bound):
             if value != expected:
                 shown = "" if name == "schema" else f" ({expected}, not {value})"
                 raise LedgerMismatch(f"this ledger is bound to another {name}{shown}: use the ledger of this table")
-        if events is None:
-            cost = self.price_of(budget)
-        else:
-            cost = sum((price(event, self.currency, self.neighbours) for event in events), Fraction(0))
-        with self._writing() as connection:
-            spent = self._spent(connection)
-            if spent + cost > self.cap:
-                sign = "epsilon" if self.currency == "pure" else "rho"
-                raise BudgetExceeded(
-                    f"this release asks for {sign} {float(cost):.6g}, and the ledger has {float(self.cap - spent):.6g} "
-                    f"of {float(self.cap):.6g} left: ask for less"
-                )
-            number = _append(connection, "reserve", None, price=cost, total=Fraction(0), content={"label": label})
-        return Reservation(self, number)
+
+    def _check_left(self, connection: sqlite3.Connection, cost: Fraction) -> None:
+        spent = self._spent(connection)
+        if spent + cost > self.cap:
+            sign = "epsilon" if self.currency == "pure" else "rho"
+            raise BudgetExceeded(
+                f"this release asks for {sign} {float(cost):.6g}, and the ledger has {float(self.cap - spent):.6g} "
+                f"of {float(self.cap):.6g} left: ask for less"
+            )
 
     def resume(self, number: int) -> Reservation:
         """An open reservation of an earlier process, by its number."""
