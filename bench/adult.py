@@ -31,7 +31,7 @@ def main() -> None:
             lines.append([neighbours, f"`{name}`", *_measure(table, workload, counts / rows, name, budget)])
     heads = ["neighbours", "mechanism", "max error", "mean total variation", "certified maximum", "seconds"]
     note = (
-        f"{RUNS} runs each, means over them; n = {rows:,}; {len(workload):,} cells in {len(workload.blocks)} marginals. "
+        f"{RUNS} runs each, means over them; n = {rows:,}; {len(workload):,} cells, {len(workload.blocks)} marginals. "
         "Total variation is half the L1 distance between a true and a released marginal, averaged over marginals. The "
         "certified maximum is what the release itself promises, with probability 0.95, at no cost beyond its budget."
     )
