@@ -21,33 +21,44 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from conspectus.data.arrays import EPOCH, FIRST_DAY, LAST_DAY, UNREADABLE, tidy
+
 SPACES = " \t\r\n"
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _number = re.compile(NUMBER)
 _day = re.compile(r"^(\d{4})-(\d{2})-(\d{2})($|[T ])", re.ASCII)
-EPOCH = datetime.date(1970, 1, 1).toordinal()
-FIRST_DAY, LAST_DAY = 1 - EPOCH, datetime.date.max.toordinal() - EPOCH
+_LONGEST = 400  # digits before or after the point: no number beyond has a place on any axis
+_GREATEST = 1 << 1023  # integers from here on are no finite double
 EXACT = 1 << 53  # integers up to here are the same number as int64, as double and as text
+DAY = 86_400_000_000  # in microseconds
 _true = frozenset({"true", "t", "yes", "y", "1"})
 _false = frozenset({"false", "f", "no", "n", "0"})
 
 
 def text_of(value: object) -> str | None:
     """The canonical text of a value without the spaces around it; None when there is nothing to read."""
+    try:
+        text = _text_of(value)
+    except (ValueError, ArithmeticError, TypeError):  # too long to be written, or half a sign
+        return None
+    # U+FFFD stands for bytes that were no text.
+    return None if text is None or UNREADABLE in text else text.strip(SPACES) or None
+
+
+def _text_of(value: object) -> str | None:
     if isinstance(value, bytes):
-        try:
-            value = value.decode("utf-8")
-        except UnicodeDecodeError:
-            return None
+        return value.decode("utf-8")
     if isinstance(value, str):
-        # U+FFFD stands for bytes that were no text.
-        return None if "\ufffd" in value else value.strip(SPACES) or None
+        value.encode("utf-8")
+        return value
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, int | np.integer):
         return str(int(value))
     if isinstance(value, decimal.Decimal):
-        return format(value.normalize(), "f") if value.is_finite() else None
+        if not value.is_finite():
+            return None
+        return format(value.normalize(), "f") if abs(value.adjusted()) < _LONGEST else str(value)
     if isinstance(value, float | np.floating):
         real = float(value)
         if not math.isfinite(real):
@@ -56,13 +67,13 @@ def text_of(value: object) -> str | None:
     if isinstance(value, datetime.datetime):
         midnight = value.time() == datetime.time()
         return value.date().isoformat() if midnight else value.isoformat(sep=" ")
-    return None if value is None else str(value).strip(SPACES) or None
+    return None if value is None else str(value)
 
 
 def number_of(value: object) -> int | float | None:
     """The finite number a value stands for, or None."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value)
+        return int(value) if abs(int(value)) < _GREATEST else None
     if isinstance(value, float | np.floating):
         real = float(value)
     else:
@@ -133,37 +144,10 @@ class Nulls:
 def flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One contiguous array of a type that the readers below know."""
     if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-        if isinstance(values, pa.ChunkedArray):
-            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    kind = values.type
-    if pa.types.is_dictionary(kind) and not _readable(kind.value_type):
-        values, kind = values.dictionary_decode(), kind.value_type
-    if _readable(kind) or pa.types.is_dictionary(kind):
-        return values
-    if pa.types.is_timestamp(kind):
-        # Nanoseconds have no Python value; the wall clock in UTC is the same in every place.
-        return pc.cast(values, pa.timestamp("us"), safe=False)
-    try:
-        return pc.cast(values, pa.large_string(), safe=False)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        return pa.nulls(len(values), pa.string())
-
-
-def _readable(kind: pa.DataType) -> bool:
-    checks = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_boolean,
-        pa.types.is_date32,
-        pa.types.is_decimal,
-        pa.types.is_null,
-    )
-    return any(check(kind) for check in checks) or kind == pa.timestamp("us")
+        values = pa.concat_arrays([tidy(chunk) for chunk in (values.chunks or [pa.nulls(0, values.type)])])
+    if pa.types.is_dictionary(values.type):
+        return pa.DictionaryArray.from_arrays(values.indices, tidy(values.dictionary))
+    return tidy(values)
 
 
 def by_distinct(values: pa.Array, code_of: Callable[[Any], int], null_code: int, dtype: Any) -> NDArray[Any]:
@@ -228,7 +212,7 @@ def days(values: pa.Array | pa.ChunkedArray, nulls: Nulls) -> tuple[NDArray[np.i
     values = flat(values)
     kind = values.type
     if pa.types.is_timestamp(kind):
-        whole = pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy(zero_copy_only=False) // 86_400_000_000
+        whole = pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy(zero_copy_only=False) // DAY
     elif pa.types.is_date32(kind):
         whole = pc.fill_null(pc.cast(values, pa.int32()), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     else:

@@ -221,9 +221,11 @@ class Ledger:
         spent = self._spent(connection)
         if spent + cost > self.cap:
             sign = "epsilon" if self.currency == "pure" else "rho"
+            left = self.cap - spent
+            shown = f"{float(left):.6g}" if left > self.cap / 10**9 else "nothing"
             raise BudgetExceeded(
-                f"this release asks for {sign} {float(cost):.6g}, and the ledger has {float(self.cap - spent):.6g} "
-                f"of {float(self.cap):.6g} left: ask for less"
+                f"this release asks for {sign} {float(cost):.6g}, and the ledger has {shown} of {float(self.cap):.6g} "
+                "left: ask for less"
             )
 
     def resume(self, number: int) -> Reservation:

@@ -1,51 +1,72 @@
-"""Whether a SELECT maps each row by itself.
+"""Whether a SELECT maps each row by itself, and the SELECT that does so without stopping at any value.
 
 A source with a join, a limit, a distinct or an aggregate lets one person change the rows of others, and then no noise
-scale is right. DuckDB's own parser reads the query, so what is checked is what will run. Only what is known to be
-harmless passes: one table or file, expressions over the columns of one row, filters. Everything else is refused.
+scale is right; and one that fails on a value tells that somebody has it. DuckDB's own parser reads the query. Only what
+is known to be harmless passes: one table or file, listed expressions over the columns of one row, filters. Everything
+else is refused. What runs is the tree that was examined: views are written out in it, casts become tries, each
+expression that fails on a row is NULL there, and the order of rows, which means nothing, is left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from conspectus.data.sources.origin import SourceError
+from conspectus.data.sources.functions import CLASSES, FUNCTIONS, OPERATORS, attempted, check_function, refuse
+from conspectus.data.sources.origin import SourceError, quoted, text
 
 Run = Callable[[str], list[tuple[Any, ...]]]
 
-_EXPRESSIONS = frozenset(
-    ["COLUMN_REF", "CONSTANT", "FUNCTION", "COMPARISON", "CONJUNCTION", "OPERATOR", "CASE", "CAST", "BETWEEN"]
-    + ["STAR", "COLLATE", "TYPE"]
-)
-_PLACES = frozenset({"rowid", "file_row_number", "file_index"})  # say where a row stands among the others
-_MACROS = frozenset({"nullif", "ifnull"})
-_REFUSED = frozenset({"stats", "getvariable"})  # scalar by name, but they look at more than one row
+_PLACES = frozenset({"rowid", "file_row_number", "file_index", "filename"})  # say where a row stands among the others
 _PARQUET = ("read_parquet", "parquet_scan")
 _CSV = ("read_csv", "read_csv_auto")
-_PARQUET_OPTIONS = frozenset({"binary_as_string", "union_by_name", "hive_partitioning", "filename"})
 _CSV_OPTIONS = frozenset(
     ["delim", "sep", "quote", "escape", "new_line", "auto_detect", "columns", "types", "dtypes", "all_varchar"]
     + ["sample_size"]
 )
+_PLAIN_OPTIONS = (("header", "true"), ("skip", "0"), ("comment", ""))
 FILES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 
 @dataclass
 class Verdict:
-    """What a row-wise query reads: a table of its connection, or a file; and whether it leaves rows out."""
+    """What a row-wise query reads: a table of its connection (as SQL), or a file; and whether it leaves rows out.
+
+    `node` is the one reference to it in `tree`. `whole` says that the query counts on all columns being there.
+    """
 
     filtered: bool = False
     file: str | None = None
-    node: dict[str, Any] = field(default_factory=dict)  # the reference to the file in `tree`, to be replaced for a CSV
+    table: str | None = None
+    csv: bool = False
+    whole: bool = False
+    node: dict[str, Any] = field(default_factory=dict)
     tree: dict[str, Any] = field(default_factory=dict)
+
+    def read_instead(self, name: str) -> None:
+        """Let the query read another table, under the name that it had."""
+        known = self.file or str(self.node.get("table_name", ""))
+        alias = self.node.get("alias") or known.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+        columns = self.node.get("column_name_alias", [])
+        self.node.clear()
+        self.node.update(
+            type="BASE_TABLE",
+            alias=alias,
+            sample=None,
+            schema_name="",
+            table_name=name,
+            column_name_alias=columns,
+            catalog_name="",
+            at_clause=None,
+            qualified_name={"path": [name]},
+        )
 
 
 def examine(query: str, run: Run) -> Verdict:
     """Check a query against the catalogue that `run` asks, or refuse it."""
-    tree = json.loads(run("SELECT json_serialize_sql(" + _text(query) + ")")[0][0])
+    tree = json.loads(run(f"SELECT json_serialize_sql({text(query)})")[0][0])
     if tree.get("error") or len(tree.get("statements", ())) != 1:
         raise SourceError("the SQL source is not one SELECT that can be understood: write a single plain SELECT")
     verdict = Verdict(tree=tree)
@@ -53,67 +74,97 @@ def examine(query: str, run: Run) -> Verdict:
     return verdict
 
 
+@dataclass
+class _Named:
+    """A query that a WITH names, and what it may refer to."""
+
+    body: dict[str, Any]
+    scope: dict[str, _Named]
+    seen: bool = False
+
+
 class _Examiner:
     def __init__(self, run: Run, verdict: Verdict) -> None:
         self._run = run
         self._verdict = verdict
         self._depth = 0
+        listed = ", ".join(map(text, sorted(FUNCTIONS)))
+        # A name that the owner has given another meaning would be read here by the first one: it is not known.
         rows = run(
-            "SELECT function_name FROM duckdb_functions() GROUP BY ALL HAVING bool_or(function_type = 'scalar') AND "
-            "bool_and(function_type = 'table' OR (function_type = 'scalar' AND stability = 'CONSISTENT' AND internal))"
+            f"SELECT lower(function_name) FROM duckdb_functions() WHERE lower(function_name) IN ({listed}) "
+            "GROUP BY ALL HAVING bool_and(internal)"
         )
-        self._functions = {name.casefold() for (name,) in rows} - _REFUSED | _MACROS
+        self._functions = frozenset(name for (name,) in rows)
 
-    def select(self, node: Mapping[str, Any], scope: dict[str, Any]) -> None:
+    def select(self, node: dict[str, Any], scope: dict[str, _Named]) -> None:
         self._depth += 1
         if node.get("type") != "SELECT_NODE" or self._depth > 50:
-            raise _refuse("a set operation or a query of an unknown kind")
+            raise refuse("a set operation or a query of an unknown kind")
         for modifier in node["modifiers"]:
             if modifier["type"] != "ORDER_MODIFIER":
-                raise _refuse(f"a {modifier['type'].partition('_')[0]}")
+                raise refuse(f"a {modifier['type'].partition('_')[0]}")
             self._expression(modifier)
+        node["modifiers"] = []
         if node["group_expressions"] or node["group_sets"] or node["aggregate_handling"] != "STANDARD_HANDLING":
-            raise _refuse("a GROUP BY")
+            raise refuse("a GROUP BY")
         for key in ("having", "sample", "qualify"):
             if node.get(key) is not None:
-                raise _refuse(f"a {key.upper()}")
-        scope = dict(scope)
+                raise refuse(f"a {key.upper()}")
+        scope, own = dict(scope), []
         for entry in node["cte_map"]["map"]:
+            self._verdict.whole |= bool(entry["value"].get("aliases"))
             body = entry["value"].get("query_node") or entry["value"]["query"]["node"]
-            scope[entry["key"].casefold()] = (body, dict(scope))
-        self._expression(node["select_list"])
+            named = _Named(body, dict(scope))
+            scope[entry["key"].casefold()] = named
+            own.append(named)
+        node["select_list"] = [self._item(item) for item in node["select_list"]]
         if node["where_clause"] is not None:
             self._verdict.filtered = True
             self._expression(node["where_clause"])
+            node["where_clause"] = attempted(node["where_clause"])
         self._table(node["from_table"], scope)
+        # What nothing reads is not examined, and what is not examined shall not run.
+        if not all(named.seen for named in own):
+            raise refuse("a WITH that it does not read")
+
+    def _item(self, item: dict[str, Any]) -> dict[str, Any]:
+        self._expression(item)
+        if item["class"] == "STAR":
+            for replaced in item.get("replace_list", ()):
+                replaced["value"] = self._tried(replaced["value"])
+            return item
+        return self._tried(item)
+
+    def _tried(self, item: dict[str, Any]) -> dict[str, Any]:
+        return item if item["class"] in ("COLUMN_REF", "CONSTANT") else attempted(item)
 
     def _expression(self, part: Any) -> None:
-        """Refuse any expression that may look beyond one row."""
+        """Refuse any expression that may look beyond one row, or fail in a way that TRY does not catch."""
         if isinstance(part, list):
             for item in part:
                 self._expression(item)
         if not isinstance(part, dict):
             return
         kind = part.get("class")
-        if kind is not None and kind not in _EXPRESSIONS:
-            raise _refuse(f"a {kind.casefold()} expression")
+        if kind is not None and (kind not in CLASSES or (kind == "OPERATOR" and part["type"] not in OPERATORS)):
+            raise refuse(f"a {str(part['type']).replace('_', ' ').casefold()} expression")
         if kind is None and str(part.get("type", "")).endswith("_NODE"):
-            raise _refuse("a subquery")
+            raise refuse("a subquery")
+        if kind == "STAR":
+            self._verdict.whole |= bool(part.get("columns") or part.get("expr"))
         if kind == "FUNCTION":
-            name = part["function_name"].casefold()
-            aggregate = part.get("filter") or part.get("distinct") or part.get("order_bys", {}).get("orders")
-            if name not in self._functions or aggregate:
-                raise _refuse(f"the function {name}")
+            check_function(part, self._functions)
         if kind == "CAST":
             part["try_cast"] = True  # one value that does not convert is missing and stops nobody
         if kind == "COLUMN_REF" and part["column_names"][-1].casefold() in _PLACES:
-            raise _refuse(f"the place of a row ({part['column_names'][-1]})")
+            raise refuse(f"the place of a row ({part['column_names'][-1]})")
         for value in part.values():
             self._expression(value)
 
-    def _table(self, node: dict[str, Any], scope: dict[str, Any]) -> None:
+    def _table(self, node: dict[str, Any], scope: dict[str, _Named]) -> None:
         if node.get("sample") is not None or node.get("at_clause") is not None:
-            raise _refuse("a sample")
+            raise refuse("a sample")
+        self._verdict.whole |= bool(node.get("column_name_alias"))
         kind = node["type"]
         if kind == "SUBQUERY":
             self.select(node["subquery"]["node"], scope)
@@ -122,42 +173,57 @@ class _Examiner:
         elif kind == "TABLE_FUNCTION":
             self._reader(node)
         else:
-            raise _refuse("a FROM that is no table" if kind != "JOIN" else "a join")
+            raise refuse("a FROM that is no table" if kind != "JOIN" else "a join")
 
-    def _named(self, node: dict[str, Any], scope: dict[str, Any]) -> None:
+    def _named(self, node: dict[str, Any], scope: dict[str, _Named]) -> None:
         name, schema, catalog = node["table_name"], node["schema_name"], node["catalog_name"]
         if not schema and not catalog and name.casefold() in scope:
-            body, outer = scope[name.casefold()]
-            return self.select(body, outer)
+            named = scope[name.casefold()]
+            named.seen = True
+            return self.select(named.body, named.scope)
         place = "".join(
-            f" AND lower({key}) = {_text(value.casefold())}"
+            f" AND lower({key}) = {text(value.casefold())}"
             for key, value in (("schema_name", schema), ("database_name", catalog))
             if value
         )
-        asked = f"lower({{}}) = {_text(name.casefold())}{place}"
-        views = self._run(f"SELECT view_name, sql FROM duckdb_views() WHERE {asked.format('view_name')}")
+        asked = f"lower({{}}) = {text(name.casefold())}{place}"
+        # The names within a view mean what they mean where it stands: only here do they mean the same.
+        views = self._run(
+            "SELECT view_name, sql, schema_name = current_schema() AND database_name IN (current_database(), 'temp') "
+            f"FROM duckdb_views() WHERE {asked.format('view_name')}"
+        )
         if views:
-            return self.select(self._view(*views[0]) if len(views) == 1 else {}, {})
+            if len(views) > 1 or not views[0][2]:
+                raise refuse("a view of another schema")
+            return self._view(node, *views[0][:2])
         if self._run(f"SELECT 1 FROM duckdb_tables() WHERE {asked.format('table_name')}"):
+            self._verdict.table = ".".join(quoted(part) for part in (catalog, schema, name) if part)
+            self._verdict.node = node
             return None
         if not schema and not catalog and name.casefold().endswith(FILES):
             self._verdict.file, self._verdict.node = name, node
+            self._verdict.csv = not name.casefold().endswith(FILES[:2])
             return None
         raise SourceError(
             "the SQL source reads something that is neither a table nor a file: pass a frame to open_table by itself"
         )
 
-    def _view(self, name: str, created: str) -> Mapping[str, Any]:
-        """The SELECT behind a view, where its text is plain enough to take apart."""
-        for spelling in (name, '"' + name.replace('"', '""') + '"'):
+    def _view(self, node: dict[str, Any], name: str, created: str) -> None:
+        """Write out the SELECT behind a view, where its text is plain enough to take apart."""
+        statement = None
+        for spelling in (name, quoted(name)):
             for start in ("CREATE VIEW ", "CREATE TEMP VIEW ", "CREATE TEMPORARY VIEW "):
                 if created.startswith(f"{start}{spelling} AS "):
                     body = created.removeprefix(f"{start}{spelling} AS ").rstrip(";\n ")
-                    tree = json.loads(self._run(f"SELECT json_serialize_sql({_text(body)})")[0][0])
+                    tree = json.loads(self._run(f"SELECT json_serialize_sql({text(body)})")[0][0])
                     if not tree.get("error") and len(tree["statements"]) == 1:
-                        node: Mapping[str, Any] = tree["statements"][0]["node"]
-                        return node
-        raise _refuse("a view that cannot be understood")
+                        statement = tree["statements"][0]
+        if statement is None:
+            raise refuse("a view that cannot be understood")
+        self.select(statement["node"], {})
+        known, columns = node.get("alias") or name, node.get("column_name_alias", [])
+        node.clear()
+        node.update(type="SUBQUERY", alias=known, sample=None, subquery=statement, column_name_alias=columns)
 
     def _reader(self, node: dict[str, Any]) -> None:
         function = node["function"]
@@ -165,17 +231,14 @@ class _Examiner:
         arguments = [_argument(argument) for argument in function.get("arguments", function.get("children", ()))]
         files = [value for option, value in arguments if option == ""]
         if name not in (*_PARQUET, *_CSV) or len(files) != 1 or not isinstance(files[0], str):
-            raise _refuse(f"a table function ({name}) that is no plain reading of one file")
+            raise refuse(f"a table function ({name}) that is no plain reading of one file")
         for option, value in arguments[1:]:
-            plain = _PARQUET_OPTIONS if name in _PARQUET else _CSV_OPTIONS
-            if option in plain or (option, value) in (("header", "true"), ("skip", "0"), ("comment", "")):
+            if name in _CSV and (option in _CSV_OPTIONS or (option, value) in _PLAIN_OPTIONS):
                 continue
-            if option == "file_row_number" and value == "false":
+            if value == "false" and option in ("file_row_number", "filename"):
                 continue
-            raise _refuse(f"the option {option}")
-        self._verdict.file = files[0]
-        if name in _CSV:
-            self._verdict.node = node
+            raise refuse(f"the option {option}")
+        self._verdict.file, self._verdict.node, self._verdict.csv = files[0], node, name in _CSV
 
 
 def _argument(argument: dict[str, Any]) -> tuple[str, str | None]:
@@ -192,11 +255,3 @@ def _argument(argument: dict[str, Any]) -> tuple[str, str | None]:
         return name.casefold(), None
     constant = literal.get("text", literal.get("value"))
     return name.casefold(), None if constant is None else str(constant)
-
-
-def _refuse(thing: str) -> SourceError:
-    return SourceError(f"the SQL source has {thing}: leave it out, since a source must map each row by itself")
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
