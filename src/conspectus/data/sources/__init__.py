@@ -9,11 +9,11 @@ from conspectus.data.schema import Schema
 from conspectus.data.sources.delimited import SUFFIXES, is_delimited, open_delimited
 from conspectus.data.sources.delimited import open_unknown as open_unknown_csv
 from conspectus.data.sources.frames import is_frame, open_frame
-from conspectus.data.sources.origin import Origin, SourceError, connect, guarded, text
+from conspectus.data.sources.origin import Connection, Origin, SourceError, guarded
+from conspectus.data.sources.parquet import SUFFIXES as PARQUET
+from conspectus.data.sources.parquet import open_parquet
 from conspectus.data.sources.sql import WHAT, is_query, is_relation, open_query, open_relation
 from conspectus.data.sources.table import Table
-
-_PARQUET = (".parquet", ".pq")
 
 
 def open_table(source: Any, schema: Schema, *, public_seed: int = 0, memory_limit: str | None = None) -> Table:
@@ -60,14 +60,10 @@ def open_unknown(source: Any) -> Origin:
         return open_frame(source, names)
     if not is_relation(source) and not isinstance(source, str):
         raise SourceError(f"a {type(source).__name__} is no source of rows: pass a CSV or Parquet file")
-    connection, close = (None, _nothing) if is_relation(source) else connect()
+    connection = Connection()
     with guarded(WHAT):
-        relation = source if connection is None else connection.sql(source)
-        return Origin(lambda columns: relation, {name: name for name in relation.columns}, close=close)
-
-
-def _nothing() -> None:
-    """What is not ours is not closed."""
+        relation = source if is_relation(source) else connection.cursor().sql(source)
+        return Origin(connection, lambda columns: relation, {name: name for name in relation.columns})
 
 
 def _open_file(path: Path, wanted: list[str] | None, memory_limit: str | None) -> Origin:
@@ -78,18 +74,10 @@ def _open_file(path: Path, wanted: list[str] | None, memory_limit: str | None) -
         raise SourceError(f'there is no file "{path.name}": check the path')
     if is_delimited(path):
         return open_unknown_csv(path) if wanted is None else open_delimited(path, wanted, memory_limit=memory_limit)
-    if not name.endswith(_PARQUET):
-        endings = ", ".join((*SUFFIXES, *_PARQUET))
+    if not name.endswith(PARQUET):
+        endings = ", ".join((*SUFFIXES, *PARQUET))
         raise SourceError(f'"{path.name}" is no kind of file that is read here: name a file that ends in {endings}')
-    connection, close = connect(memory_limit=memory_limit)
-    query = f"SELECT * FROM read_parquet({text(str(path))})"
-    try:
-        with guarded(f'"{path.name}"'):
-            names = connection.sql(query).columns
-    except SourceError:
-        close()
-        raise
-    return Origin(lambda columns: connection.cursor().sql(query), {name: name for name in names}, close=close)
+    return open_parquet(path, wanted, memory_limit=memory_limit)
 
 
 __all__ = ["SourceError", "Table", "open_table", "open_unknown"]

@@ -18,7 +18,7 @@ from typing import IO, cast
 import pyarrow as pa
 
 from conspectus.data.sources.lines import LONGEST, Tally, read_rows, split
-from conspectus.data.sources.origin import Origin, SourceError, connect, quoted
+from conspectus.data.sources.origin import Connection, Origin, SourceError
 
 SEPARATORS = (",", ";", "\t", "|")
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -51,7 +51,7 @@ class Delimited:
             except _DAMAGE:
                 raise pa.ArrowInvalid("damaged") from None
 
-        return pa.RecordBatchReader.from_batches(kind, _ahead(batches()))
+        return pa.RecordBatchReader.from_batches(kind, ahead(batches()))
 
     def tally(self) -> Tally:
         """How many lines are odd. NOT PRIVATE: exact counts, for the owner alone."""
@@ -65,27 +65,14 @@ class Delimited:
 def open_delimited(path: Path, wanted: Collection[str], *, memory_limit: str | None = None) -> Origin:
     """A CSV file with a header line that names the wanted columns."""
     file = read_header(path, wanted)
-    connection, close = connect(memory_limit=memory_limit)
+    connection = Connection(memory_limit=memory_limit)
     names = {name: f"c{position}" for position, name in enumerate(file.header)}
 
     def relation(columns: Collection[str]) -> object:
         positions = [position for position in range(len(file.header)) if f"c{position}" in columns]
         return connection.cursor().from_arrow(file.reader(positions or [0]))
 
-    return Origin(relation, names, tally=file.tally, close=close)
-
-
-def typed(file: Delimited, types: dict[str, str], relation: str) -> str:
-    """A SELECT of a file's columns under their own names, each of the type that the schema gives it, else text.
-
-    Unreadable values become NULL. The types come from the schema, so no value changes how another one is read.
-    """
-    columns = []
-    for position, name in enumerate(file.header):
-        field = f"trim(c{position}, ' ' || chr(9) || chr(13) || chr(10))"
-        kind = types.get(name)
-        columns.append(f"{f'TRY_CAST({field} AS {kind})' if kind else field} AS {quoted(name)}")
-    return f"SELECT {', '.join(columns)} FROM {relation}"
+    return Origin(connection, relation, names, tally=file.tally)
 
 
 def read_header(path: Path, wanted: Collection[str]) -> Delimited:
@@ -127,7 +114,7 @@ def open_unknown(path: Path) -> Origin:
     return open_delimited(path, [name for name in header if header.count(name) == 1])
 
 
-def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same batches, of which the next one is read while the last one is used."""
     with ThreadPoolExecutor(1) as worker:
         coming = worker.submit(next, batches, None)

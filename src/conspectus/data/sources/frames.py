@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from conspectus.data.sources.origin import Origin, SourceError, connect
+from conspectus.data.arrays import mended, tidied, tidy
+from conspectus.data.sources.origin import Connection, Origin, SourceError
 from conspectus.data.values import text_of
+
+_ROWS = 1 << 16
 
 
 def is_frame(source: object) -> bool:
@@ -31,8 +34,26 @@ def open_frame(source: Any, wanted: Collection[str], *, memory_limit: str | None
         names, table = _from_polars(source, wanted)
     else:
         names, table = source.column_names, _pick(source, source.column_names, wanted)
-    connection, close = connect(memory_limit=memory_limit)
-    return Origin(lambda columns: connection.cursor().from_arrow(table), {name: name for name in names}, close=close)
+    connection = Connection(memory_limit=memory_limit)
+    held = table.column_names
+    places = {name: f"c{held.index(name) if name in held else 0}" for name in names}
+
+    def relation(columns: Collection[str]) -> Any:
+        positions = [position for position in range(len(held)) if f"c{position}" in columns] or [0]
+        return connection.cursor().from_arrow(_reader(table, positions))
+
+    return Origin(connection, relation, places)
+
+
+def _reader(table: pa.Table, positions: list[int]) -> pa.RecordBatchReader:
+    """One pass over some columns in the types that are read here, whatever values they hold."""
+    kind = pa.schema([(f"c{position}", tidied(table.schema.field(position).type)) for position in positions])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in table.to_batches(max_chunksize=_ROWS):
+            yield pa.RecordBatch.from_arrays([tidy(batch.column(position)) for position in positions], schema=kind)
+
+    return pa.RecordBatchReader.from_batches(kind, batches())
 
 
 def _library(source: object) -> str:
@@ -62,12 +83,23 @@ def _from_pandas(frame: Any, wanted: Collection[str]) -> tuple[list[str], pa.Tab
 def _from_series(series: Any) -> pa.Array:
     if series.dtype != object:
         try:
-            return pa.array(series, from_pandas=True)
-        except pa.ArrowException:
-            pass  # a type of pandas that Arrow does not know: read its values as texts, like objects
+            found = pa.array(series, from_pandas=True)
+        except (pa.ArrowException, ValueError, TypeError, ArithmeticError):
+            pass  # Arrow does not know the type, or one of the values: read each one as text, like objects
+        else:
+            if not isinstance(found.type, pa.BaseExtensionType):
+                return found
     # The type of an object column would be guessed from its rows: read each value by itself instead.
-    absent = series.isna()
-    return pa.array([None if gone else text_of(value) for value, gone in zip(series, absent)], pa.large_string())
+    return pa.array([_text(value) for value in series], pa.large_string())
+
+
+def _text(value: object) -> str | None:
+    """One object as text; ids that are no text stay different from one another."""
+    if isinstance(value, str | bytes):
+        return mended(value)
+    if _library(value) == "pandas" and type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    return text_of(value)
 
 
 def _from_polars(frame: Any, wanted: Collection[str]) -> tuple[list[str], pa.Table]:

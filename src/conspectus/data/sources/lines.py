@@ -12,8 +12,9 @@ nothing else, so this holds whatever the line holds. The rule:
 - Where no such mark follows in the line, and in every other field, quotation marks are ordinary signs, and the field
   ends at the next separator.
 - Fields that a line lacks are missing, surplus ones are dropped, and an empty field is missing.
-- Each byte that is no UTF-8 reads as U+FFFD, which makes its value missing. Zero bytes and byte order marks are
-  ordinary signs.
+- Each byte that is no UTF-8 reads as U+FFFD, which makes its value missing, and its two hexadecimal digits, which keep
+  it different from other values, so that no two ids become one. So do the three bytes of a true U+FFFD. Zero bytes and
+  byte order marks are ordinary signs.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 LONGEST = 1 << 21
 _BLOCK = 1 << 21
 _SPANS = 1 << 20  # fields that are held at once
+_MENDED = 5  # bytes in the place of one that is no UTF-8
 _FEED, _RETURN, _SPACE, _QUOTE, _ASCII = 10, 13, 32, 34, 128
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -189,7 +191,7 @@ def _gather(
     size = 0
     for row in range(rows):
         size += spans[row, 1] - spans[row, 0]
-    data = np.empty(3 * size, np.uint8)  # U+FFFD takes three bytes where one stood
+    data = np.empty(_MENDED * size, np.uint8)
     size = 0
     for row in range(rows):
         begin, end, doubled = spans[row, 0], spans[row, 1], spans[row, 2]
@@ -214,15 +216,22 @@ def _mend(block: NDArray[np.uint8], begin: int, end: int, doubled: int, data: ND
         for place in range(width):
             data[size + place] = block[position + place]
         if not width:
+            high, low = block[position] >> 4, block[position] & 15
             data[size], data[size + 1], data[size + 2] = 0xEF, 0xBF, 0xBD
-        size += width if width else 3
+            data[size + 3], data[size + 4] = _digit(high), _digit(low)
+        size += width if width else _MENDED
         position += 2 if doubled and block[position] == _QUOTE else max(width, 1)
     return size
 
 
 @_kernel
+def _digit(value: int) -> int:
+    return value + (48 if value < 10 else 87)
+
+
+@_kernel
 def _width(block: NDArray[np.uint8], begin: int, end: int) -> int:
-    """The number of bytes of the UTF-8 sign at `begin`, or 0 where there is none."""
+    """The number of bytes of the UTF-8 sign at `begin`, or 0 where there is none, or U+FFFD."""
     lead = np.int64(block[begin])
     if lead < _ASCII:
         return 1
@@ -236,4 +245,4 @@ def _width(block: NDArray[np.uint8], begin: int, end: int) -> int:
             return 0
         sign = (sign << 6) | (byte & 0x3F)
     least = 0x80 if width == 2 else 0x800 if width == 3 else 0x10000
-    return 0 if sign < least or sign > 0x10FFFF or 0xD800 <= sign < 0xE000 else width
+    return 0 if sign < least or sign > 0x10FFFF or 0xD800 <= sign < 0xE000 or sign == 0xFFFD else width

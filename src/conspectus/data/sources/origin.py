@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -19,20 +22,28 @@ class SourceError(ValueError):
     """A source that cannot be read as the table of its schema. The message holds nothing of its rows."""
 
 
+_SAME = frozenset(
+    ["BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"]
+    + ["FLOAT", "DOUBLE", "DATE", "VARCHAR", "BLOB"]
+)
+_HARMLESS = frozenset({"unused_columns", "column_lifetime"})
+_REPORTS = (duckdb.Error, pa.ArrowException, ValueError, ArithmeticError, TypeError, LookupError)
+
+
 @dataclass(frozen=True)
 class Origin:
     """A way to start a pass over the raw rows.
 
     `relation` makes a fresh DuckDB relation with at least the columns that it is asked for; `names` maps the names of
     the source to those of the relation; `filtered` says that some rows of the source were left out, so that their
-    number is private; `tally` counts odd lines for the owner where rows are lines; `close` lets go of everything.
+    number is private; `tally` counts odd lines for the owner where rows are lines.
     """
 
+    connection: Connection
     relation: Callable[[Collection[str]], Any]
     names: Mapping[str, str]
     filtered: bool = False
     tally: Callable[[], Tally] | None = None
-    close: Callable[[], None] = lambda: None
 
     def column(self, name: str, what: str) -> str:
         """The relation's name of a column that the schema asks for."""
@@ -40,6 +51,10 @@ class Origin:
             return self.names[name]
         cure = suggestion(name, self.names) or ": add it, or correct the name in the schema"
         raise SourceError(f'{what} has no column "{name}"{cure}')
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.connection.close()
 
 
 def quoted(name: str) -> str:
@@ -52,35 +67,76 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def connect(*, memory_limit: str | None = None) -> tuple[Any, Callable[[], None]]:
-    """A database in memory that spills into a folder of its own, and the function that removes both."""
-    spill = tempfile.TemporaryDirectory(prefix="conspectus-", ignore_cleanup_errors=True)
-    connection = duckdb.connect(
-        config={
-            "temp_directory": spill.name,
-            "preserve_insertion_order": False,  # the order of rows means nothing here, and keeping it costs memory
-            "autoinstall_known_extensions": False,
-            "python_enable_replacements": False,
-            "TimeZone": "UTC",
-            # It would bound ids by an aggregate, which cannot spill to disk.
-            "disabled_optimizers": "top_n_window_elimination",
-            **({"memory_limit": memory_limit} if memory_limit else {}),
-        }
-    )
+def fresh(name: str, *taken: str) -> str:
+    """A name that none of some texts mentions: nothing written there can mean it."""
+    mentioned = " ".join(taken).casefold()
+    number = 0
+    while f"{name}_{number}".casefold() in mentioned:
+        number += 1
+    return f"{name}_{number}"
 
-    def close() -> None:
-        connection.close()
-        spill.cleanup()
 
-    return connection, close
+def exported(name: str, kind: str) -> str:
+    """A column of DuckDB as a type that means the same in Arrow; all others become text, as far as they can."""
+    if kind in _SAME or (kind.startswith(("TIMESTAMP", "DECIMAL", "ENUM")) and not kind.endswith("]")):
+        return quoted(name)
+    return f"TRY(CAST({quoted(name)} AS VARCHAR))"
+
+
+class Connection:
+    """A database in memory that spills into a folder of its own; both go when it is closed, or no longer held."""
+
+    def __init__(self, *, memory_limit: str | None = None) -> None:
+        spill = tempfile.mkdtemp(prefix="conspectus-")
+        self._database = duckdb.connect(
+            config={
+                "temp_directory": spill,
+                "preserve_insertion_order": False,  # the order of rows means nothing here, and keeping it costs memory
+                "autoinstall_known_extensions": False,
+                "python_enable_replacements": False,
+                "TimeZone": "UTC",
+                **({"memory_limit": memory_limit} if memory_limit else {}),
+            }
+        )
+        self._finalizer = weakref.finalize(self, _discard, self._database, spill)
+        # A plan as it is written: an optimizer may move an expression out of the TRY that catches its failure, or
+        # bound ids by an aggregate, which cannot spill to disk.
+        self._database.execute(f"SET disabled_optimizers = {text(_optimizers())}")
+
+    def cursor(self) -> Any:
+        """A way to run a query beside others."""
+        return self._database.cursor()
+
+    def run(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows of a query about public things."""
+        return list(self.cursor().sql(query).fetchall())
+
+    def close(self) -> None:
+        """Remove the database and its folder."""
+        self._finalizer()
+
+
+@cache
+def _optimizers() -> str:
+    """All optimizers but the harmless ones."""
+    with closing(duckdb.connect()) as database:
+        names = [str(name) for (name,) in database.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
+    return ",".join(name for name in names if name not in _HARMLESS)
+
+
+def _discard(database: Any, spill: str) -> None:
+    database.close()
+    shutil.rmtree(spill, ignore_errors=True)
 
 
 @contextmanager
 def guarded(what: str) -> Iterator[None]:
-    """Turn what DuckDB and Arrow report into one sentence: their own messages quote the rows."""
+    """Turn what is reported while rows are read into one sentence: the messages themselves quote the rows."""
     try:
         yield
-    except (duckdb.Error, pa.ArrowException) as problem:
+    except SourceError:
+        raise
+    except _REPORTS as problem:
         kind = type(problem).__name__.removesuffix("Exception").removesuffix("Error").removeprefix("Arrow")
         raise SourceError(
             f"{what} cannot be read as a table ({kind or 'unknown'} error): check that it is complete and well-formed"

@@ -19,13 +19,14 @@ from conspectus.data.sources.origin import SourceError, quoted, text
 
 Run = Callable[[str], list[tuple[Any, ...]]]
 
-_PLACES = frozenset({"rowid", "file_row_number", "file_index", "filename"})  # say where a row stands among the others
+_PLACES = frozenset({"rowid", "file_row_number", "file_index"})  # say where a row stands among the others
 _PARQUET = ("read_parquet", "parquet_scan")
 _CSV = ("read_csv", "read_csv_auto")
 _CSV_OPTIONS = frozenset(
     ["delim", "sep", "quote", "escape", "new_line", "auto_detect", "columns", "types", "dtypes", "all_varchar"]
     + ["sample_size"]
 )
+_SWITCHES = frozenset({"binary_as_string", "file_row_number", "filename", "hive_partitioning", "union_by_name"})
 _PLAIN_OPTIONS = (("header", "true"), ("skip", "0"), ("comment", ""))
 FILES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
@@ -235,7 +236,7 @@ class _Examiner:
         for option, value in arguments[1:]:
             if name in _CSV and (option in _CSV_OPTIONS or (option, value) in _PLAIN_OPTIONS):
                 continue
-            if value == "false" and option in ("file_row_number", "filename"):
+            if value == "false" and option in _SWITCHES:
                 continue
             raise refuse(f"the option {option}")
         self._verdict.file, self._verdict.node, self._verdict.csv = files[0], node, name in _CSV

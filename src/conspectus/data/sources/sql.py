@@ -1,23 +1,34 @@
-"""SELECTs over files, and DuckDB relations."""
+"""SELECTs over files, and DuckDB relations: what they read is read here, and they run on a connection of ours.
+
+So nothing that a query or its owner's catalogue names can stand in the place of the rows, no setting of the owner can
+change what an expression means, and no optimizer undoes what `rowwise` has made safe.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
+from conspectus.data.arrays import tidied, tidy
 from conspectus.data.schema import Schema
-from conspectus.data.sources.delimited import Delimited, is_delimited, read_header, typed
-from conspectus.data.sources.origin import Origin, SourceError, connect, guarded, text
+from conspectus.data.sources.delimited import read_header
+from conspectus.data.sources.lines import Tally
+from conspectus.data.sources.origin import Connection, Origin, SourceError, exported, fresh, guarded, quoted, text
+from conspectus.data.sources.parquet import read_footer
 from conspectus.data.sources.rowwise import FILES, Verdict, examine
 
 WHAT = "the SQL source"
 _QUERY = re.compile(r"\s*(select|from|with)\s", re.IGNORECASE)
 _TYPES = {"integer": "DOUBLE", "number": "DOUBLE", "date": "TIMESTAMP"}
+_ROWS = 1 << 16
 
 
 def is_query(source: object) -> bool:
@@ -30,68 +41,114 @@ def is_relation(source: object) -> bool:
     return isinstance(source, duckdb.DuckDBPyRelation)
 
 
+@dataclass(frozen=True)
+class _Base:
+    """What a query reads: columns by position, each pass as Arrow batches of columns c0, c1, …"""
+
+    names: tuple[str, ...]
+    reader: Callable[[Sequence[int]], pa.RecordBatchReader]
+    types: dict[str, str]
+    tally: Callable[[], Tally] | None = None
+
+    def select(self, positions: Sequence[int], relation: str) -> str:
+        """A SELECT of some columns under their own names, texts in the types that the schema gives them.
+
+        Unreadable values become NULL. The types come from the schema, so no value changes how another one is read.
+        """
+        columns = []
+        for position in positions:
+            field, kind = f"c{position}", self.types.get(self.names[position])
+            field = f"TRY_CAST(trim({field}, ' ' || chr(9) || chr(13) || chr(10)) AS {kind})" if kind else field
+            columns.append(f"{field} AS {quoted(self.names[position])}")
+        return f"SELECT {', '.join(columns)} FROM {relation}"
+
+
 def open_relation(relation: Any, schema: Schema, *, memory_limit: str | None = None) -> Origin:
     """A relation over a table of its own connection, or over a file, that maps each row by itself."""
-    with guarded("the DuckDB relation"):
+    connection = Connection(memory_limit=memory_limit)
+    with _closing(connection, "the DuckDB relation"):
         query = relation.sql_query()
-        verdict = examine(query, lambda asked: relation.query("_asked", asked).fetchall())
-        if verdict.file is None:
-            names = {name: name for name in relation.columns}
-            return Origin(lambda columns: relation, names, filtered=verdict.filtered)
-    # A relation over a file has guessed its types from the rows, where the file is a CSV: read the file anew instead.
-    return open_query(query, schema, memory_limit=memory_limit)
+        asked = fresh("_asked", query)
+        verdict = examine(query, lambda question: list(relation.query(asked, question).fetchall()))
+        base = _table(relation, verdict.table) if verdict.table is not None else _file(verdict, schema)
+        return _open(connection, query, verdict, base, schema)
 
 
 def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -> Origin:
-    """A SELECT over one CSV or Parquet file that maps each row by itself, on a connection of its own."""
-    connection, close = connect(memory_limit=memory_limit)
+    """A SELECT over one CSV or Parquet file that maps each row by itself."""
+    connection = Connection(memory_limit=memory_limit)
+    with _closing(connection, WHAT):
+        verdict = examine(query, connection.run)
+        return _open(connection, query, verdict, _file(verdict, schema), schema)
+
+
+@contextmanager
+def _closing(connection: Connection, what: str) -> Iterator[None]:
+    """Close what is refused."""
     try:
-        with guarded(WHAT):
-            verdict = examine(query, lambda asked: connection.sql(asked).fetchall())
-            file, rows = None, ""
-            if verdict.file is not None and _is_csv(verdict):
-                if not Path(verdict.file).is_file():
-                    raise SourceError(f'there is no file "{Path(verdict.file).name}": check the path')
-                file = read_header(Path(verdict.file), [column.name for column in schema.columns])
-                rows = f"WITH _csv AS ({_replace_csv(verdict, file, schema)}) "
-            tree = text(json.dumps(verdict.tree))
-            plain = connection.sql(f"SELECT json_deserialize_sql({tree})").fetchall()[0][0]
-            checked = f"{rows}SELECT * FROM ({plain})"
-
-            def relation(columns: Collection[str]) -> Any:
-                cursor = connection.cursor()
-                if file is None:
-                    return cursor.sql(checked)
-                return cursor.from_arrow(file.reader()).query("_lines", checked)
-
-            names = {name: name for name in relation(()).columns}
+        with guarded(what):
+            yield
     except SourceError:
-        close()
+        connection.close()
         raise
-    tally = None if file is None else file.tally
-    return Origin(relation, names, filtered=verdict.filtered, tally=tally, close=close)
 
 
-def _is_csv(verdict: Verdict) -> bool:
-    """Whether a query reads its file as a CSV, whatever the file is called."""
-    return verdict.node.get("type") == "TABLE_FUNCTION" or is_delimited(Path(verdict.file or ""))
+def _open(connection: Connection, query: str, verdict: Verdict, base: _Base, schema: Schema) -> Origin:
+    said = query + json.dumps(verdict.tree)
+    lines, rows = fresh("_lines", said), fresh("_rows", said)
+    verdict.read_instead(rows)
+    positions = _needed(verdict, base.names, schema)
+    plain = connection.run(f"SELECT json_deserialize_sql({text(json.dumps(verdict.tree))})")[0][0]
+    checked = f"WITH {rows} AS ({base.select(positions, lines)}) SELECT * FROM ({plain})"
+
+    def relation(columns: Collection[str]) -> Any:
+        return connection.cursor().from_arrow(base.reader(positions)).query(lines, checked)
+
+    names = {name: name for name in relation(()).columns}
+    return Origin(connection, relation, names, filtered=verdict.filtered, tally=base.tally)
 
 
-def _replace_csv(verdict: Verdict, file: Delimited, schema: Schema) -> str:
-    """Let the query read `_csv` in place of its file, and return the SELECT of that: the file in the schema's types."""
-    types = {column.name: _TYPES[column.kind] for column in schema.columns if column.kind in _TYPES}
-    alias = verdict.node.get("alias") or Path(verdict.file or "").name.partition(".")[0]
-    reference = {
-        "type": "BASE_TABLE",
-        "alias": alias,
-        "sample": None,
-        "schema_name": "",
-        "table_name": "_csv",
-        "column_name_alias": verdict.node.get("column_name_alias", []),
-        "catalog_name": "",
-        "at_clause": None,
-        "qualified_name": {"path": ["_csv"]},
+def _needed(verdict: Verdict, names: Sequence[str], schema: Schema) -> list[int]:
+    """The positions of the columns that a query can mean: those that it mentions, and the schema's, for a star."""
+    said = json.dumps(verdict.tree, ensure_ascii=False).casefold()
+    wanted = {column.name for column in schema.columns} | {schema.unit.column}
+    spelled = [json.dumps(name, ensure_ascii=False)[1:-1].casefold() for name in names]
+    found = [place for place, name in enumerate(names) if name in wanted or spelled[place] in said]
+    return list(range(len(names))) if verdict.whole or not found else found
+
+
+def _file(verdict: Verdict, schema: Schema) -> _Base:
+    path = Path(verdict.file or "")
+    if not verdict.csv:
+        parquet = read_footer(path)
+        return _Base(parquet.names, parquet.reader, {})
+    if not path.is_file():
+        raise SourceError(f'there is no file "{path.name}": check the path')
+    file = read_header(path, [column.name for column in schema.columns])
+    # An id is its text: as a number it might meet another one, or none.
+    types = {
+        column.name: _TYPES.get(column.kind, "VARCHAR")
+        for column in schema.columns
+        if column.name != schema.unit.column
     }
-    verdict.node.clear()
-    verdict.node.update(reference)
-    return typed(file, types, "_lines")
+    return _Base(file.header, file.reader, {name: types.get(name, "VARCHAR") for name in file.header}, file.tally)
+
+
+def _table(relation: Any, table: str) -> _Base:
+    """A table of the owner's connection, streamed into ours."""
+    asked = fresh("_asked", table)
+    whole = relation.query(asked, f"SELECT * FROM {table}")
+    names, kinds = tuple(whole.columns), list(map(str, whole.types))
+
+    def reader(positions: Sequence[int]) -> pa.RecordBatchReader:
+        columns = ", ".join(f"{exported(names[place], kinds[place])} AS c{place}" for place in positions)
+        found = relation.query(asked, f"SELECT {columns} FROM {table}").to_arrow_reader(_ROWS)
+        kind = pa.schema([(field.name, tidied(field.type)) for field in found.schema])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in found:
+                yield pa.RecordBatch.from_arrays([tidy(column) for column in batch.columns], schema=kind)
+
+        return pa.RecordBatchReader.from_batches(kind, batches())
+
+    return _Base(names, reader, {})

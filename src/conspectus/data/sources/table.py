@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from conspectus.data.domain import Chunk, Codes, Domain
+from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.data.schema import Schema
 from conspectus.data.sources.lines import Tally
-from conspectus.data.sources.origin import Origin, guarded, quoted
-from conspectus.data.sources.units import bounded
+from conspectus.data.sources.origin import Origin, exported, guarded
+from conspectus.data.sources.units import bounded, person
 
-_PLAIN = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
-_KNOWN = (*_PLAIN, "FLOAT", "DOUBLE", "DATE", "VARCHAR", "BLOB")
+_ROWS = 1 << 16
 
 
 class Table:
@@ -47,17 +46,50 @@ class Table:
         """One pass over the rows, at most `rows` at a time, reading only the columns at the given positions."""
         width = len(self.schema.columns)
         wanted = sorted(set(range(width) if columns is None else columns))
-        for batch in self.raw(wanted, rows):
+        found = self._coded(self.raw(wanted, rows), wanted) if self._identity is None else self._bounded(wanted, rows)
+        for batch in found:
             codes: list[Codes | None] = [None] * width
             for place, position in enumerate(wanted):
-                codes[position] = self.schema.encode(position, batch.column(place))
+                codes[position] = batch.column(place).to_numpy(zero_copy_only=False)
             yield Chunk(tuple(codes), batch.num_rows)
 
     def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
-        """One pass over the raw values of some columns, for encoding and for the owner's own checks."""
+        """One pass over the raw values of some columns, of all rows, for encoding and for the owner's own checks."""
         with guarded(self._what):
-            relation = self._origin.relation(self._read(columns))
-            batches = relation.query("_source", self._sql(relation, columns)).to_arrow_reader(rows)
+            relation = self._origin.relation([self._names[position] for position in columns])
+            types = _types(relation)
+            select = [exported(self._names[position], types[self._names[position]]) for position in columns] or ["1"]
+            batches = relation.query("_source", f"SELECT {', '.join(select)} FROM _source").to_arrow_reader(rows)
+        yield from self._each(batches)
+
+    def _coded(self, batches: Iterable[pa.RecordBatch], columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """The codes of raw values; whatever stands behind them passes through."""
+        for batch in batches:
+            with guarded(self._what):
+                codes = [pa.array(self.schema.encode(c, batch.column(place))) for place, c in enumerate(columns)]
+                rest = batch.columns[len(columns) :]
+                names = [*(f"c{c}" for c in columns), *batch.schema.names[len(columns) :]]
+                coded = pa.RecordBatch.from_arrays([*codes, *rest], names=names)
+            yield coded
+
+    def _bounded(self, wanted: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
+        """The codes of the rows that are kept of each id. Which ones are kept depends on all columns."""
+        width, identity = len(self.schema.columns), str(self._identity)
+        every = range(width)
+        with guarded(self._what):
+            relation = self._origin.relation([*self._names, identity])
+            types = _types(relation)
+            select = [exported(name, types[name]) for name in self._names]
+            who = person(identity, types[identity], self.schema.null_values)
+            raw = relation.query("_source", f"SELECT {', '.join(select)}, {who} AS person FROM _source")
+            kinds = [(f"c{c}", pa.from_numpy_dtype(code_dtype(self.schema.columns[c].size))) for c in every]
+            coded = self._coded(self._each(raw.to_arrow_reader(_ROWS)), every)
+            codes = pa.RecordBatchReader.from_batches(pa.schema([*kinds, ("person", pa.string())]), coded)
+            query = bounded("_codes", wanted, columns=width, max_rows=self.schema.unit.max_rows, seed=self._seed)
+            batches = self._origin.connection.cursor().from_arrow(codes).query("_codes", query).to_arrow_reader(rows)
+        yield from self._each(batches)
+
+    def _each(self, batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         try:
             while True:
                 with guarded(self._what):
@@ -73,27 +105,6 @@ class Table:
         """How many lines of the source are odd, where its rows are lines, for the owner's own checks."""
         return None if self._origin.tally is None else self._origin.tally()
 
-    def _read(self, wanted: Sequence[int]) -> list[str]:
-        """The columns that a pass needs: which rows of an id are kept depends on all of them."""
-        if self._identity is None:
-            return [self._names[position] for position in wanted]
-        return [*self._names, self._identity]
-
-    def _sql(self, relation: Any, wanted: Sequence[int]) -> str:
-        types = dict(zip(relation.columns, map(str, relation.types)))
-        select = [_readable(self._names[position], types) for position in wanted] or ["1"]
-        if self._identity is None:
-            return f"SELECT {', '.join(select)} FROM _source"
-        return bounded(
-            "_source",
-            select,
-            identity=quoted(self._identity),
-            columns={quoted(name): types[name] for name in self._names},
-            max_rows=self.schema.unit.max_rows,
-            nulls=self.schema.null_values,
-            seed=self._seed,
-        )
-
     def close(self) -> None:
         """Let go of the source and of everything it put aside."""
         self._origin.close()
@@ -105,9 +116,5 @@ class Table:
         self.close()
 
 
-def _readable(name: str, types: dict[str, str]) -> str:
-    """A column as a type that encoding reads; all others become text."""
-    kind = types[name]
-    if kind in _KNOWN or (kind.startswith(("TIMESTAMP", "DECIMAL", "ENUM")) and not kind.endswith("[]")):
-        return quoted(name)
-    return f"CAST({quoted(name)} AS VARCHAR)"
+def _types(relation: Any) -> dict[str, str]:
+    return dict(zip(relation.columns, map(str, relation.types)))

@@ -1,51 +1,37 @@
 """The rule that keeps at most `max_rows` rows of each id.
 
-It keeps the rows with the smallest keyed hashes, so it reads the rows of that id alone: what it keeps of one person
-depends on no other person, on no order of the file and on no chunk. Two rows of one id tie only when they are identical
-in every column of the schema, and then it does not matter which one stays. Rows without an id form one unit together.
+It keeps the rows with the smallest keyed hashes of their codes, so it reads the codes of that id's rows alone: what it
+keeps of one person depends on no other person, neither through the order of the file or its chunks, nor through the
+types that other people's values gave the columns. Rows that tie have the same codes, and then it does not matter which
+one stays. Rows without an id form one unit together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from conspectus.data.sources.origin import text
+from conspectus.data.sources.origin import exported, text
 from conspectus.data.values import SPACES
 
-_SHORT = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP")
 _TRIM = " || ".join(f"chr({ord(character)})" for character in SPACES)
 
 
-def bounded(
-    relation: str,
-    select: Sequence[str],
-    *,
-    identity: str,
-    columns: Mapping[str, str],
-    max_rows: int,
-    nulls: Sequence[str],
-    seed: int,
-) -> str:
-    """The SQL that selects expressions from a relation, of at most `max_rows` rows of each id.
-
-    `columns` are all columns of the schema with their types, whichever are selected: every pass keeps the same rows.
-    """
-    person = f"trim(CAST({identity} AS VARCHAR), {_TRIM})"  # as text, so that 1 and "1" are one person
+def person(identity: str, kind: str, nulls: Sequence[str]) -> str:
+    """The SQL of an id as text, so that 1 and "1" are one person; NULL where it is missing."""
+    spelled = f"trim(TRY(CAST({exported(identity, kind)} AS VARCHAR)), {_TRIM})"
     missing = ", ".join(text(word.strip(SPACES)) for word in ("", *nulls))
-    values = ", ".join(f"{expression} AS v{place}" for place, expression in enumerate(select))
-    row = f"concat({', '.join(_field(column, kind) for column, kind in columns.items())})"
-    order = f"md5({text(f'{seed}:')} || whole), whole"
+    return f"CASE WHEN {spelled} IN ({missing}) THEN NULL ELSE {spelled} END"
+
+
+def bounded(relation: str, select: Sequence[int], *, columns: int, max_rows: int, seed: int) -> str:
+    """The SQL that selects codes (c0, c1, …) from a relation, of at most `max_rows` rows of each `person`.
+
+    All codes are read, whichever are selected: every pass keeps the same rows.
+    """
+    codes = ", ".join(f"c{place}" for place in range(columns))
+    order = f"md5(concat_ws(',', {text(f'{seed}:')}, {codes})), {codes}"
+    chosen = ", ".join(f"c{place}" for place in select) or "1"
     return (
-        f"SELECT {', '.join(f'v{place}' for place in range(len(select)))} FROM "
-        f"(SELECT {values}, CASE WHEN {person} IN ({missing}) THEN NULL ELSE {person} END AS person, {row} AS whole "
-        f"FROM {relation}) "
+        f"SELECT {chosen} FROM {relation} "
         f"QUALIFY row_number() OVER (PARTITION BY person ORDER BY {order}) <= {max_rows}"
     )
-
-
-def _field(column: str, kind: str) -> str:
-    """A raw value as text, after its length where it may hold any sign: no two different rows read the same."""
-    if kind in _SHORT:
-        return f"{column}, ','"
-    value = f"CAST({column} AS VARCHAR)"
-    return f"strlen({value}), ':', {value}, ','"

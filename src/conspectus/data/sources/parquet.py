@@ -1,0 +1,108 @@
+"""Parquet files, read so that no value stops a pass.
+
+DuckDB refuses a whole file for one text that is no UTF-8. So Arrow reads the pages, each value is made readable or
+unreadable by itself, and DuckDB takes over from there. The names and types of the columns come from the footer of the
+first file, which is public; lists and the like read as missing.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from conspectus.data.arrays import TEXT, tidied, tidy
+from conspectus.data.sources.delimited import ahead
+from conspectus.data.sources.origin import Connection, Origin, SourceError, guarded
+
+SUFFIXES = (".parquet", ".pq")
+_ROWS = 1 << 16
+_MARKS = "*?["
+
+
+@dataclass(frozen=True)
+class Parquet:
+    """One or more Parquet files with the same columns, whose footers have been read."""
+
+    paths: tuple[Path, ...]
+    names: tuple[str, ...]
+    kinds: tuple[pa.DataType, ...]
+
+    def reader(self, positions: Sequence[int] | None = None) -> pa.RecordBatchReader:
+        """One pass over the columns at some positions, or over all, in the types that are read here, named c0, c1, …"""
+        places = range(len(self.names)) if positions is None else positions
+        kind = pa.schema([(f"c{position}", tidied(self.kinds[position])) for position in places])
+        return pa.RecordBatchReader.from_batches(kind, ahead(self._batches(places, kind)))
+
+    def _batches(self, places: Sequence[int], kind: pa.Schema) -> Iterator[pa.RecordBatch]:
+        read = [self.names[place] for place in places if not pa.types.is_nested(self.kinds[place])]
+        try:
+            for path in self.paths:
+                with closing(_open(path)) as file:
+                    for batch in file.iter_batches(_ROWS, columns=read or None):
+                        held = {name: place for place, name in enumerate(batch.schema.names)}
+                        yield pa.RecordBatch.from_arrays(
+                            [
+                                tidy(batch.column(held[self.names[place]]))
+                                if self.names[place] in read
+                                else pa.nulls(batch.num_rows, TEXT)
+                                for place in places
+                            ],
+                            schema=kind,
+                        )
+        except OSError:
+            raise pa.ArrowInvalid("damaged") from None
+
+
+def read_footer(path: Path) -> Parquet:
+    """The file of a path, or all files that it matches where it holds *, ? or [."""
+    what = f'"{path.name}"'
+    paths = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+    if not paths:
+        raise SourceError(f"there is no file {what}: check the path")
+    with guarded(what):
+        try:
+            schemas = [_schema(each) for each in paths]
+        except OSError:
+            raise pa.ArrowInvalid("damaged") from None
+    first = schemas[0]
+    forms = [{field.name: tidied(field.type) for field in schema} for schema in schemas]
+    if any(form != forms[0] for form in forms):
+        raise SourceError(f"the files {what} differ in their columns or types: write them alike, or name one of them")
+    return Parquet(tuple(paths), tuple(first.names), tuple(first.types))
+
+
+def open_parquet(path: Path, wanted: Collection[str] | None, *, memory_limit: str | None = None) -> Origin:
+    """A Parquet file, or several with the same columns."""
+    file = read_footer(path)
+    check_twins(file.names, wanted or file.names, f'"{path.name}"')
+    connection = Connection(memory_limit=memory_limit)
+    names = {name: f"c{position}" for position, name in enumerate(file.names)}
+
+    def relation(columns: Collection[str]) -> Any:
+        positions = [position for position in range(len(file.names)) if f"c{position}" in columns]
+        return connection.cursor().from_arrow(file.reader(positions or [0]))
+
+    return Origin(connection, relation, names)
+
+
+def check_twins(names: Sequence[str], wanted: Collection[str], what: str) -> None:
+    """Refuse two columns of one wanted name."""
+    if twice := next((name for name in wanted if list(names).count(name) > 1), None):
+        raise SourceError(f'{what} has two columns "{twice}": rename one of them')
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    # Old files count nanoseconds, which end in the year 2262.
+    return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, coerce_int96_timestamp_unit="us")
+
+
+def _schema(path: Path) -> pa.Schema:
+    with closing(_open(path)) as file:
+        return file.schema_arrow
