@@ -136,7 +136,7 @@ tables = st.lists(st.tuples(*[values] * len(NAMES)), max_size=12)
 
 @pytest.mark.parametrize("kind", SOURCES)
 @given(rows=tables)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_source_gives_the_same_codes(kind: str, rows: list[Row], tmp_path: Path) -> None:
     # A line of nothing but empty fields is still a row: its separators say so.
     with open_table(SOURCES[kind](rows, tmp_path), SCHEMA) as table:

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -129,7 +130,7 @@ def test_every_pass_keeps_the_same_rows_whatever_it_reads() -> None:
 
 
 def test_identical_rows_of_one_id_are_counted_one_by_one() -> None:
-    rows: list[Row] = [("ann", "a", 3)] * 7 + [("bob", "a", 3)]
+    rows: list[Row] = [*[("ann", "a", 3)] * 7, ("bob", "a", 3)]
     assert kept(table_of(rows), schema_for(2, listed=False)) == Counter({(0, 0): 3})
 
 
@@ -186,3 +187,84 @@ def test_names_of_columns_do_not_meet_names_of_ours(names: list[str]) -> None:
     schema = Schema("t", tuple(Integer(name, 0, 9) for name in names), Unit("id", 'wh"o', 1))
     made = pa.table({'wh"o': ["p", "p", "q"], names[0]: [1, 1, 3], names[1]: [4, 4, 6]})
     assert kept(made, schema) == Counter({(1, 4): 1, (3, 6): 1})
+
+
+LONG = 1234567890123456789
+ODD_IDS: list[str | bytes] = [
+    "x",
+    "y",
+    "",
+    " ",
+    "?",
+    b"J\xf6rg",
+    b"J\xe4rg",
+    b"\xff",
+    b"\xfe\xff",
+    "\ufffd",
+    "\ufffdff",
+    str(LONG),
+    str(LONG + 1),
+]
+
+
+def raw_id(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode()
+
+
+def with_ids(folder: Path, ids: list[bytes]) -> dict[str, Any]:
+    """The same ids as a CSV, behind SQL, as bytes and as texts of Arrow and Parquet."""
+    lines = b"\n".join([b"who,letter", *(who + b",a" for who in ids), b""])
+    (folder / "t.csv").write_bytes(lines)
+    raw = pa.array(ids, pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())  # Arrow does not look whether it is UTF-8
+    table = pa.table({"who": texts, "letter": ["a"] * len(ids)})
+    pq.write_table(table, folder / "t.parquet")
+    return {
+        "csv": folder / "t.csv",
+        "sql over csv": f"SELECT * FROM '{folder / 't.csv'}'",
+        "arrow": table,
+        "bytes": table.set_column(0, "who", raw),
+        "parquet": folder / "t.parquet",
+        "sql over parquet": f"SELECT * FROM '{folder / 't.parquet'}'",
+        "pandas": pd.DataFrame({"who": pd.Series(ids, dtype=object), "letter": ["a"] * len(ids)}),
+    }
+
+
+def test_no_two_ids_become_one(tmp_path: Path) -> None:
+    """Read as a number, long ids met one another and words met in NULL; read as text, so did those of wrong bytes."""
+    columns = (Categorical("letter", LETTERS), Integer("who", 0, 9))
+    schema = Schema("t", columns, Unit("id", "who", 1), null_values=("?",))
+    ids = [raw_id(value) for value in ODD_IDS for _ in range(2)]
+    absent = 3
+    for kind, source in with_ids(tmp_path, ids).items():
+        assert sum(kept(source, schema).values()) == len(ODD_IDS) - absent + 1, kind
+
+
+def test_what_is_kept_does_not_depend_on_the_types_that_others_give_a_column() -> None:
+    """One person's missing number turns a column of pandas into floats, one person's word turns it into objects."""
+    schema = schema_for(2, listed=False)
+    rows = [(who, letter, number) for who in PEOPLE for letter in LETTERS for number in range(10)]
+    plain = pd.DataFrame(rows, columns=["who", "letter", "number"])
+    expected = kept(plain, schema)
+    assert sum(expected.values()) == 8
+    for odd in (None, "word", 2.5):
+        one = pd.DataFrame([("eve", "a", odd)], columns=["who", "letter", "number"])
+        changed = pd.concat([plain.astype(object), one]).infer_objects()
+        assert str(changed["number"].dtype) != str(plain["number"].dtype)
+        more = kept(changed, schema)
+        assert not expected - more
+        assert sum((more - expected).values()) == 1
+    numbers = Schema("t", (Integer("number", 0, 9),), Unit("id", "who", 1))
+    by_number = pd.DataFrame({"who": [1, 1, 2, 3, 3], "number": range(5)})
+    assert kept(by_number, numbers) == kept(by_number.astype({"who": "float64"}), numbers)
+
+
+def test_an_id_that_is_a_number_too_is_bound_by_its_text(tmp_path: Path) -> None:
+    """The id is a number column of the schema too: behind SQL it is bound by its text all the same."""
+    schema = Schema("t", (Integer("who", 0, 9), Integer("number", 0, 9)), Unit("id", "who", 1))
+    path = tmp_path / "t.csv"
+    for first in range(4):
+        for second in range(4):
+            path.write_text(f"who,number\n{LONG},{first}\n{LONG + 1},{second}\nword,5\nother,6\n", encoding="utf-8")
+            both = kept(f"SELECT * FROM '{path}' WHERE number < 9", schema)
+            assert sorted(number for _, number in both.elements()) == sorted([first, second, 5, 6])
