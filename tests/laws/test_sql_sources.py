@@ -208,6 +208,25 @@ def test_a_query_runs_as_it_was_examined(tmp_path: Path) -> None:
     assert codes(connection.sql("SELECT hour(clock::TIME) AS x FROM h")) == Counter([10])
 
 
+def test_a_table_that_computes_its_columns_is_refused() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (s VARCHAR, x INTEGER AS (s::INTEGER)); CREATE VIEW v AS SELECT x FROM t")
+    for source in (connection.table("t"), connection.view("v")):
+        with pytest.raises(SourceError, match="generated columns"):
+            codes(source)
+    connection.execute('CREATE TABLE "a.b" AS SELECT 5 AS x')
+    assert codes(connection.sql('SELECT "a.b".x FROM "a.b"')) == Counter([5])
+
+
+def test_passes_over_a_relation_do_not_disturb_one_another() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT range % 7 AS x FROM range(200000)")
+    with open_table(connection.table("t"), SCHEMA) as table:
+        first, second = table.chunks(rows=1000), table.chunks(rows=1000)
+        pairs = [(a.rows, b.rows) for a, b in zip(first, second, strict=True)]
+    assert [sum(rows) for rows in zip(*pairs)] == [200_000, 200_000]
+
+
 def test_all_files_of_a_pattern_are_read(tmp_path: Path) -> None:
     for name, value in (("a", 1), ("b", 2)):
         pq.write_table(pa.table({"x": [value], "l": [[1]]}), tmp_path / f"{name}.parquet")

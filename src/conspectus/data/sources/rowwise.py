@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from conspectus.data.sources.functions import CLASSES, FUNCTIONS, OPERATORS, attempted, check_function, refuse
@@ -28,6 +29,7 @@ _CSV_OPTIONS = frozenset(
 )
 _SWITCHES = frozenset({"binary_as_string", "file_row_number", "filename", "hive_partitioning", "union_by_name"})
 _PLAIN_OPTIONS = (("header", "true"), ("skip", "0"), ("comment", ""))
+_GENERATED = "GENERATED ALWAYS AS"
 FILES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 
@@ -48,8 +50,8 @@ class Verdict:
 
     def read_instead(self, name: str) -> None:
         """Let the query read another table, under the name that it had."""
-        known = self.file or str(self.node.get("table_name", ""))
-        alias = self.node.get("alias") or known.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+        known = self.node.get("table_name") if self.file is None else PurePath(self.file).name.partition(".")[0]
+        alias = self.node.get("alias") or known
         columns = self.node.get("column_name_alias", [])
         self.node.clear()
         self.node.update(
@@ -197,7 +199,9 @@ class _Examiner:
             if len(views) > 1 or not views[0][2]:
                 raise refuse("a view of another schema")
             return self._view(node, *views[0][:2])
-        if self._run(f"SELECT 1 FROM duckdb_tables() WHERE {asked.format('table_name')}"):
+        if tables := self._run(f"SELECT sql FROM duckdb_tables() WHERE {asked.format('table_name')}"):
+            if any(_GENERATED in str(sql).upper() for (sql,) in tables):
+                raise refuse("a table with generated columns, which may fail on a row")
             self._verdict.table = ".".join(quoted(part) for part in (catalog, schema, name) if part)
             self._verdict.node = node
             return None
