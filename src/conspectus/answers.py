@@ -28,7 +28,7 @@ class Answer:
     def __str__(self) -> str:
         text = f"{self.fraction:.4f} of the rows (about {self.count:,.0f})"
         if self.low is None or self.high is None:
-            return f"{text}, without a guarantee"
+            return f"{text}, no interval: the accuracy of this answer is not guaranteed"
         return f"{text}, {self.confidence:.0%} interval {self.low:.4f} to {self.high:.4f}, {self.basis}"
 
 
@@ -98,14 +98,16 @@ def _count_confidence(total: Total, confidence: float) -> float:
 
 
 def _interval(count: float, margin: float, total: Total, confidence: float, basis: Basis) -> Answer:
+    """The interval for a count as fractions: cut to what is possible, but never so that it leaves the answer out."""
     slip = total_margin(total, (1 + confidence) / 2)
+    fraction = count / total.divisor
     low, high = max(0.0, count - margin), max(0.0, count + margin)
     most, least = total.value + slip, total.value - slip
     return Answer(
-        fraction=count / total.divisor,
+        fraction=fraction,
         count=count,
-        low=min(1.0, low / max(most, 1.0)),
-        high=min(1.0, high / least) if least >= 1 else 1.0,
+        low=min(1.0, low / max(most, 1.0), fraction),
+        high=max(min(1.0, high / least) if least >= 1 else 1.0, fraction),
         basis=basis,
         confidence=confidence,
     )

@@ -72,7 +72,7 @@ def problem_of(
         raise ProblemError("the workload was built from another schema: build it from the schema of this table")
     if not len(workload):
         raise ProblemError("the workload holds no query: ask at least one")
-    if rows is not None and (isinstance(rows, bool) or rows < 1):
+    if rows is not None and (type(rows) is not int or rows < 1):
         raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
     relation = relation_of(neighbours, schema)
     whole = schema.unit.kind == "row" and not filtered
@@ -87,10 +87,22 @@ def problem_of(
     )
 
 
+def claim_of(mechanism: Mechanism, problem: Problem) -> Claim | Refusal:
+    """What a mechanism says; an error cannot be larger than the table, nor smaller at worst than on average."""
+    said = mechanism.claim(problem)
+    if isinstance(said, Refusal):
+        return said
+    most = problem.rows or math.inf
+    mean = min(said.expected_mean, most)
+    return dataclasses.replace(said, expected_mean=mean, expected_max=max(mean, min(said.expected_max, most)))
+
+
 def weigh(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Plan:
     """Ask every mechanism, and sort its claims by the expected maximum error."""
-    said = [mechanism.claim(problem) for mechanism in mechanisms.values()]
-    claims = sorted((item for item in said if isinstance(item, Claim)), key=lambda claim: claim.expected_max)
+    said = [claim_of(mechanism, problem) for mechanism in mechanisms.values()]
+    claims = sorted(
+        (item for item in said if isinstance(item, Claim)), key=lambda claim: (claim.expected_max, claim.expected_mean)
+    )
     return Plan(
         problem=problem, claims=tuple(claims), refusals=tuple(item for item in said if isinstance(item, Refusal))
     )
@@ -116,4 +128,9 @@ def format_error(counts: float, rows: int | None) -> str:
     """An expected error as a fraction of the rows where their number is known, in counts otherwise."""
     if not math.isfinite(counts):
         return "unknown"
-    return f"{counts / rows:.4f}" if rows else f"{counts:.0f} rows"
+    return share(counts / rows) if rows else f"{counts:.0f} rows"
+
+
+def share(fraction: float) -> str:
+    """A fraction with four decimals, or with two digits where four decimals would say nothing."""
+    return f"{fraction:.4f}" if fraction >= 0.001 or fraction == 0 else f"{fraction:.2g}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from .data.schema import Schema
 from .mechanisms.certificate import Certificate
 from .mechanisms.mechanism import Claim, ErrorBound
 from .privacy import events as acts
+from .privacy.accounting import best
 from .privacy.guarantee import Guarantee
 from .queries import language
 from .queries.marginals import marginal
@@ -93,9 +95,11 @@ class Release:
         }
         centres, margin = self._margins(asked, confidence)
         known = ~np.isnan(margin)
-        low = pa.array(np.maximum(np.floor(np.where(known, centres - margin, 0)), 0).astype(np.int64), mask=~known)
-        high = pa.array(np.maximum(np.ceil(np.where(known, centres + margin, 0)), 0).astype(np.int64), mask=~known)
-        noisy = ~known | (margin > TOO_NOISY * np.maximum(counts, 1))
+        # Counts that were made consistent may leave their interval: it is widened to hold them, which keeps it honest.
+        low = np.minimum(np.maximum(np.floor(np.where(known, centres - margin, 0)), 0).astype(np.int64), counts)
+        high = np.maximum(np.maximum(np.ceil(np.where(known, centres + margin, 0)), 0).astype(np.int64), counts)
+        noisy = ~known | (high - low > 2 * TOO_NOISY * np.maximum(counts, 1))
+        low, high = pa.array(low, mask=~known), pa.array(high, mask=~known)
         return pa.table({**labels, "count": counts, "low": low, "high": high, "too_noisy": noisy})
 
     def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
@@ -202,19 +206,34 @@ def load(path: str | Path) -> Release:
         claim, certificate = manifest["claim"], manifest["certificate"]
         if answers.shape != (len(workload),) or workload.domain != schema.domain:
             raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
+        promised = Guarantee(**{**guarantee, "warnings": tuple(guarantee["warnings"])})
+        events = tuple(acts.from_json(event) for event in manifest["events"])
+        if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
+            raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
         return Release(
             schema=schema,
             workload=workload,
             answers=answers,
             synopsis=load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables),
-            guarantee=Guarantee(**{**guarantee, "warnings": tuple(guarantee["warnings"])}),
-            mechanism=str(manifest["mechanism"]),
+            guarantee=promised,
+            mechanism=manifest["mechanism"],
             parameters=dict(manifest["parameters"]),
             claim=None if claim is None else _claim(claim),
             certificate=None if certificate is None else Certificate.from_json(certificate),
             measured=None if measured is None else NoisyAnswers.from_parts(schema.domain, measured, noisy),
-            events=tuple(acts.from_json(event) for event in manifest["events"]),
+            events=events,
         )
+
+
+def keeps(promised: Guarantee, events: Sequence[acts.Event]) -> bool:
+    """Whether acts, priced afresh by the best theorem there is, keep a promise (but for a last bit of its floats)."""
+    epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
+    slack = 1 + Fraction(1, 2**40)
+    if promised.rho is not None and rho > Fraction(promised.rho) * slack:
+        return False
+    return bool(events) and (
+        promised.epsilon is None or (epsilon is not None and epsilon <= Fraction(promised.epsilon) * slack)
+    )
 
 
 def _claim(fields: Mapping[str, Any]) -> Claim:

@@ -8,9 +8,9 @@ from typing import Any
 
 from .curator.curator import Curator, Progress
 from .data.sources import Table
-from .mechanisms import OFFLINE, make
+from .mechanisms import OFFLINE, make, settings_of
 from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Outcome, Problem, Refusal, SettingError
-from .planning import problem_of, weigh
+from .planning import claim_of, problem_of, weigh
 from .privacy.accounting import Declared, Filter, allowance
 from .privacy.events import Event
 from .privacy.guarantee import Budget
@@ -121,13 +121,16 @@ def choose(problem: Problem, name: str, settings: dict[str, Any]) -> tuple[Mecha
     if name == "auto":
         if settings:
             word = next(iter(settings))
-            right = meant(word, KEYWORDS) or ", settings belong to a mechanism: name one with mechanism="
+            owners = [each for each in OFFLINE if word in settings_of(each)]
+            right = meant(word, KEYWORDS)
+            if owners:
+                right = f": it is a setting of {', '.join(owners)}, so name one with mechanism="
             raise SettingError(f'release takes no "{word}"{right}')
         candidates = {each: make(each, {}) for each in OFFLINE}
         claim = weigh(problem, candidates).best
         return candidates[claim.mechanism], claim
     mechanism = make(name, settings, also=KEYWORDS)
-    said = mechanism.claim(problem)
+    said = claim_of(mechanism, problem)
     if isinstance(said, Refusal):
         raise NoMechanism(f"{name} cannot serve this: {said.reason}")
     return mechanism, said

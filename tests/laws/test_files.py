@@ -186,7 +186,7 @@ TABLE = "tables/weights.arrow"
     ("change", "sentence"),
     [
         (edited(version=2), "newer Conspectus"),
-        (edited(version=0), "digest"),
+        (edited(version=0), "file version"),
         (edited(format="other"), "not a Conspectus release"),
         (edited(release=[1]), "lists"),
         (lambda members: {**members, "extra.py": b"print()"}, "lists other members"),

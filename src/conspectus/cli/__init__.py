@@ -64,7 +64,7 @@ def explain(error: Exception) -> tuple[int, str]:
     if ours and isinstance(error, ValueError | LookupError):
         return BAD_INPUT, str(error)
     if isinstance(error, MemoryError):
-        return BAD_INPUT, "this needs more memory than there is: ask for smaller marginals, or widen bins in the schema"
+        return BAD_INPUT, "this needs more memory than there is: ask for fewer rows, smaller marginals or wider bins"
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
         return BAD_INPUT, f"{error.filename}: {error.strerror}"
     advice = "set CONSPECTUS_DEBUG=1 to see where, away from strangers' eyes"

@@ -121,7 +121,10 @@ def columns_of(text: str) -> list[str]:
                 'columns are names with commas between them, or a JSON list such as ["sex", "age, binned"]'
             )
         return names
-    return [name.strip() for name in text.split(",") if name.strip()]
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise OptionError("name at least one column, as in sex,age")
+    return names
 
 
 def settings_of(pairs: Sequence[str]) -> dict[str, Any]:

@@ -187,13 +187,16 @@ def known_mechanism(name: str) -> None:
 
 def show_release(made: Release, out: Path) -> None:
     """What was released, in words."""
+    from conspectus.planning import share
+
     queries = len(made.workload)
     printing.heading(f"Released {queries:,} answer{'s' if queries != 1 else ''} with {made.mechanism}.")
     pairs = [("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]
     claim, rows = made.claim, made.total.divisor
     if claim is not None:
         typical = (
-            f"about {claim.expected_mean / rows:.4f} of the rows on average, {claim.expected_max / rows:.4f} at worst"
+            f"about {share(claim.expected_mean / rows)} of the rows on average, "
+            f"{share(claim.expected_max / rows)} at worst"
         )
         pairs.append(("expected error", f"{typical} (typical, not promised)"))
         if claim.bound is not None and not claim.bound.vacuous:

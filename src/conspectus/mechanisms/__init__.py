@@ -27,7 +27,7 @@ def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) ->
     if name not in OFFLINE:
         raise NoMechanism(f'no mechanism is called "{name}"{meant(name, OFFLINE)}; there are {", ".join(OFFLINE)}')
     kind = OFFLINE[name]
-    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    fields = settings_of(name)
     for setting, value in settings.items():
         if setting not in fields:
             known = ", ".join(fields) or "none"
@@ -37,6 +37,11 @@ def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) ->
         if not _fits(value, str(fields[setting].type)):
             raise SettingError(f'the setting "{setting}" of {name} takes {fields[setting].type}, not {value!r}')
     return kind(**settings)
+
+
+def settings_of(name: str) -> dict[str, dataclasses.Field[Any]]:
+    """The settings of a mechanism, by name."""
+    return {field.name: field for field in dataclasses.fields(OFFLINE[name])}  # type: ignore[arg-type]
 
 
 def _fits(value: object, annotation: str) -> bool:

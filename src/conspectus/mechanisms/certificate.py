@@ -38,6 +38,15 @@ class Certificate:
     scope: str = SCOPE
     holds: bool = True
 
+    def __post_init__(self) -> None:
+        numbers = (self.law.scale, self.total, self.failure_probability)
+        if type(self.noisy_maximum) is not int or self.law.kind not in ("laplace", "gaussian"):
+            raise ValueError("a certificate has a noisy maximum in whole steps and a known law of noise")
+        if any(type(number) is not float or not 0 < number < math.inf for number in numbers):
+            raise ValueError("the scale, the total and the failure probability of a certificate are above 0")
+        if self.failure_probability >= 1 or type(self.holds) is not bool or not isinstance(self.scope, str):
+            raise ValueError("a certificate fails with a probability below 1, and says what it covers")
+
     @property
     def bound(self) -> float:
         """The bound as a fraction of the rows, at the stated failure probability."""
@@ -80,10 +89,3 @@ def certify(
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
     noisy = curator.measure(worst_error(workload, answers * total), law)
     return Certificate(noisy_maximum=int(noisy[0]), law=law, total=max(total, 1.0))
-
-
-def expected_bound(problem: Problem, price: Fraction) -> float:
-    """What the certificate will typically add to the true maximum, in counts, whatever the table."""
-    step = GRID * problem.max_rows
-    law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
-    return lower_quantile(law, FAILURE) / GRID if math.isfinite(law.scale) else math.inf

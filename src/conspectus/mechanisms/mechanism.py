@@ -118,6 +118,12 @@ class ErrorBound:
     probability: float
     theorem: str
 
+    def __post_init__(self) -> None:
+        if type(self.value) is not float or not 0 <= self.value < math.inf or not 0 < self.probability < 1:
+            raise ValueError("an error bound is a number from 0 on that holds with a probability between 0 and 1")
+        if self.statistic not in ("max", "mean", "rms") or not isinstance(self.theorem, str):
+            raise ValueError("an error bound is on the max, mean or rms error, by a theorem")
+
     @property
     def vacuous(self) -> bool:
         return self.value >= 1
@@ -134,6 +140,13 @@ class Claim:
     memory: int
     citations: tuple[str, ...]
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        numbers = (self.expected_max, self.expected_mean, self.memory)
+        if any(type(number) not in (int, float) or not number >= 0 for number in numbers):
+            raise ValueError("a claim expects errors and memory from 0 on")
+        if not all(isinstance(word, str) for word in (self.mechanism, *self.citations, *self.notes)):
+            raise ValueError("a claim names its mechanism, its citations and its notes in words")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +190,7 @@ def expected_maximum(law: Noise, coordinates: int) -> float:
     """About what the largest of this many independent noises is, in size."""
     k = max(coordinates, 1)
     if law.kind == "laplace":
-        return law.scale * (math.log(k) + 0.5772)
+        return law.scale * (math.log(k) + 0.5772 + 0.5 / k)  # the k-th harmonic number, nearly
     return law.scale * math.sqrt(2 * math.log(2 * k)) if k > 1 else law.scale * math.sqrt(2 / math.pi)
 
 

@@ -104,6 +104,10 @@ def from_json(fields: Mapping[str, Any]) -> Event:
                 )
             else:
                 values[name] = Fraction(value) if isinstance(value, str) else int(value)
+        numbers = [value for value in values.values() if not isinstance(value, Reach)]
+        bounds = [bound for value in values.values() if isinstance(value, Reach) for bound in vars(value).values()]
+        if any(number <= 0 for number in numbers) or any(bound is not None and bound < 0 for bound in bounds):
+            raise ValueError("scales and numbers of draws are above 0, and bounds are not below")
         return kind(**values)
     except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
         raise ValueError("not a private event that this version knows") from error

@@ -61,6 +61,17 @@ class Guarantee:
     warnings: tuple[str, ...] = ()
     private: bool = True
 
+    def __post_init__(self) -> None:
+        prices = [value for value in (self.epsilon, self.rho) if value is not None]
+        numbers = [*prices, self.delta]
+        if not prices or any(type(value) not in (int, float) or not 0 <= value < math.inf for value in numbers):
+            raise ValueError("a guarantee has an epsilon or a rho, and a delta, all of them numbers from 0 on")
+        words = (self.unit, self.theorem, *self.warnings)
+        if self.delta >= 1 or self.neighbours not in RELATIONS or type(self.private) is not bool:
+            raise ValueError("a guarantee has a delta below 1, a known relation, and is private or not")
+        if not all(isinstance(word, str) for word in words):
+            raise ValueError("a guarantee names its unit, its theorem and its warnings in words")
+
     def __str__(self) -> str:
         if not self.private:
             return "NOT PRIVATE: the coins came from a seed"

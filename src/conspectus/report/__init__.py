@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from conspectus.privacy.ledger import Ledger
+from conspectus.privacy.ledger import Ledger, LedgerMismatch
 from conspectus.releases import Release
 
 from . import account, contents, page, promise
@@ -16,6 +16,10 @@ def write_report(
 ) -> None:
     """Write the report of a release; `source` is the file that it was saved as, whose checksum the page then shows."""
     kept = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger.open(ledger)
+    if kept is not None:
+        ours = (release.schema.fingerprint, release.guarantee.neighbours, release.guarantee.unit)
+        if ours != (kept.schema_fingerprint, kept.neighbours, kept.unit):
+            raise LedgerMismatch("this ledger is bound to another table, unit or relation: give this release's own")
     text = report_of(release, ledger=kept, source=None if source is None else Path(source))
     Path(path).write_text(text, encoding="utf-8")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from conspectus.planning import share
 from conspectus.queries.marginals import Marginal, marginal
 from conspectus.releases import Release
 from conspectus.synopses.fitting import CannotFit
@@ -64,7 +65,7 @@ def accuracy(release: Release) -> str:
     if claim is not None:
         mean, worst = claim.expected_mean / rows, claim.expected_max / rows
         lines.append(
-            ("expected", f"{mean:.4f} on average, {worst:.4f} at worst", "typical of the mechanism; not promised")
+            ("expected", f"{share(mean)} on average, {share(worst)} at worst", "typical of the mechanism; not promised")
         )
         if claim.bound is not None:
             bound = claim.bound

@@ -223,7 +223,9 @@ def _unpacked(path: Path, archive: zipfile.ZipFile) -> Contents:
     version = manifest.get("version")
     if isinstance(version, int) and version > VERSION:
         raise BadSynopsisFile(f"{path} was written by a newer Conspectus (file version {version}): install that")
-    if version != VERSION or archive.comment != _COMMENT + hashlib.sha256(top).hexdigest().encode():
+    if version != VERSION:
+        raise BadSynopsisFile(f"{path} has a file version that this Conspectus does not read: release again")
+    if archive.comment != _COMMENT + hashlib.sha256(top).hexdigest().encode():
         raise BadSynopsisFile(f"{path} does not match its own digest: {_AGAIN}")
     listed, release = manifest.get("members"), manifest.get("release")
     if not isinstance(listed, dict) or not isinstance(release, dict) or set(listed) | {_MANIFEST} != set(names):

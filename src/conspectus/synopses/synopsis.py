@@ -67,7 +67,7 @@ class Total:
     def __post_init__(self) -> None:
         if not math.isfinite(self.value) or self.terms < 0 or self.averaged < 1:
             raise BadSynopsis("a total is a finite number of rows")
-        if self.exact and (self.kind is not None or self.terms or self.value < 0):
+        if self.exact and (self.kind is not None or self.terms or self.scale != 0 or self.value < 0):
             raise BadSynopsis("an exact total is zero or more and carries no noise")
         if not self.exact:
             checked_noise(self.kind, self.scale)

@@ -166,7 +166,7 @@ class IterativeConstruction:
             bound = ErrorBound(value=alpha, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
         return Claim(
             mechanism=self.name,
-            expected_max=min(rows, expected_maximum(law, rounds) + left),
+            expected_max=expected_maximum(law, rounds) + left,
             expected_mean=expected_size(law) + left / 10,
             bound=bound,
             memory=8 * 4 * problem.cells + 64 * len(problem.workload),
