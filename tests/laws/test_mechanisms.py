@@ -24,7 +24,7 @@ EXACT = {
     "laplace": ({}, 1e-12),
     "gaussian": ({}, 1e-12),
     "mwem": ({"rounds": 8, "evaluations": 200}, 2e-3),
-    "iterative": ({"rounds": 400, "alpha": 0.01}, 2e-2),
+    "iterative": ({}, 2e-3),
     "projection": ({}, 2e-3),
 }
 

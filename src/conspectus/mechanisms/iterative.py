@@ -117,23 +117,19 @@ class MultiplicativeWeights:
         self.columns = columns
         self.held = domain.project(columns)
         self.rate = rate
-        self._weights = np.full(self.held.cells, 1 / self.held.cells)
-
-    @property
-    def weights(self) -> Vector:
-        return self._weights
+        self.weights: Vector = np.full(self.held.cells, 1 / self.held.cells)
 
     def update(self, step: Step, total: float) -> None:
         off = np.clip(step.noisy, 0.0, total) - step.guessed
         towards = off / (2 * total) if self.rate is None else self.rate * np.sign(off)
-        table = self._weights.reshape(self.held.sizes)
+        table = self.weights.reshape(self.held.sizes)
         for columns, parts in part_tables(step.question, self.columns):
             exponent = np.where(parts >= 0, towards[np.maximum(parts, 0)], 0.0)
             order = np.argsort(columns)
             exponent = exponent.reshape(self.held.shape(columns)).transpose(order) if len(columns) > 1 else exponent
             shape = tuple(size if c in columns else 1 for c, size in enumerate(self.held.sizes))
             table = table * np.exp(exponent).reshape(shape)
-        self._weights = (table / table.sum()).ravel()
+        self.weights = (table / table.sum()).ravel()
 
 
 class Refit:

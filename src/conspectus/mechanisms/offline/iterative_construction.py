@@ -1,6 +1,7 @@
 """The book's Algorithm 8, the iterative construction mechanism, with the multiplicative-weights rule.
 
-Find the question the guess gets most wrong, measure it; stop when it is right enough, update otherwise.
+Find the question the guess gets most wrong, measure it; stop when it is right enough, update otherwise. With free
+parameters the weights are now and then solved to agree with everything measured so far, which is post-processing.
 
 Privacy: composes one selection and one measurement a round, the row total, and the certificate.
 Accuracy: Theorem 5.4 for the noise that really runs, under replace with a public number of rows; Theorem 5.7 with its
@@ -23,7 +24,7 @@ from scipy.optimize import brentq
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.certificate import certify
-from conspectus.mechanisms.iterative import Candidates, MultiplicativeWeights, steps
+from conspectus.mechanisms.iterative import Candidates, MultiplicativeWeights, measurements, steps
 from conspectus.mechanisms.mechanism import (
     MAX_CELLS,
     Claim,
@@ -39,9 +40,11 @@ from conspectus.mechanisms.mechanism import (
 )
 from conspectus.mechanisms.total import find_total
 from conspectus.privacy.events import Event
+from conspectus.synopses.fitting import Measurement, fit_histogram
 from conspectus.synopses.histogram import Histogram
 
 FAILURE = 0.05
+REFIT, RIDGE = 20, 0.1
 CITES = ("Dwork & Roth 2014, Theorems 5.4 to 5.7 (constants corrected)", "Dwork & Roth 2014, Algorithms 5 and 8")
 
 
@@ -52,7 +55,7 @@ def updates(alpha: float, cells: int) -> float:
 
 def remaining_error(rounds: int, cells: int) -> float:
     """What multiplicative weights typically leaves after this many updates; T(α) solved for α would be √(4 ln|X|/T)."""
-    return 0.2 * math.sqrt(math.log(cells) / rounds)
+    return 0.1 * math.sqrt(math.log(cells) / rounds)
 
 
 def printed_alpha(problem: Problem, failure: float = FAILURE) -> float:
@@ -194,6 +197,8 @@ class IterativeConstruction:
         rate = alpha / 4 if self.theorem else None
         rule = MultiplicativeWeights(asked.domain, problem.held, rate)
         asked_rounds = 0
+        held = asked.domain.project(problem.held)
+        known: list[Measurement] = []
         for turn in steps(
             curator,
             problem,
@@ -205,10 +210,15 @@ class IterativeConstruction:
             measure=round_price - select,
         ):
             asked_rounds += 1
+            known.extend(measurements(turn.question, problem.held, turn.noisy, turn.law, rows))
             if turn.surprise < 0.75 * alpha * rows:
                 break
             rule.update(turn, rows)
-        synopsis = Histogram(asked.domain, rule.weights, total, problem.held)
+            # Each update forgets a little of the ones before: weights that agree with all of them cost nothing.
+            if not self.theorem and asked_rounds % REFIT == 0:
+                rule.weights = fit_histogram(held, known, rows, steps=REFIT, ridge=RIDGE).weights
+        weights = rule.weights if self.theorem else fit_histogram(held, known, rows, steps=400, ridge=RIDGE).weights
+        synopsis = Histogram(asked.domain, weights, total, problem.held)
         answers = synopsis.answer(problem.workload)
         bound = None
         if self.certificate:
