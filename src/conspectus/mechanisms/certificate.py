@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.curator.scores import GRID, worst_error
+from conspectus.curator.scores import GRID, STEPS, LogPotential, Reweighting, worst_error
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import lower_quantile
 from conspectus.queries.query import Sensitivity, Workload
@@ -22,6 +22,46 @@ if TYPE_CHECKING:
 
 FAILURE = 0.05
 SCOPE = "every query of the released workload, as this synopsis answers it"
+POTENTIAL_SCOPE = "every query of the released workload, as the weighted median with the rates of the run answers it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Potential:
+    """A noisy ln Z of boosting: a question that the ensemble answers worse than λ + μ alone would make it 0 or more.
+
+    So where ln Z is below 0, every question is within `inaccurate` = λ + μ, in counts. `noisy` and the noise are in
+    steps of 2⁻²⁰.
+    """
+
+    noisy: int
+    law: Noise
+    inaccurate: float
+    failure_probability: float = FAILURE
+    scope: str = POTENTIAL_SCOPE
+
+    @property
+    def upper(self) -> float:
+        """ln Z is at most this, except with the stated probability; it was rounded down, by less than a step."""
+        return (self.noisy + lower_quantile(self.law, self.failure_probability) + 2) / STEPS
+
+    @property
+    def holds(self) -> bool:
+        """Whether it proves its bound."""
+        return self.upper < 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "noisy": self.noisy,
+            "law": list(self.law),
+            "inaccurate": self.inaccurate,
+            "failure_probability": self.failure_probability,
+            "scope": self.scope,
+        }
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Potential:
+        kind, scale = fields["law"]
+        return cls(**{**fields, "law": Noise(kind, float(scale))})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +77,7 @@ class Certificate:
     failure_probability: float = FAILURE
     scope: str = SCOPE
     holds: bool = True
+    potential: Potential | None = None
 
     @property
     def bound(self) -> float:
@@ -58,12 +99,15 @@ class Certificate:
             "failure_probability": self.failure_probability,
             "scope": self.scope,
             "holds": self.holds,
+            "potential": None if self.potential is None else self.potential.to_json(),
         }
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Certificate:
         kind, scale = fields["law"]
-        return cls(**{**fields, "law": Noise(kind, float(scale))})
+        potential = fields.get("potential")
+        known = None if potential is None else Potential.from_json(potential)
+        return cls(**{**fields, "law": Noise(kind, float(scale)), "potential": known})
 
 
 def certify(
@@ -80,6 +124,21 @@ def certify(
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
     noisy = curator.measure(worst_error(workload, answers * total), law)
     return Certificate(noisy_maximum=int(noisy[0]), law=law, total=max(total, 1.0))
+
+
+def measure_potential(
+    curator: Curator, problem: Problem, *, reweighting: Reweighting, price: Fraction
+) -> Potential:
+    """Measure ln Z of a finished run of boosting for this price."""
+    score = LogPotential(reweighting)
+    reach = score.reach(problem.max_rows).under(problem.neighbours)
+    assert reach is not None
+    step = int(reach)
+    law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
+    noisy = int(curator.measure(score, law)[0])
+    # The answers were rounded to the grid before they were compared, by half a step at most.
+    inaccurate = (reweighting.near + reweighting.gap + 0.5) / GRID
+    return Potential(noisy=noisy, law=law, inaccurate=inaccurate)
 
 
 def expected_bound(problem: Problem, price: Fraction) -> float:
