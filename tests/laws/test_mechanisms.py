@@ -26,6 +26,7 @@ EXACT = {
     "mwem": ({"rounds": 8, "evaluations": 200}, 2e-3),
     "iterative": ({"rounds": 400, "alpha": 0.01}, 2e-2),
     "projection": ({}, 2e-3),
+    "boosting": ({"rounds": 3}, 2e-3),
 }
 
 
@@ -45,7 +46,7 @@ def test_a_huge_budget_gives_the_true_fractions_in_the_workloads_order(name, nei
     assert np.abs(release.answers - counts / rows).max() <= tolerance
 
 
-@pytest.mark.parametrize("name", ["laplace", "gaussian", "mwem", "projection"])
+@pytest.mark.parametrize("name", ["laplace", "gaussian", "mwem", "projection", "boosting"])
 def test_a_huge_budget_answers_listed_conjunctions_and_parities(name):
     schema, table = people()
     workload = cs.sql(schema, ["smoker AND ill", "region IN ('north', 'west') OR age < 30", "NOT ill"])
@@ -130,7 +131,7 @@ def test_measured_intervals_cover(name, neighbours):
     assert narrow < covered
 
 
-@pytest.mark.parametrize("name", ["mwem", "projection", "iterative"])
+@pytest.mark.parametrize("name", ["mwem", "projection", "iterative", "boosting"])
 def test_guessed_answers_are_within_the_certificate(name):
     """The certificate fails with probability 0.05 at most: more than the 1 − ALPHA quantile of 60 has chance ALPHA."""
     schema, table = people()
@@ -152,7 +153,7 @@ def test_guessed_answers_are_within_the_certificate(name):
     assert release.ask("smoker AND ill AND age < 30").low is None
 
 
-FEW = {"mwem": {"rounds": 4}, "iterative": {"rounds": 6}}
+FEW = {"mwem": {"rounds": 4}, "iterative": {"rounds": 6}, "boosting": {"rounds": 3}}
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
@@ -215,6 +216,7 @@ def test_a_refused_release_leaves_the_ledger_as_it_was(tmp_path):
         ({"epsilon": 1.0, "delta": 1e-6, "neighbours": "add-remove"}, {}),
         ({"epsilon": 0.5, "delta": 1e-6}, {"mechanism": "mwem", "rounds": 0}),
         ({"epsilon": 0.5, "delta": 1e-6}, {"mechanism": "iterative", "theorem": True}),
+        ({"epsilon": 0.5, "delta": 1e-6}, {"mechanism": "boosting", "theorem": True}),
         ({"epsilon": 0.5}, {"mechanism": "gaussian"}),
     ]
     for budget, settings in refusals:

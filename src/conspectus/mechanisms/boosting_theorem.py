@@ -72,9 +72,7 @@ def _promised(problem: Problem, price: Fraction, *, rows: int, deviation: float 
     size = rows if deviation is None else math.ceil(math.log(6 * queries / failure) / (2 * deviation**2))
     parts = 2 if deviation is None else 3
     # ln of the number of synopses: at most n ln|X|, and less since the order of rows does not matter.
-    length = (
-        math.lgamma(size + problem.cells) - math.lgamma(size + 1) - math.lgamma(problem.cells)
-    )
+    length = math.lgamma(size + problem.cells) - math.lgamma(size + 1) - math.lgamma(problem.cells)
     draws = math.ceil(2 * (math.log(parts / failure) + length) / (1 - 2 * EDGE))
     if draws > _MOST_DRAWS:
         return None

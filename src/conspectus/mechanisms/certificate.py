@@ -126,9 +126,7 @@ def certify(
     return Certificate(noisy_maximum=int(noisy[0]), law=law, total=max(total, 1.0))
 
 
-def measure_potential(
-    curator: Curator, problem: Problem, *, reweighting: Reweighting, price: Fraction
-) -> Potential:
+def measure_potential(curator: Curator, problem: Problem, *, reweighting: Reweighting, price: Fraction) -> Potential:
     """Measure ln Z of a finished run of boosting for this price."""
     score = LogPotential(reweighting)
     reach = score.reach(problem.max_rows).under(problem.neighbours)

@@ -17,7 +17,7 @@ from conspectus.synopses.synopsis import public_coins
 
 from .iterative import Candidates
 
-TIMES = 4
+TIMES = 7
 """How often the first round sees each pair of columns, on average (measured on NLTCS, 3-way and 5-way)."""
 
 

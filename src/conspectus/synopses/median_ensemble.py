@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain, in_words
+from conspectus.queries.evaluation import indicator
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Workload, WorkloadError
 
@@ -26,7 +27,8 @@ from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, load_synopsis,
 
 MOST_MEMBERS = 200
 MOST_CELLS = 1 << 22
-"""The largest universe over which a histogram is fitted to the ensemble's answers."""
+MOST_FITTED = 1 << 18
+"""The largest universe over which a histogram is fitted to an ensemble's answers, and the most of them."""
 
 _STEPS = 200
 
@@ -46,7 +48,8 @@ class MedianEnsemble:
     def __post_init__(self) -> None:
         if not 0 < len(self.members) <= MOST_MEMBERS or len(self.weights) != len(self.members):
             raise BadSynopsis(f"an ensemble has between 1 and {MOST_MEMBERS} members, and a weight for each")
-        if any(type(weight) is not int or not 0 <= weight < 1 << 48 for weight in self.weights) or not any(self.weights):
+        whole = all(type(weight) is int and 0 <= weight < 1 << 48 for weight in self.weights)
+        if not whole or not any(self.weights):
             raise BadSynopsis("the weights of an ensemble are whole numbers, zero or more, and not all zero")
         if any(member.domain != self.domain for member in self.members) or self.workload.domain != self.domain:
             raise BadSynopsis("the members of an ensemble and its questions are about one table")
@@ -61,28 +64,36 @@ class MedianEnsemble:
 
     @cached_property
     def fitted(self) -> Histogram:
-        """One histogram near the ensemble's answers to the marginals that it was made for: post-processing.
+        """One histogram near the ensemble's answers to the questions that it was made for: post-processing.
 
         Medians of marginals are marginals of no table in general, so the fit is near them and not equal to them.
         """
-        blocks = tuple(block for block in self.workload.distinct().blocks if isinstance(block, Marginal))
-        if not blocks:
-            raise CannotAnswer("this release holds no marginal, so no rows or tables can be made: release marginals too")
-        held = tuple(sorted({c for block in blocks for c in block.columns})) or (0,)
+        asked = self.workload.distinct()
+        held = asked.columns or (0,)
         domain = self.domain.project(held)
-        if domain.cells > MOST_CELLS:
+        if domain.cells > MOST_CELLS or len(asked) > MOST_FITTED:
             raise CannotAnswer(
-                f"{in_words(domain.cells)} cells is too large to fit to an ensemble's answers (limit {MOST_CELLS:,}): "
-                "give a schema with fewer columns or wider bins"
+                f"{in_words(domain.cells)} cells and {len(asked):,} answers are too many to fit rows to (limits "
+                f"{MOST_CELLS:,} and {MOST_FITTED:,}): ask about fewer columns, or release with projection"
             )
-        asked = Workload(self.domain, blocks)
         counts = self.answer(asked) * self.total.divisor
-        wanted = [
-            Measurement(tuple(held.index(c) for c in block.columns), counts[start:end], 1.0)
-            for block, start, end in zip(blocks, asked.offsets, asked.offsets[1:])
-        ]
-        fit = fit_histogram(domain, wanted, self.total.divisor, steps=_STEPS)
+        fit = fit_histogram(domain, self._wanted(asked, held, counts), self.total.divisor, steps=_STEPS)
         return Histogram(self.domain, fit.weights, self.total, held)
+
+    def _wanted(self, asked: Workload, held: tuple[int, ...], counts: NDArray[np.float64]) -> list[Measurement]:
+        """The answers as measured marginals, to a row; a question of its own splits its marginal into in and out."""
+        wanted = []
+        for block, start, end in zip(asked.blocks, asked.offsets, asked.offsets[1:]):
+            if isinstance(block, Marginal):
+                places = tuple(held.index(c) for c in block.columns)
+                wanted.append(Measurement(places, counts[start:end], 1.0))
+                continue
+            for number in range(len(block)):
+                columns, inside = indicator(block.query(number), self.domain)
+                sides = np.array([self.total.divisor - counts[start + number], counts[start + number]])
+                places = tuple(held.index(c) for c in columns)
+                wanted.append(Measurement(places, sides, 1.0, parts=inside.astype(np.int64)))
+        return wanted
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         text = json.dumps(self.workload.to_json(), separators=(",", ":"))

@@ -52,7 +52,7 @@ from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.median_ensemble import MOST_MEMBERS, MedianEnsemble
 from conspectus.synopses.synopsis import Total, public_coins
 
-ROUNDS = 9
+ROUNDS = 7
 GENERATORS = ("entropy", "syntheticizer", "brute")
 AGGREGATES = ("weighted", "median")
 _POTENTIAL_SHARE = Fraction(1, 4)
@@ -75,7 +75,7 @@ class Boosting:
     rounds: int | None = None
     first: int | None = None
     draws: int | None = None
-    selection: float = 0.3
+    selection: float = 0.25
     growth: float = 1.6
     aggregate: str = "weighted"
     certificate: float = 0.04
@@ -209,7 +209,7 @@ class Boosting:
         candidates = Candidates.of(problem.workload.distinct())
         rounds = self.rounds or (ROUNDS if len(candidates) > 1 else 1)
         first = min(self.first or first_size(candidates), len(candidates))
-        draws = self.draws or max(1, round(0.75 * first / max(rounds - 1, 1)))
+        draws = self.draws or max(1, round(first / (3 * max(rounds - 1, 1))))
         growth = self.growth if self.aggregate == "weighted" else 1.0
         rates = growing_rates(len(candidates), rounds, growth)
         sampled = first + (rounds - 1) * draws
@@ -239,8 +239,9 @@ class Boosting:
         found = course.promise
         kind = self.generator if found is None else found.generator
         if kind == "entropy":
-            settings = {"evaluations": self.evaluations, "ridge": self.ridge}
-            return MaximumEntropy(problem, total.divisor, history=self.history, **settings)
+            return MaximumEntropy(
+                problem, total.divisor, history=self.history, evaluations=self.evaluations, ridge=self.ridge
+            )
         if kind == "syntheticizer":
             return Syntheticizer(problem, total.divisor, rows=None if found is None else found.rows)
         return BruteForce(problem, total.rows, failure=FAILURE if found is None else found.failure)
