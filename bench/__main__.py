@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("counting", "nltcs", "streaming")
+NAMES = ("counting", "nltcs", "boosting", "streaming")
 
 
 def main() -> None:

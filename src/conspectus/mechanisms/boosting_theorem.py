@@ -19,14 +19,14 @@ from fractions import Fraction
 from conspectus.curator.scores import GRID, STEPS
 from conspectus.queries.query import Sensitivity
 
-from .generators import MOST_ENTRIES, MOST_TABLES, number_of_tables
+from .generators import MOST_TABLES, number_of_tables
 from .mechanism import Problem, maximum_bound
 from .reweighting import Sampling, plan_sampling, rate_of, rounds_for
 
 EDGE = 1 / 3
 FAILURE = 0.05
 CITES = ("Dwork & Roth 2014, Theorem 6.1 (errata applied)", "Dwork, Rothblum & Vadhan 2010, Theorem IV.1")
-_DEVIATIONS = tuple(0.005 * 1.25**step for step in range(24))
+_DEVIATIONS = tuple(0.0005 * 1.3**step for step in range(28))
 _MOST_DRAWS = 1 << 24
 
 
@@ -51,15 +51,13 @@ class Promise:
 
 
 def promise(problem: Problem, price: Fraction) -> Promise | None:
-    """The best promise that a price buys, with brute force where that is possible and subsamples otherwise."""
-    rows, queries = problem.rows, len(problem.workload.distinct())
+    """The best promise that a price buys, with brute force where that is possible, or with subsamples."""
+    rows = problem.rows
     if not rows:
         return None
-    options = []
+    options = [_promised(problem, price, rows=rows, deviation=deviation) for deviation in _DEVIATIONS]
     if number_of_tables(problem.cells, rows) <= MOST_TABLES:
         options.append(_promised(problem, price, rows=rows, deviation=None))
-    if problem.cells * queries <= MOST_ENTRIES:
-        options.extend(_promised(problem, price, rows=rows, deviation=deviation) for deviation in _DEVIATIONS)
     found = [option for option in options if option is not None]
     return min(found, key=lambda option: option.counts) if found else None
 

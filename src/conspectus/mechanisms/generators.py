@@ -31,8 +31,8 @@ Vector = NDArray[np.float64]
 MOST_TABLES = 1 << 18
 """The most tables that the brute force looks through."""
 
-MOST_ENTRIES = 1 << 24
-"""The largest matrix of questions by cells that is written out."""
+MOST_ENTRIES = 1 << 20
+"""The largest matrix of questions by cells that is given to the linear program."""
 
 
 class Generator(Protocol):

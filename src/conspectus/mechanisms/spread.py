@@ -6,10 +6,11 @@ spreading beats independent draws: every pair of columns is seen about equally o
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Workload
@@ -26,8 +27,8 @@ def first_size(candidates: Candidates) -> int:
     pairs = _pairs(candidates)
     if pairs is None:
         return min(len(candidates), max(10, 4 * len(candidates.workload.columns)))
-    seen = int(pairs.any(axis=0).sum())
-    return min(len(candidates), max(10, -(-TIMES * seen * len(pairs) // max(int(pairs.sum()), 1))))
+    seen = np.unique(pairs.indices).size
+    return min(len(candidates), max(10, -(-TIMES * seen * len(candidates) // max(pairs.nnz, 1))))
 
 
 def first_sample(candidates: Candidates, size: int, *, public_seed: int | None = None) -> NDArray[np.int64]:
@@ -36,15 +37,15 @@ def first_sample(candidates: Candidates, size: int, *, public_seed: int | None =
     pairs = _pairs(candidates)
     if pairs is None or size >= len(candidates):
         return np.sort(coins.permutation(len(candidates))[:size])
-    table = pairs.astype(np.float64)
     order = coins.random(len(candidates)) * 1e-6
-    times = np.zeros(table.shape[1])
+    times = np.zeros(pairs.shape[1])
     chosen: list[int] = []
     for _ in range(size):
-        worth = table @ (1 / (1 + 3 * times) ** 2) + order
+        worth = pairs @ (1 / (1 + 3 * times) ** 2) + order
         worth[chosen] = -1.0
-        chosen.append(int(worth.argmax()))
-        times += table[chosen[-1]]
+        best = int(worth.argmax())
+        chosen.append(best)
+        times[pairs.indices[pairs.indptr[best] : pairs.indptr[best + 1]]] += 1
     return np.sort(np.array(chosen, dtype=np.int64))
 
 
@@ -55,14 +56,13 @@ def questions(candidates: Candidates, drawn: NDArray[np.int64]) -> Workload:
     return candidates.workload.take(np.concatenate(places))
 
 
-def _pairs(candidates: Candidates) -> NDArray[np.bool_] | None:
+def _pairs(candidates: Candidates) -> csr_array | None:
     """Which pairs of columns each candidate reads; None where some are no marginals."""
     blocks = candidates.workload.blocks
     if len(blocks) != len(candidates) or not all(isinstance(block, Marginal) for block in blocks):
         return None
-    columns = candidates.workload.columns
-    place = {pair: number for number, pair in enumerate(combinations(columns, 2))}
-    table = np.zeros((len(blocks), max(len(place), 1)), dtype=bool)
-    for number, block in enumerate(blocks):
-        table[number, [place[pair] for pair in combinations(sorted(block.columns), 2)]] = True
-    return table
+    place = {pair: number for number, pair in enumerate(combinations(candidates.workload.columns, 2))}
+    read = [[place[pair] for pair in combinations(sorted(block.columns), 2)] for block in blocks]
+    ends = np.cumsum([0, *map(len, read)])
+    indices = np.fromiter(chain.from_iterable(read), dtype=np.int64, count=int(ends[-1]))
+    return csr_array((np.ones(indices.size), indices, ends), shape=(len(blocks), max(len(place), 1)))
