@@ -27,8 +27,9 @@ def first_size(candidates: Candidates) -> int:
     pairs = _pairs(candidates)
     if pairs is None:
         return min(len(candidates), max(10, 4 * len(candidates.workload.columns)))
-    seen = np.unique(pairs.indices).size
-    return min(len(candidates), max(10, -(-TIMES * seen * len(candidates) // max(pairs.nnz, 1))))
+    seen = len(np.unique(pairs.indices))
+    wanted = -(-TIMES * seen * len(candidates) // max(int(pairs.nnz), 1))
+    return min(len(candidates), max(10, wanted))
 
 
 def first_sample(candidates: Candidates, size: int, *, public_seed: int | None = None) -> NDArray[np.int64]:

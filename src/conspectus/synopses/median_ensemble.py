@@ -111,10 +111,11 @@ class MedianEnsemble:
         listed = meta.get("members")
         if stored.num_rows != 1 or not isinstance(listed, list) or len(listed) > MOST_MEMBERS:
             raise BadSynopsis("the members of the ensemble are not readable")
-        if any(not isinstance(entry, dict) or set(entry) != {"kind", "meta", "weight"} for entry in listed):
+        named = [isinstance(entry, dict) and set(entry) == {"kind", "meta", "weight"} for entry in listed]
+        if not all(named) or any(not isinstance(entry["kind"], str) for entry in listed):
             raise BadSynopsis("the members of the ensemble are not readable")
         # An ensemble of ensembles has no use, and a file could nest them without end.
-        if any(entry["kind"] == cls.kind or not isinstance(entry["kind"], str) for entry in listed):
+        if any(entry["kind"] == cls.kind or not isinstance(entry["meta"], dict) for entry in listed):
             raise BadSynopsis("the members of the ensemble are of no kind that it can have")
         members = []
         for number, entry in enumerate(listed):
