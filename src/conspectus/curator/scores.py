@@ -90,6 +90,8 @@ class Reweighting:
     def __post_init__(self) -> None:
         if len(self.rates) != len(self.guesses) or any(rate < 0 for rate in self.rates):
             raise ValueError("each guess has its rate, zero or more")
+        if any(type(number) is not int for number in (self.near, self.gap, *self.rates)):
+            raise TypeError("near, gap and rates are integers: a fraction of a step has no proof")
         if not 0 < self.gap <= WIDEST or not 0 <= self.near <= WIDEST or sum(self.rates) > WIDEST:
             raise ValueError("near, gap and the sum of the rates are whole numbers that stay below 2**40")
         found = tuple(WorstErrors(self.workload, guess, self.starts) for guess in self.guesses)
@@ -130,6 +132,10 @@ class LogPotential:
     """
 
     reweighting: Reweighting
+
+    def __post_init__(self) -> None:
+        if type(self.reweighting) is not Reweighting:
+            raise TypeError("a potential is that of a reweighting, and of no other score")
 
     @property
     def workload(self) -> Workload:

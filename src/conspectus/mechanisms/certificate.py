@@ -126,14 +126,18 @@ def certify(
     return Certificate(noisy_maximum=int(noisy[0]), law=law, total=max(total, 1.0))
 
 
-def measure_potential(curator: Curator, problem: Problem, *, reweighting: Reweighting, price: Fraction) -> Potential:
-    """Measure ln Z of a finished run of boosting for this price."""
-    score = LogPotential(reweighting)
-    reach = score.reach(problem.max_rows).under(problem.neighbours)
+def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -> Noise | None:
+    """The noise on ln Z at this price; None where it would drown every ln Z that proves anything."""
+    reach = LogPotential(reweighting).reach(problem.max_rows).under(problem.neighbours)
     assert reach is not None
     step = int(reach)
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
-    noisy = int(curator.measure(score, law)[0])
+    return law if law.scale <= sum(reweighting.rates) else None
+
+
+def measure_potential(curator: Curator, reweighting: Reweighting, law: Noise) -> Potential:
+    """Measure ln Z of a finished run of boosting."""
+    noisy = int(curator.measure(LogPotential(reweighting), law)[0])
     # The answers were rounded to the grid before they were compared, by half a step at most.
     inaccurate = (reweighting.near + reweighting.gap + 0.5) / GRID
     return Potential(noisy=noisy, law=law, inaccurate=inaccurate)

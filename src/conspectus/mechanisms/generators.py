@@ -144,7 +144,7 @@ class BruteForce:
         lines = question_matrix(sample, self.problem.held).astype(np.int64)
         worst = np.abs(self.tables @ lines.T - noisy).max(axis=1)
         fitting = np.flatnonzero(worst <= half)
-        return self.tables[fitting[0]] / max(self.rows, 1) if fitting.size else None
+        return self.tables[fitting[0]] / self.rows if fitting.size and self.rows else None
 
 
 def number_of_tables(cells: int, rows: int) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import GRID, STEPS, Reweighting
 from conspectus.mechanisms.boosting_theorem import CITES, EDGE, FAILURE, Promise, promise
-from conspectus.mechanisms.certificate import certify, measure_potential
+from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
 from conspectus.mechanisms.generators import (
     MOST_ENTRIES,
     MOST_TABLES,
@@ -113,7 +113,8 @@ class Boosting:
             return self._promised(problem)
         left = problem.cap * (1 - Fraction(self.certificate))
         course = self._course(problem, left)
-        if course is None:
+        # A bought total will take a little of it: affordable means with room to spare.
+        if course is None or self._course(problem, left / 2) is None:
             reason = "its budget is too small to draw questions by: raise epsilon"
             return Refusal(mechanism=self.name, reason=reason)
         candidates, sampling = course.candidates, course.sampling
@@ -150,12 +151,14 @@ class Boosting:
         answers = ensemble.answer(problem.workload)
         bound = None
         if self.certificate:
-            potential_price = certificate_price * _POTENTIAL_SHARE
+            # ln Z is at least −Σ α: noise beyond that is not worth its price, which then buys a better maximum.
+            share = certificate_price * _POTENTIAL_SHARE
+            law = potential_law(problem, reweighting, share)
+            price = certificate_price if law is None else certificate_price - share
             rows = total.divisor
-            price = certificate_price - potential_price
             bound = certify(curator, problem, workload=problem.workload, answers=answers, total=rows, price=price)
-            potential = measure_potential(curator, problem, reweighting=reweighting, price=potential_price)
-            bound = replace(bound, potential=potential)
+            if law is not None:
+                bound = replace(bound, potential=measure_potential(curator, reweighting, law))
         parameters = self._parameters(course)
         return Outcome(synopsis=ensemble, answers=answers, total=total, certificate=bound, parameters=parameters)
 
