@@ -127,12 +127,16 @@ def certify(
 
 
 def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -> Noise | None:
-    """The noise on ln Z at this price; None where it would drown every ln Z that proves anything."""
+    """The noise on ln Z at this price; None where even perfect synopses would hardly prove anything through it.
+
+    At best ln Z is ln|Q| − Σα. What the bound adds for the noise may be twice that far from 0, not more.
+    """
     reach = LogPotential(reweighting).reach(problem.max_rows).under(problem.neighbours)
     assert reach is not None
     step = int(reach)
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
-    return law if law.scale <= sum(reweighting.rates) else None
+    best = math.log(reweighting.candidates) - sum(reweighting.rates) / STEPS
+    return law if lower_quantile(law, FAILURE) <= -2 * best * STEPS else None
 
 
 def measure_potential(curator: Curator, reweighting: Reweighting, law: Noise) -> Potential:

@@ -151,7 +151,7 @@ class Boosting:
         answers = ensemble.answer(problem.workload)
         bound = None
         if self.certificate:
-            # ln Z is at least −Σ α: noise beyond that is not worth its price, which then buys a better maximum.
+            # Where ln Z would prove nothing its price buys a better maximum.
             share = certificate_price * _POTENTIAL_SHARE
             law = potential_law(problem, reweighting, share)
             price = certificate_price if law is None else certificate_price - share
