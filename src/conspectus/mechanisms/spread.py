@@ -23,10 +23,14 @@ TIMES = 7
 
 
 def first_size(candidates: Candidates) -> int:
-    """As many questions as see every pair of columns `TIMES` times; four a column where they are no marginals."""
+    """As many marginals as see every pair of columns `TIMES` times; of single questions, four for each column and pair.
+
+    A single question says much less than a marginal (measured on 4,000 conjunctions of NLTCS).
+    """
     pairs = _pairs(candidates)
     if pairs is None:
-        return min(len(candidates), max(10, 4 * len(candidates.workload.columns)))
+        columns = len(candidates.workload.columns)
+        return min(len(candidates), max(10, 2 * columns * (columns + 1)))
     seen = len(np.unique(pairs.indices))
     wanted = -(-TIMES * seen * len(candidates) // max(int(pairs.nnz), 1))
     return min(len(candidates), max(10, wanted))
