@@ -19,7 +19,7 @@ from fractions import Fraction
 from conspectus.curator.scores import GRID, STEPS
 from conspectus.queries.query import Sensitivity
 
-from .generators import MOST_TABLES, number_of_tables
+from .generators import MOST_TABLES, log_number_of_tables
 from .mechanism import Problem, maximum_bound
 from .reweighting import Sampling, plan_sampling, rate_of, rounds_for
 
@@ -56,7 +56,7 @@ def promise(problem: Problem, price: Fraction) -> Promise | None:
     if not rows:
         return None
     options = [_promised(problem, price, rows=rows, deviation=deviation) for deviation in _DEVIATIONS]
-    if number_of_tables(problem.cells, rows) <= MOST_TABLES:
+    if log_number_of_tables(problem.cells, rows) <= math.log(MOST_TABLES):
         options.append(_promised(problem, price, rows=rows, deviation=None))
     found = [option for option in options if option is not None]
     return min(found, key=lambda option: option.counts) if found else None
@@ -70,7 +70,7 @@ def _promised(problem: Problem, price: Fraction, *, rows: int, deviation: float 
     size = rows if deviation is None else math.ceil(math.log(6 * queries / failure) / (2 * deviation**2))
     parts = 2 if deviation is None else 3
     # ln of the number of synopses: at most n ln|X|, and less since the order of rows does not matter.
-    length = math.lgamma(size + problem.cells) - math.lgamma(size + 1) - math.lgamma(problem.cells)
+    length = log_number_of_tables(problem.cells, size)
     draws = math.ceil(2 * (math.log(parts / failure) + length) / (1 - 2 * EDGE))
     if draws > _MOST_DRAWS:
         return None

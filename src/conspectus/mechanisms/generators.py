@@ -29,7 +29,7 @@ from .mechanism import Problem, maximum_bound
 Vector = NDArray[np.float64]
 
 MOST_TABLES = 1 << 18
-"""The most tables that the brute force looks through."""
+"""The most tables, about, that the brute force looks through."""
 
 MOST_ENTRIES = 1 << 20
 """The largest matrix of questions by cells that is given to the linear program."""
@@ -150,6 +150,11 @@ class BruteForce:
 def number_of_tables(cells: int, rows: int) -> int:
     """How many tables of this many rows there are, up to the order of rows."""
     return math.comb(rows + cells - 1, rows)
+
+
+def log_number_of_tables(cells: int, rows: int) -> float:
+    """Its natural logarithm, which is never too large to compute."""
+    return math.lgamma(rows + cells) - math.lgamma(rows + 1) - math.lgamma(cells)
 
 
 def all_tables(cells: int, rows: int) -> NDArray[np.int64]:

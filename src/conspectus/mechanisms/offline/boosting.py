@@ -29,7 +29,7 @@ from conspectus.mechanisms.generators import (
     Generator,
     MaximumEntropy,
     Syntheticizer,
-    number_of_tables,
+    log_number_of_tables,
 )
 from conspectus.mechanisms.iterative import Candidates
 from conspectus.mechanisms.mechanism import (
@@ -69,7 +69,7 @@ class Boosting:
     the share of the budget that the draws cost, `certificate` the share that the two certificates do. `generator` is
     "entropy" (with all measurements so far, or without `history` the round's own), "syntheticizer" or "brute". Rates
     grow by `growth` a round, where synopses have a history and so get better, and the answer is the median weighted by
-    them; with `aggregate="median"` all rates are equal.
+    them; with `aggregate="median"` all rates are equal. `public_seed` fixes the public choice of the first round.
     """
 
     theorem: bool = False
@@ -84,6 +84,7 @@ class Boosting:
     certificate: float = 0.04
     evaluations: int = 100
     ridge: float = 1.0
+    public_seed: int | None = None
 
     name: ClassVar[str] = "boosting"
 
@@ -102,6 +103,8 @@ class Boosting:
             or not 0 < self.ridge < math.inf
         ):
             raise SettingError("growth lies between 1 and 4, evaluations at 1 or above, ridge above 0")
+        if self.public_seed is not None and self.public_seed < 0:
+            raise SettingError("public_seed is 0 or above")
         if self.theorem and any(number is not None for number in (self.rounds, self.first, self.draws)):
             raise SettingError("theorem=True sets rounds, first and draws itself: leave them out")
 
@@ -147,7 +150,8 @@ class Boosting:
         left -= certificate_price
         course = self._theorem_course(problem, left) if self.theorem else self._course(problem, left)
         assert course is not None
-        ensemble, reweighting = boost(curator, problem, course, self._generator(problem, course, total), total)
+        generator = self._generator(problem, course, total)
+        ensemble, reweighting = boost(curator, problem, course, generator, total, public_seed=self.public_seed)
         answers = ensemble.answer(problem.workload)
         bound = None
         if self.certificate:
@@ -193,7 +197,8 @@ class Boosting:
         if self.theorem or self.generator == "entropy":
             return None
         if self.generator == "brute":
-            if not problem.total_is_public or number_of_tables(problem.cells, problem.rows or 1) > MOST_TABLES:
+            tables = log_number_of_tables(problem.cells, problem.rows or 0)
+            if not problem.total_is_public or problem.rows is None or tables > math.log(MOST_TABLES):
                 return f"brute force needs a public number of rows and at most {MOST_TABLES:,} possible tables"
         elif problem.cells * len(problem.workload) > MOST_ENTRIES:
             return f"its linear program would have more than {MOST_ENTRIES:,} entries: use generator=entropy"
@@ -267,7 +272,8 @@ class Boosting:
                 problem, total.divisor, history=self.history, evaluations=self.evaluations, ridge=self.ridge
             )
         if kind == "syntheticizer":
-            return Syntheticizer(problem, total.divisor, rows=None if found is None else found.rows)
+            rows = None if found is None else found.rows
+            return Syntheticizer(problem, total.divisor, rows=rows, public_seed=self.public_seed)
         return BruteForce(problem, total.rows, failure=FAILURE if found is None else found.failure)
 
 
@@ -287,7 +293,13 @@ class Course:
 
 
 def boost(
-    curator: Curator, problem: Problem, course: Course, generator: Generator, total: Total
+    curator: Curator,
+    problem: Problem,
+    course: Course,
+    generator: Generator,
+    total: Total,
+    *,
+    public_seed: int | None = None,
 ) -> tuple[MedianEnsemble, Reweighting]:
     """Figure 6.1: draw, generate, re-weight; the ensemble and the final weights."""
     candidates, sampling = course.candidates, course.sampling
@@ -299,9 +311,9 @@ def boost(
         if turn:
             drawn = curator.select(reweighting, sampling.ranges[turn - 1], draws=sampling.draws)
         elif course.promise is None:
-            drawn = first_sample(candidates, course.first)
+            drawn = first_sample(candidates, course.first, public_seed=public_seed)
         else:
-            drawn = public_coins(None).integers(0, len(candidates), course.first)
+            drawn = public_coins(public_seed).integers(0, len(candidates), course.first)
         sample = questions(candidates, drawn)
         weights = generator.generate(curator, sample, price=price, last=turn == course.rounds - 1)
         if weights is None:
