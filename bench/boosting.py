@@ -14,6 +14,12 @@ RUNS = 10
 CERTIFIED_RUNS = 200
 EPSILONS, DELTA = (0.5, 1.0, 2.0), 1e-6
 TARGETS = {3: ("0.0135 / 0.0028", "0.0080 / 0.0016", "0.0050 / 0.0010"), 5: ("0.0145", "0.0095", "0.0060")}
+NOTE = (
+    f"Means over {RUNS} runs, δ = 1e-6, replace; seconds are the median of the runs at the last ε. The default settings "
+    "of `boosting` were chosen on this very table. On it the base generator alone, whose one public sample is spread "
+    "evenly over the pairs of columns, is better than the boosted one: there is little that its sample misses, and "
+    "drawing questions takes a quarter of the budget. The next table is the other case."
+)
 # Name in the table, mechanism, settings; the widths it is run on.
 PLAYERS = (
     ("`gaussian`", "gaussian", {}, (3, 5)),
@@ -42,8 +48,36 @@ def main() -> None:
         heads = ["max / mean error", *(f"ε = {epsilon:g}" for epsilon in EPSILONS), "seconds"]
         parts.append(f"All {width}-way marginals, {len(workload):,} cells:\n\n{markdown(heads, lines)}")
     parts.append(_certificates(table, schema))
-    note = f"Means over {RUNS} runs, δ = 1e-6, replace; seconds are the median of the runs at the last ε."
-    record("boosting", "Boosting for queries on NLTCS", "\n\n".join([*parts, note]), "python -m bench boosting")
+    parts.append(NOTE)
+    record("boosting", "Boosting for queries on NLTCS", "\n\n".join(parts), "python -m bench boosting")
+    hidden()
+
+
+def hidden() -> None:
+    """Pairs of columns are independent and five triples are not: what a sample of marginals misses."""
+    import pyarrow as pa
+
+    coins = np.random.Generator(np.random.PCG64(5))
+    values = coins.random((16, 20_000)) < 0.5
+    for a, b, c in coins.permutation(16)[:15].reshape(-1, 3):
+        values[c] = values[a] ^ values[b] ^ (coins.random(20_000) < 0.1)
+    names = [f"b{i}" for i in range(16)]
+    schema = cs.Schema.from_dict({"name": "hidden", "columns": {name: {"type": "boolean"} for name in names}})
+    table = cs.open_table(pa.table(dict(zip(names, values))), schema)
+    workload = cs.marginals(schema, 3)
+    counts, rows = count(workload, table.chunks())
+    lines = [
+        [title, *_cells(table, workload, counts / rows, name, settings)]
+        for title, name, settings, widths in PLAYERS
+        if 3 in widths
+    ]
+    heads = ["max / mean error", *(f"ε = {epsilon:g}" for epsilon in EPSILONS), "seconds"]
+    text = (
+        "20,000 made rows of 16 two-valued columns. Every pair of columns is independent, and each of five triples is "
+        "an exclusive or with a tenth of noise. All 3-way marginals; the base generator alone measures half of them.\n\n"
+        f"{markdown(heads, lines)}\n\nMeans over {RUNS} runs, δ = 1e-6, replace."
+    )
+    record("boosting-hidden", "Boosting where a sample misses something", text, "python -m bench boosting")
 
 
 def _cells(table, workload, truth, name, settings) -> list[str]:

@@ -390,18 +390,27 @@ def test_a_generator_that_finds_nothing_costs_accuracy_alone():
     assert cs.release(table, wider, epsilon=0.1, mechanism="boosting", generator="brute").parameters["rounds"] == 3
 
 
-def test_later_rounds_repair_what_the_first_one_leaves():
-    """Mean maximum errors over 6 runs, a small sample a round: five rounds must beat one of them clearly."""
-    schema, table = bits(20_000, 8)
+def hidden_triples(rows: int, columns: int, public_seed: int = 5):
+    """Columns of which every pair is independent, and some triples are not: a sample of marginals may miss them."""
+    coins = np.random.Generator(np.random.PCG64(public_seed))
+    values = coins.random((columns, rows)) < 0.5
+    for a, b, c in coins.permutation(columns)[: columns // 3 * 3].reshape(-1, 3):
+        values[c] = values[a] ^ values[b] ^ (coins.random(rows) < 0.1)
+    names = [f"b{i}" for i in range(columns)]
+    schema = cs.Schema.from_dict({"name": "hidden", "columns": {name: {"type": "boolean"} for name in names}})
+    return schema, cs.open_table(pa.table(dict(zip(names, values))), schema)
+
+
+def test_boosting_finds_what_its_base_generator_misses():
+    """One budget for both. The base generator measures half of the marginals and misses one of five triples in 31 of
+    32 runs; boosting loses one in about a fiftieth. Medians of 9 runs are wrong with a chance of about 1e-6."""
+    schema, table = hidden_triples(20_000, 16)
     workload = cs.marginals(schema, 3)
     counts, rows = truth(table, workload)
 
-    def error(rounds):
-        settings = {"rounds": rounds, "first": 6, "draws": 6}
-        runs = [
-            cs.release(table, workload, epsilon=2, delta=1e-6, mechanism="boosting", **settings).answers
-            for _ in range(6)
-        ]
-        return np.mean([np.abs(answers - counts / rows).max() for answers in runs])
+    def error(**settings):
+        made = [cs.release(table, workload, epsilon=1, delta=1e-6, mechanism="boosting", **settings) for _ in range(9)]
+        return np.median([np.abs(release.answers - counts / rows).max() for release in made])
 
-    assert error(5) < 0.8 * error(1)
+    assert error(rounds=1) > 0.08
+    assert error() < 0.05
