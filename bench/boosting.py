@@ -17,8 +17,8 @@ TARGETS = {3: ("0.0135 / 0.0028", "0.0080 / 0.0016", "0.0050 / 0.0010"), 5: ("0.
 NOTE = (
     f"Means over {RUNS} runs, δ = 1e-6, replace; seconds are the median of the runs at the last ε. The default "
     "settings of `boosting` were chosen on this very table. On it the base generator alone, whose one public sample is "
-    "spread evenly over the pairs of columns, is better than the boosted one: there is little that its sample misses, and "
-    "drawing questions takes a quarter of the budget. The next table is the other case."
+    "spread evenly over the pairs of columns, is better than the boosted one: there is little that its sample misses, "
+    "and drawing questions takes a quarter of the budget. The next table is the other case."
 )
 # Name in the table, mechanism, settings; the widths it is run on.
 PLAYERS = (
