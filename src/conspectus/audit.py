@@ -20,8 +20,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from .curator.curator import Curator, Watch
-from .curator.scores import GRID, Score, query_errors
+from .curator.curator import Curator, Watch, selection_range
+from .curator.scores import GRID, STEPS, Reweighting, Score, query_errors
 from .data.domain import Domain
 from .data.schema import Schema
 from .data.sources import open_table
@@ -107,6 +107,14 @@ class ForgottenFactor(Curator):
 
     def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         return super().select(score, 2 * epsilon, draws=draws)
+
+
+class ForgottenRounds(Curator):
+    """Broken on purpose: boosting's draws charged as if one round alone had moved the weights, not all that were."""
+
+    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+        rounds = len(score.rates) if isinstance(score, Reweighting) else 1
+        return super().select(score, rounds * epsilon, draws=draws)
 
 
 class BareThreshold(Curator):
@@ -250,6 +258,16 @@ def cases() -> Iterator[Case]:
             delta=0.0,
             twin=ForgottenFactor,
         )
+        boosted, spread = _boosted(guess)
+        yield Case(
+            name="boosting",
+            neighbours=neighbours,
+            tables=tables,
+            play=_drawing(boosted, spread),
+            epsilon=float(spread),
+            delta=0.0,
+            twin=ForgottenRounds,
+        )
         yield Case(
             name="above-threshold",
             neighbours=neighbours,
@@ -291,6 +309,25 @@ def _selecting(guess: NDArray[np.float64], epsilon: Fraction) -> Play:
 
     def play(curator: Curator) -> float:
         return float(curator.select(score, epsilon)[0] == 0)
+
+    return play
+
+
+def _boosted(guess: NDArray[np.float64]) -> tuple[Reweighting, Fraction]:
+    """Weights after three rounds with the same guess, all errors between λ and λ + μ, and the range of a draw: 1."""
+    rounds, gap = 3, 12 * GRID
+    rate = gap * STEPS // (4 * GRID * rounds)
+    score = Reweighting(
+        _ones(len(guess)), np.arange(len(guess)), near=0, gap=gap, guesses=(guess,) * rounds, rates=(rate,) * rounds
+    )
+    reach = score.reach(1).replace
+    assert reach is not None
+    return score, selection_range(reach, Fraction(1, STEPS * STEPS))
+
+
+def _drawing(score: Reweighting, spread: Fraction) -> Play:
+    def play(curator: Curator) -> float:
+        return float(curator.select(score, spread)[0] == 0)
 
     return play
 

@@ -31,6 +31,7 @@ from .queries.marginals import marginal
 from .queries.query import Query, Workload
 from .synopses import files
 from .synopses.histogram import Histogram
+from .synopses.median_ensemble import MedianEnsemble
 from .synopses.noisy_answers import Estimate, NoisyAnswers
 from .synopses.synopsis import CannotAnswer, Synopsis, Total, load_synopsis
 from .tables import codes_of, covering_cells, fitted_histogram, integer_table, listed_queries, rounded_marginal
@@ -113,11 +114,13 @@ class Release:
 
     @cached_property
     def _histogram(self) -> Histogram:
-        """The histogram behind the tables: the synopsis itself, or the one fitted to its noisy answers."""
+        """The histogram behind the tables: the synopsis itself, or the one fitted to its answers."""
         if isinstance(self.synopsis, Histogram):
             return self.synopsis
         if isinstance(self.synopsis, NoisyAnswers):
             return fitted_histogram(self.synopsis)
+        if isinstance(self.synopsis, MedianEnsemble):
+            return self.synopsis.fitted
         raise CannotAnswer(f"a synopsis of kind {self.synopsis.kind} has no histogram behind it")
 
     @cached_property
@@ -129,7 +132,9 @@ class Release:
         return listed_queries(self.workload)
 
     def _cells(self, query: Query) -> int | None:
-        return covering_cells(self.workload, self._listed, query)
+        cells = covering_cells(self.workload, self._listed, query)
+        # A sum of medians is not the median of the sums: an ensemble's bound is for single answers alone.
+        return None if isinstance(self.synopsis, MedianEnsemble) and cells != 1 else cells
 
     def _integers(self, asked: Workload) -> NDArray[np.int64]:
         try:

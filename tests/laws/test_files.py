@@ -22,6 +22,7 @@ from conspectus.queries.query import Workload
 from conspectus.synopses import files
 from conspectus.synopses.files import BadSynopsisFile, CannotWriteFile
 from conspectus.synopses.histogram import Histogram
+from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total, load_synopsis
@@ -33,10 +34,12 @@ TOTAL = Total(value=30.0, exact=True)
 
 def synopses():
     noisy = np.array([3.25, -1, 7, 0.1, 1e-300, 4, 5, 6, 1 / 3])
+    members = tuple(Histogram(DOMAIN, np.roll([0.1, 0.2, 0.3, 0.15, 0.05, 0.2], turn), TOTAL) for turn in range(3))
     return [
         Histogram(DOMAIN, np.array([0.1, 0.2, 0.3, 0.15, 0.05, 0.2]), TOTAL),
         Rows(DOMAIN, (np.array([0, 1, 1]), np.array([2, 0, 1])), TOTAL, np.array([5, 1, 3])),
         NoisyAnswers(DOMAIN, WORKLOAD, noisy, (Noise("laplace", 0.1), Noise("gaussian", 1 / 3)), TOTAL),
+        MedianEnsemble(DOMAIN, members, (1, 2, 4), WORKLOAD, TOTAL),
     ]
 
 

@@ -26,6 +26,7 @@ EXACT = {
     "mwem": ({"rounds": 8, "evaluations": 200}, 2e-3),
     "iterative": ({}, 2e-3),
     "projection": ({}, 2e-3),
+    "boosting": ({"rounds": 3}, 2e-3),
 }
 
 
@@ -60,7 +61,7 @@ def test_a_projection_keeps_the_intervals_of_its_noisy_answers():
     assert covered >= binom.ppf(ALPHA, 120, 0.9)
 
 
-@pytest.mark.parametrize("name", ["laplace", "gaussian", "mwem", "projection"])
+@pytest.mark.parametrize("name", ["laplace", "gaussian", "mwem", "projection", "boosting"])
 def test_a_huge_budget_answers_listed_conjunctions_and_parities(name):
     schema, table = people()
     workload = cs.sql(schema, ["smoker AND ill", "region IN ('north', 'west') OR age < 30", "NOT ill"])
@@ -145,7 +146,7 @@ def test_measured_intervals_cover(name, neighbours):
     assert narrow < covered
 
 
-@pytest.mark.parametrize("name", ["mwem", "projection", "iterative"])
+@pytest.mark.parametrize("name", ["mwem", "projection", "iterative", "boosting"])
 def test_guessed_answers_are_within_the_certificate(name):
     """The certificate fails with probability 0.05 at most: more than the 1 − ALPHA quantile of 60 has chance ALPHA."""
     schema, table = people()
@@ -167,7 +168,7 @@ def test_guessed_answers_are_within_the_certificate(name):
     assert release.ask("smoker AND ill AND age < 30").low is None
 
 
-FEW = {"mwem": {"rounds": 4}, "iterative": {"rounds": 6}}
+FEW = {"mwem": {"rounds": 4}, "iterative": {"rounds": 6}, "boosting": {"rounds": 3}}
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
@@ -230,6 +231,7 @@ def test_a_refused_release_leaves_the_ledger_as_it_was(tmp_path):
         ({"epsilon": 1.0, "delta": 1e-6, "neighbours": "add-remove"}, {}),
         ({"epsilon": 0.5, "delta": 1e-6}, {"mechanism": "mwem", "rounds": 0}),
         ({"epsilon": 0.5, "delta": 1e-6}, {"mechanism": "iterative", "theorem": True}),
+        ({"epsilon": 0.5, "delta": 1e-6}, {"mechanism": "boosting", "theorem": True}),
         ({"epsilon": 0.5}, {"mechanism": "gaussian"}),
     ]
     for budget, settings in refusals:

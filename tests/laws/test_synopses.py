@@ -20,6 +20,7 @@ from conspectus.queries.parities import Parities
 from conspectus.queries.predicates import Conjunctions
 from conspectus.queries.query import Literal, Parity, Predicate, Workload
 from conspectus.synopses.histogram import Histogram, cells_to_chunk
+from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.noisy_answers import NoisyAnswers, paid_total
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis, variance_of
@@ -362,6 +363,7 @@ def test_parts_that_do_not_fit_are_refused():
         Rows(PAIR, (np.array([0, 1]), np.array([1, 1])), EXACT, np.array([2, 3])),
         NoisyAnswers(PAIR, workload, np.ones(2), (Noise("laplace", 1.0),), EXACT),
     ]
+    whole.append(MedianEnsemble(PAIR, tuple(whole[:2]), (3, 2), workload, EXACT))
     for synopsis in whole:
         meta, parts = synopsis.parts()
         broken = [({}, parts), (meta, {}), ({**meta, "total": {"value": 1}}, parts)]
@@ -373,6 +375,42 @@ def test_parts_that_do_not_fit_are_refused():
                 load_synopsis(PAIR, synopsis.kind, new_meta, new_parts)
     with pytest.raises(BadSynopsis, match="no synopsis is called"):
         load_synopsis(PAIR, "os.system", {}, {})
+
+
+def test_members_that_make_no_ensemble_are_refused():
+    workload = Workload(PAIR, (Marginal(PAIR, (0,)),))
+    member = Histogram(PAIR, np.full(4, 0.25), EXACT)
+    for weights in ((), (1, 2), (0,), (-1,), (1.0,), (1 << 50,)):
+        with pytest.raises(BadSynopsis):
+            MedianEnsemble(PAIR, (member,), weights, workload, EXACT)
+    ensemble = MedianEnsemble(PAIR, (member, member), (1, 1), workload, EXACT)
+    meta, parts = ensemble.parts()
+    inner = meta["members"][0]
+    for wrong in (
+        {**inner, "kind": "median-ensemble", "meta": meta},
+        {**inner, "kind": 3},
+        {**inner, "meta": []},
+        {**inner, "weight": "1"},
+        {"kind": "histogram"},
+        [],
+    ):
+        with pytest.raises(BadSynopsis):
+            MedianEnsemble.from_parts(PAIR, {**meta, "members": [wrong, inner]}, parts)
+    with pytest.raises(BadSynopsis):
+        MedianEnsemble.from_parts(PAIR, {**meta, "members": [inner] * 500}, parts)
+
+
+def test_an_ensemble_answers_by_the_median_of_its_members():
+    workload = Workload(PAIR, (Marginal(PAIR, (0, 1)),))
+    members = tuple(Histogram(PAIR, np.array(w), EXACT) for w in ([1.0, 0, 0, 0], [0, 0.5, 0.5, 0], [0.25] * 4))
+    plain = MedianEnsemble(PAIR, members, (1, 1, 1), workload, EXACT)
+    np.testing.assert_allclose(plain.answer(workload), [0.25, 0.25, 0.25, 0])
+    led = MedianEnsemble(PAIR, members, (5, 1, 1), workload, EXACT)
+    np.testing.assert_allclose(led.answer(workload), members[0].weights)
+    listed = Workload(PAIR, (Conjunctions.of(PAIR, [Predicate(((Literal(0, (1,)),),))]),))
+    alone = MedianEnsemble(PAIR, members, (1, 1, 1), listed, EXACT)
+    assert alone.sample(100, public_seed=2).rows == 100
+    assert alone.fitted.answer(listed)[0] == pytest.approx(0.5, abs=0.01)
 
 
 def test_another_tables_workload_is_refused():

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from conspectus.mechanisms.certificate import Certificate, Potential
     from conspectus.releases import Release
 
 
@@ -70,10 +71,21 @@ def certificate_text(release: Release) -> str:
     held = release.certificate
     if held is None:
         return "none: intervals come from the noise itself" if release.synopsis.kind == "noisy-answers" else "none"
-    return (
+    said = (
         f"every released answer is within {held.bound:.4f} of the truth, "
         f"except with probability {held.failure_probability:g} ({held.scope})"
     )
+    return f"{said}; {potential_text(held)}" if held.potential is not None else said
+
+
+def potential_text(held: Certificate) -> str:
+    """What boosting's noisy ln Z proves, in words; nothing where there is none."""
+    potential = held.potential
+    if potential is None:
+        return ""
+    within = potential.inaccurate / held.total
+    outcome = f"so all are within {within:.4f}" if potential.holds else f"so it does not prove all within {within:.4f}"
+    return f"ln Z is at most {potential.upper:.2f}, {outcome}"
 
 
 def certificate_json(release: Release) -> dict[str, Any] | None:
@@ -86,4 +98,15 @@ def certificate_json(release: Release) -> dict[str, Any] | None:
         "holds": held.holds,
         "failure_probability": held.failure_probability,
         "scope": held.scope,
+        "potential": None if held.potential is None else _potential_json(held.potential, held.total),
+    }
+
+
+def _potential_json(potential: Potential, total: float) -> dict[str, Any]:
+    return {
+        "upper": potential.upper,
+        "bound": potential.inaccurate / total,
+        "holds": potential.holds,
+        "failure_probability": potential.failure_probability,
+        "scope": potential.scope,
     }

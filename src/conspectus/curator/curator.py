@@ -214,6 +214,11 @@ def measurement(what: Workload | Score, law: Noise, *, max_rows: int, rows_are_u
     return GaussianNoise(reach_squared=squared, sigma_squared=scale * scale)
 
 
+def selection_range(reach: Fraction, rate: Fraction) -> Fraction:
+    """The range to ask `select` for, so that candidates are drawn with probability ∝ exp(rate·score), exactly."""
+    return 2 * rate * reach + exponential.slack()
+
+
 def _mapped(reach: Reach, change: Callable[[Fraction], Fraction]) -> Reach:
     return Reach(
         replace=None if reach.replace is None else change(reach.replace),

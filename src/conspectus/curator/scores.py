@@ -8,6 +8,7 @@ that is not on this list may be selected by or measured.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -20,7 +21,12 @@ from conspectus.queries.query import Workload
 GRID = 16
 """Grid steps to one count: a power of two, fine against any noise that is worth adding."""
 
+STEPS = 1 << 20
+"""Steps to one in boosting's rates and marks: a weight is exp of a whole number of 1/STEPS²."""
+
 _FARTHEST = 2.0**50
+WIDEST = 1 << 40
+"""The largest gap, distance and sum of rates of a reweighting: products with STEPS stay within 64 bits."""
 
 
 def to_grid(counts: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -61,8 +67,99 @@ class WorstErrors:
         return Reach(replace=step, add_remove=step)
 
 
-Score = WorstErrors
-SCORES: tuple[type[Score], ...] = (WorstErrors,)
+@dataclass(frozen=True, eq=False)
+class Reweighting:
+    """Boosting's log-weights of groups of consecutive queries: −Σ_j α_j·a_j, in steps of `STEPS` squared.
+
+    A group's error under the j-th guess is its worst one, d_j. It is well answered (a_j = 1) up to `near`, badly
+    (a_j = −1) from `near + gap` on, and a_j falls linearly in between. `near` and `gap` are in grid steps, guesses in
+    counts; each α_j and a_j is a whole number of 1/`STEPS`.
+
+    Guarantee: one unit of at most m rows moves every score by at most ⌈2·16·m·STEPS/gap⌉ steps for each step of each
+    α_j, under both relations.
+    """
+
+    workload: Workload
+    starts: NDArray[np.int64]
+    near: int
+    gap: int
+    guesses: tuple[NDArray[np.float64], ...] = ()
+    rates: tuple[int, ...] = ()
+    _errors_of: tuple[WorstErrors, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.rates) != len(self.guesses) or any(rate < 0 for rate in self.rates):
+            raise ValueError("each guess has its rate, zero or more")
+        if any(type(number) is not int for number in (self.near, self.gap, *self.rates)):
+            raise TypeError("near, gap and rates are integers: a fraction of a step has no proof")
+        if not 0 < self.gap <= WIDEST or not 0 <= self.near <= WIDEST or sum(self.rates) > WIDEST:
+            raise ValueError("near, gap and the sum of the rates are whole numbers that stay below 2**40")
+        found = tuple(WorstErrors(self.workload, guess, self.starts) for guess in self.guesses)
+        object.__setattr__(self, "_errors_of", found)
+
+    @property
+    def candidates(self) -> int:
+        return len(self.starts)
+
+    def joined(self, guess: NDArray[np.float64], rate: int) -> Reweighting:
+        """The same with one more guess."""
+        later = ((*self.guesses, guess), (*self.rates, rate))
+        return Reweighting(self.workload, self.starts, self.near, self.gap, *later)
+
+    def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        found = np.zeros(self.candidates, dtype=np.int64)
+        for errors, rate in zip(self._errors_of, self.rates):
+            # To clip first is to clip last, since ±1 are whole steps, and it keeps the product within 64 bits.
+            left = np.clip(self.gap - 2 * (errors.of(counts) - self.near), -self.gap, self.gap)
+            found -= rate * (left * STEPS // self.gap)
+        return found
+
+    def reach(self, max_rows: int) -> Reach:
+        step = reweighting_reach(self.rates, self.gap, max_rows)
+        return Reach(replace=step, add_remove=step)
+
+
+def reweighting_reach(rates: Sequence[int], gap: int, max_rows: int) -> Fraction:
+    """How far one unit moves the score of a reweighting with these rates and this gap, whatever the guesses."""
+    return Fraction(sum(rates) * -(-2 * GRID * max_rows * STEPS // gap))
+
+
+@dataclass(frozen=True, eq=False)
+class LogPotential:
+    """ln Z = ln Σ exp(log-weight) over the groups of a reweighting, one number, in whole steps of 1/`STEPS`.
+
+    Guarantee: one unit moves it by at most as much as it moves any log-weight, rounded up to a step, and one step more.
+    """
+
+    reweighting: Reweighting
+
+    def __post_init__(self) -> None:
+        if type(self.reweighting) is not Reweighting:
+            raise TypeError("a potential is that of a reweighting, and of no other score")
+
+    @property
+    def workload(self) -> Workload:
+        return self.reweighting.workload
+
+    @property
+    def candidates(self) -> int:
+        return 1
+
+    def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        steps = self.reweighting.of(counts)
+        top = int(steps.max())
+        mass = float(np.exp((steps - top) / STEPS**2).sum())
+        return np.array([np.floor((top / STEPS**2 + np.log(mass)) * STEPS)]).astype(np.int64)
+
+    def reach(self, max_rows: int) -> Reach:
+        moved = self.reweighting.reach(max_rows).replace
+        assert moved is not None
+        step = Fraction(-(-moved // STEPS) + 1)
+        return Reach(replace=step, add_remove=step)
+
+
+Score = WorstErrors | Reweighting | LogPotential
+SCORES: tuple[type[Score], ...] = (WorstErrors, Reweighting, LogPotential)
 """The list is closed: the curator refuses any other type, subclasses included."""
 
 

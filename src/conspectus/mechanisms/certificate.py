@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.curator.scores import GRID, worst_error
+from conspectus.curator.scores import GRID, STEPS, LogPotential, Reweighting, worst_error
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import lower_quantile
 from conspectus.queries.query import Sensitivity, Workload
@@ -22,6 +22,59 @@ if TYPE_CHECKING:
 
 FAILURE = 0.05
 SCOPE = "every query of the released workload, as this synopsis answers it"
+POTENTIAL_SCOPE = "every query of the released workload, as the weighted median with the rates of the run answers it"
+
+
+def _check(noisy: int, law: Noise, failure: float, scope: str, size: float) -> None:
+    """What every certificate keeps, whether it was measured just now or read from a file."""
+    if type(noisy) is not int or law.kind not in ("laplace", "gaussian") or not isinstance(scope, str):
+        raise ValueError("a certificate has a noisy number in whole steps, a known law of noise, and a scope")
+    if any(type(number) is not float or not 0 < number < math.inf for number in (law.scale, failure, size)):
+        raise ValueError("the scale, the size and the failure probability of a certificate are above 0")
+    if failure >= 1:
+        raise ValueError("a certificate fails with a probability below 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Potential:
+    """A noisy ln Z of boosting: a question that the ensemble answers worse than λ + μ alone would make it 0 or more.
+
+    So where ln Z is below 0, every question is within `inaccurate` = λ + μ, in counts. `noisy` and the noise are in
+    steps of 2⁻²⁰.
+    """
+
+    noisy: int
+    law: Noise
+    inaccurate: float
+    failure_probability: float = FAILURE
+    scope: str = POTENTIAL_SCOPE
+
+    def __post_init__(self) -> None:
+        _check(self.noisy, self.law, self.failure_probability, self.scope, self.inaccurate)
+
+    @property
+    def upper(self) -> float:
+        """ln Z is at most this, except with the stated probability; it was rounded down, by less than a step."""
+        return (self.noisy + lower_quantile(self.law, self.failure_probability) + 2) / STEPS
+
+    @property
+    def holds(self) -> bool:
+        """Whether it proves its bound."""
+        return self.upper < 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "noisy": self.noisy,
+            "law": list(self.law),
+            "inaccurate": self.inaccurate,
+            "failure_probability": self.failure_probability,
+            "scope": self.scope,
+        }
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Potential:
+        kind, scale = fields["law"]
+        return cls(**{**fields, "law": Noise(kind, float(scale))})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +90,12 @@ class Certificate:
     failure_probability: float = FAILURE
     scope: str = SCOPE
     holds: bool = True
+    potential: Potential | None = None
 
     def __post_init__(self) -> None:
-        numbers = (self.law.scale, self.total, self.failure_probability)
-        if type(self.noisy_maximum) is not int or self.law.kind not in ("laplace", "gaussian"):
-            raise ValueError("a certificate has a noisy maximum in whole steps and a known law of noise")
-        if any(type(number) is not float or not 0 < number < math.inf for number in numbers):
-            raise ValueError("the scale, the total and the failure probability of a certificate are above 0")
-        if self.failure_probability >= 1 or type(self.holds) is not bool or not isinstance(self.scope, str):
-            raise ValueError("a certificate fails with a probability below 1, and says what it covers")
+        _check(self.noisy_maximum, self.law, self.failure_probability, self.scope, self.total)
+        if type(self.holds) is not bool:
+            raise ValueError("a certificate holds or does not")
 
     @property
     def bound(self) -> float:
@@ -67,12 +117,15 @@ class Certificate:
             "failure_probability": self.failure_probability,
             "scope": self.scope,
             "holds": self.holds,
+            "potential": None if self.potential is None else self.potential.to_json(),
         }
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Certificate:
         kind, scale = fields["law"]
-        return cls(**{**fields, "law": Noise(kind, float(scale))})
+        potential = fields.get("potential")
+        known = None if potential is None else Potential.from_json(potential)
+        return cls(**{**fields, "law": Noise(kind, float(scale)), "potential": known})
 
 
 def certify(
@@ -89,3 +142,24 @@ def certify(
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
     noisy = curator.measure(worst_error(workload, answers * total), law)
     return Certificate(noisy_maximum=int(noisy[0]), law=law, total=max(total, 1.0))
+
+
+def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -> Noise | None:
+    """The noise on ln Z at this price; None where even perfect synopses would hardly prove anything through it.
+
+    At best ln Z is ln|Q| − Σα. What the bound adds for the noise may be twice that far from 0, not more.
+    """
+    reach = LogPotential(reweighting).reach(problem.max_rows).under(problem.neighbours)
+    assert reach is not None
+    step = int(reach)
+    law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
+    best = math.log(reweighting.candidates) - sum(reweighting.rates) / STEPS
+    return law if lower_quantile(law, FAILURE) <= -2 * best * STEPS else None
+
+
+def measure_potential(curator: Curator, reweighting: Reweighting, law: Noise) -> Potential:
+    """Measure ln Z of a finished run of boosting."""
+    noisy = int(curator.measure(LogPotential(reweighting), law)[0])
+    # The answers were rounded to the grid before they were compared, by half a step at most.
+    inaccurate = (reweighting.near + reweighting.gap + 0.5) / GRID
+    return Potential(noisy=noisy, law=law, inaccurate=inaccurate)

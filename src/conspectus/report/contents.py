@@ -81,6 +81,17 @@ def accuracy(release: Release) -> str:
                 f"except with probability {held.failure_probability:g}; measured privately, for {held.scope}",
             )
         )
+    if held is not None and held.potential is not None:
+        potential = held.potential
+        within = f"every error at most {potential.inaccurate / rows:.4f}"
+        lines.append(
+            (
+                "by boosting's weights",
+                within if potential.holds else f"{within}: not proved",
+                f"ln Z is at most {potential.upper:.2f}, and below 0 proves it, "
+                f"except with probability {potential.failure_probability:g}; for {potential.scope}",
+            )
+        )
     if release.synopsis.kind == "noisy-answers":
         lines.append(("intervals", "exact for every measured answer", "from the law of the noise that was added"))
     return page.section(

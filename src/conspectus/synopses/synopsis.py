@@ -131,6 +131,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "noisy-answers": ("noisy_answers", "NoisyAnswers"),
     "histogram": ("histogram", "Histogram"),
     "rows": ("rows", "Rows"),
+    "median-ensemble": ("median_ensemble", "MedianEnsemble"),
 }
 KINDS: tuple[str, ...] = tuple(_HOMES)
 

@@ -1,0 +1,106 @@
+"""Theorem 6.1 with all of its parameters, for the noise that really runs.
+
+η = 1/3 throughout, β = 0.05/T. The book's statements with their errata applied:
+
+* T is the least number with (1 − 4η²)^(T/2)·|Q| < 1 (the proof of Claim 6.3 gives this; ln|Q|/η² is printed).
+* k ≥ 2(ln(1/γ) + m)/(1 − 2η) draws, where e^m synopses are possible (Lemma 6.5, m in nats).
+* The noise of a sample is that of its exact price, where the book prints two different scales (Theorem 6.6) and one
+  without its factor 2 (Theorem 6.8); all noises are within a half of λ except with probability β/2 or β/3.
+* n' rows drawn from a histogram are within α of it on the sample, with n' = ln(6·|S|/β)/2α² (Hoeffding).
+* μ follows from the exact price of the draws, round by round, where (6.7) charges the last round's range for all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from conspectus.curator.scores import GRID, STEPS
+from conspectus.queries.query import Sensitivity
+
+from .generators import MOST_TABLES, log_number_of_tables
+from .mechanism import Problem, maximum_bound
+from .reweighting import Sampling, plan_sampling, rate_of, rounds_for
+
+EDGE = 1 / 3
+FAILURE = 0.05
+CITES = ("Dwork & Roth 2014, Theorem 6.1 (errata applied)", "Dwork, Rothblum & Vadhan 2010, Theorem IV.1")
+_DEVIATIONS = tuple(0.0005 * 1.3**step for step in range(28))
+_MOST_DRAWS = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """Everything that Theorem 6.1 fixes, and the maximum error, as a fraction, that it then promises.
+
+    `rows` is the size of the tables that the generator chooses from: all tables of n rows, or subsamples of n' rows.
+    """
+
+    generator: str
+    rounds: int
+    failure: float
+    rows: int
+    measuring: Fraction
+    sampling: Sampling
+
+    @property
+    def counts(self) -> float:
+        """λ + μ in counts, and half a grid step for the rounding of answers."""
+        return self.sampling.inaccurate + 0.5 / GRID
+
+
+def promise(problem: Problem, price: Fraction) -> Promise | None:
+    """The best promise that a price buys, with brute force where that is possible, or with subsamples."""
+    rows = problem.rows
+    if not rows:
+        return None
+    options = [_promised(problem, price, rows=rows, deviation=deviation) for deviation in _DEVIATIONS]
+    if log_number_of_tables(problem.cells, rows) <= math.log(MOST_TABLES):
+        options.append(_promised(problem, price, rows=rows, deviation=None))
+    found = [option for option in options if option is not None]
+    return min(found, key=lambda option: option.counts) if found else None
+
+
+def _promised(problem: Problem, price: Fraction, *, rows: int, deviation: float | None) -> Promise | None:
+    asked = problem.workload.distinct()
+    queries = len(asked)
+    rounds = rounds_for(queries, EDGE)
+    failure = FAILURE / rounds
+    size = rows if deviation is None else math.ceil(math.log(6 * queries / failure) / (2 * deviation**2))
+    parts = 2 if deviation is None else 3
+    # ln of the number of synopses: at most n ln|X|, and less since the order of rows does not matter.
+    length = log_number_of_tables(problem.cells, size)
+    draws = math.ceil(2 * (math.log(parts / failure) + length) / (1 - 2 * EDGE))
+    if draws > _MOST_DRAWS:
+        return None
+    measuring = price / 2 / rounds
+    law = problem.law(_most_moved(problem, draws), measuring)
+    noise = maximum_bound(law, min(draws, queries), failure / parts)
+    near = 2 * noise + (0.0 if deviation is None else deviation * rows)
+    sampling = plan_sampling(
+        problem,
+        rates=(round(STEPS * rate_of(EDGE)),) * rounds,
+        draws=draws,
+        near=(math.ceil(near * GRID) + 1) / GRID,
+        price=price / 2,
+    )
+    if sampling is None:
+        return None
+    return Promise(
+        generator="brute" if deviation is None else "syntheticizer",
+        rounds=rounds,
+        failure=failure / parts,
+        rows=size,
+        measuring=measuring,
+        sampling=sampling,
+    )
+
+
+def _most_moved(problem: Problem, draws: int) -> Sensitivity:
+    """How far one unit moves any sample of so many questions, at most."""
+    every = problem.sensitivity(problem.workload.distinct())
+    m = problem.max_rows
+    return Sensitivity(
+        l1=min(every.l1, m * draws), l2_squared=min(every.l2_squared, m * m * draws), linf=min(every.linf, m)
+    )

@@ -1,0 +1,324 @@
+"""Boosting for queries: Figure 6.1 of the book (Dwork, Rothblum and Vadhan 2010).
+
+Each round draws questions from a distribution over all of them, makes a synopsis that is right on the sample, and moves
+weight to the questions that it gets wrong. The median of all synopses is then right on every question.
+
+Privacy: composes k draws of the exponential mechanism a round (Lemma 6.4; the first round is uniform and free), one
+measurement of the sample a round, the row total, and the certificates. Accuracy: Theorem 6.1 where `theorem=True`;
+otherwise what the generator's edge turns out to be is not promised, and the two certificates say what became of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from conspectus.curator.curator import Curator
+from conspectus.curator.scores import GRID, STEPS, Reweighting
+from conspectus.mechanisms.boosting_theorem import CITES, EDGE, FAILURE, Promise, promise
+from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
+from conspectus.mechanisms.generators import (
+    MOST_ENTRIES,
+    MOST_TABLES,
+    BruteForce,
+    Generator,
+    MaximumEntropy,
+    Syntheticizer,
+    log_number_of_tables,
+)
+from conspectus.mechanisms.iterative import Candidates
+from conspectus.mechanisms.mechanism import (
+    MAX_CELLS,
+    Claim,
+    ErrorBound,
+    Outcome,
+    Problem,
+    Refusal,
+    SettingError,
+    expected_maximum,
+    expected_size,
+    too_many_cells,
+)
+from conspectus.mechanisms.reweighting import Sampling, growing_rates, needed_edge, plan_sampling
+from conspectus.mechanisms.spread import first_sample, first_size, questions
+from conspectus.mechanisms.total import find_total
+from conspectus.privacy.events import Event
+from conspectus.synopses.histogram import Histogram
+from conspectus.synopses.median_ensemble import MOST_MEMBERS, MedianEnsemble
+from conspectus.synopses.synopsis import Total, public_coins
+
+ROUNDS, GROWTH = 7, 1.6
+"""With a history: chosen on NLTCS, 3-way and 5-way marginals at three budgets."""
+
+FRESH_ROUNDS = 3
+GENERATORS = ("entropy", "syntheticizer", "brute")
+AGGREGATES = ("weighted", "median")
+_POTENTIAL_SHARE = Fraction(1, 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boosting:
+    """Few rounds with a strong edge by default; `theorem=True` takes everything from Theorem 6.1.
+
+    `first` questions are measured in the first round, `draws` in each later one, of `rounds` in all. `selection` is
+    the share of the budget that the draws cost, `certificate` the share that the two certificates do. `generator` is
+    "entropy" (with all measurements so far, or without `history` the round's own), "syntheticizer" or "brute". Rates
+    grow by `growth` a round, where synopses have a history and so get better, and the answer is the median weighted by
+    them; with `aggregate="median"` all rates are equal. `public_seed` fixes the public choice of the first round.
+    """
+
+    theorem: bool = False
+    generator: str = "entropy"
+    history: bool = True
+    rounds: int | None = None
+    first: int | None = None
+    draws: int | None = None
+    selection: float = 0.25
+    growth: float | None = None
+    aggregate: str = "weighted"
+    certificate: float = 0.04
+    evaluations: int = 100
+    ridge: float = 1.0
+    public_seed: int | None = None
+
+    name: ClassVar[str] = "boosting"
+
+    def __post_init__(self) -> None:
+        if any(number is not None and number < 1 for number in (self.rounds, self.first, self.draws)):
+            raise SettingError("rounds, first and draws are at least 1")
+        if self.rounds is not None and self.rounds > MOST_MEMBERS:
+            raise SettingError(f"rounds is at most {MOST_MEMBERS}")
+        if not 0 < self.selection < 1 or not 0 <= self.certificate < 1:
+            raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
+        if self.generator not in GENERATORS or self.aggregate not in AGGREGATES:
+            raise SettingError(f"generator is one of {', '.join(GENERATORS)}; aggregate one of {', '.join(AGGREGATES)}")
+        if (
+            (self.growth is not None and not 1 <= self.growth <= 4)
+            or self.evaluations < 1
+            or not 0 < self.ridge < math.inf
+        ):
+            raise SettingError("growth lies between 1 and 4, evaluations at 1 or above, ridge above 0")
+        if self.public_seed is not None and self.public_seed < 0:
+            raise SettingError("public_seed is 0 or above")
+        if self.theorem and any(number is not None for number in (self.rounds, self.first, self.draws)):
+            raise SettingError("theorem=True sets rounds, first and draws itself: leave them out")
+
+    def claim(self, problem: Problem) -> Claim | Refusal:
+        refused = self._refusal(problem)
+        if refused is not None:
+            return Refusal(mechanism=self.name, reason=refused)
+        if self.theorem:
+            return self._promised(problem)
+        left = problem.cap * (1 - Fraction(self.certificate))
+        course = self._course(problem, left)
+        # A bought total will take a little of it: affordable means with room to spare.
+        if course is None or self._course(problem, left / 2) is None:
+            reason = "its budget is too small to draw questions by: raise epsilon"
+            return Refusal(mechanism=self.name, reason=reason)
+        candidates, sampling = course.candidates, course.sampling
+        sampled = course.first + (course.rounds - 1) * sampling.draws
+        law = problem.law(problem.sensitivity(candidates[0]), (left - sampling.price) / sampled)
+        # Typical, from measurements on real tables: what was never drawn is about as wrong as what was.
+        largest = 0.65 * expected_maximum(law, sampled * len(candidates[0]))
+        edge = needed_edge(len(candidates), sampling.rates)
+        return Claim(
+            mechanism=self.name,
+            expected_max=min(largest, float(problem.rows or math.inf)),
+            expected_mean=0.35 * expected_size(law),
+            bound=None,
+            memory=8 * (10 + course.rounds) * problem.cells + 64 * len(problem.workload) * course.rounds,
+            citations=("Dwork, Rothblum & Vadhan 2010, Figure 1", "Dwork & Roth 2014, Lemmas 6.2 and 6.4"),
+            notes=(
+                f"{course.rounds} rounds, {course.first} questions in the first and {sampling.draws} drawn in each "
+                f"later one; all answers are within {sampling.inaccurate:.4g} counts if every synopsis is right on "
+                f"{0.5 + edge:.3f} of the weight, which is certified after the fact",
+            ),
+        )
+
+    def declare(self, problem: Problem) -> Sequence[Event] | None:
+        return None
+
+    def release(self, curator: Curator, problem: Problem) -> Outcome:
+        curator.attend(problem.workload.distinct())
+        total, left = find_total(curator, problem)
+        certificate_price = problem.cap * Fraction(self.certificate)
+        left -= certificate_price
+        course = self._theorem_course(problem, left) if self.theorem else self._course(problem, left)
+        assert course is not None
+        generator = self._generator(problem, course, total)
+        ensemble, reweighting = boost(curator, problem, course, generator, total, public_seed=self.public_seed)
+        answers = ensemble.answer(problem.workload)
+        bound = None
+        if self.certificate:
+            # Where ln Z would prove nothing its price buys a better maximum.
+            share = certificate_price * _POTENTIAL_SHARE
+            law = potential_law(problem, reweighting, share)
+            price = certificate_price if law is None else certificate_price - share
+            rows = total.divisor
+            bound = certify(curator, problem, workload=problem.workload, answers=answers, total=rows, price=price)
+            if law is not None:
+                bound = replace(bound, potential=measure_potential(curator, reweighting, law))
+        parameters = self._parameters(course)
+        return Outcome(synopsis=ensemble, answers=answers, total=total, certificate=bound, parameters=parameters)
+
+    def _parameters(self, course: Course) -> dict[str, Any]:
+        sampling = course.sampling
+        return {
+            "rounds": course.rounds,
+            "first": course.first,
+            "draws": sampling.draws,
+            "generator": self.generator if course.promise is None else course.promise.generator,
+            "aggregate": self.aggregate if course.promise is None else "median",
+            "near": sampling.near / GRID,
+            "gap": sampling.gap / GRID,
+            "rates": [rate / STEPS for rate in sampling.rates],
+            "needed_edge": needed_edge(len(course.candidates), sampling.rates),
+            "certificate": self.certificate,
+        }
+
+    @property
+    def _fresh(self) -> bool:
+        return self.generator != "entropy" or not self.history
+
+    def _rounds(self) -> int:
+        return self.rounds or (FRESH_ROUNDS if self._fresh else ROUNDS)
+
+    def _refusal(self, problem: Problem) -> str | None:
+        rounds = 1 if self.theorem else self._rounds()
+        if problem.cells > MAX_CELLS or problem.cells * rounds > 4 * MAX_CELLS:
+            return too_many_cells(problem)
+        if self.theorem and not (problem.neighbours == "replace" and problem.total_is_public):
+            return "Theorem 6.1 is for replaced rows and a public number of rows"
+        if self.theorem or self.generator == "entropy":
+            return None
+        if self.generator == "brute":
+            tables = log_number_of_tables(problem.cells, problem.rows or 0)
+            if not problem.total_is_public or problem.rows is None or tables > math.log(MOST_TABLES):
+                return f"brute force needs a public number of rows and at most {MOST_TABLES:,} possible tables"
+        elif problem.cells * len(problem.workload) > MOST_ENTRIES:
+            return f"its linear program would have more than {MOST_ENTRIES:,} entries: use generator=entropy"
+        return None
+
+    def _promised(self, problem: Problem) -> Claim | Refusal:
+        found = promise(problem, problem.cap * (1 - Fraction(self.certificate)))
+        rows = problem.rows
+        if found is None or not rows or found.counts >= rows:
+            said = "nothing at all" if found is None or not rows else f"an error of {found.counts / rows:.3g}"
+            tail = "" if said == "nothing at all" else ", which says nothing"
+            reason = f"Theorem 6.1 promises {said} here{tail}: leave theorem=True out"
+            return Refusal(mechanism=self.name, reason=reason)
+        if found.generator == "syntheticizer" and problem.cells * len(problem.workload) > MOST_ENTRIES:
+            reason = (
+                f"Theorem 6.1 promises an error of {found.counts / rows:.3g} here, by a linear program of more than "
+                f"{MOST_ENTRIES:,} entries: ask fewer questions, or leave theorem=True out"
+            )
+            return Refusal(mechanism=self.name, reason=reason)
+        bound = ErrorBound(value=found.counts / rows, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
+        return Claim(
+            mechanism=self.name,
+            expected_max=found.counts,
+            expected_mean=found.sampling.near / GRID,
+            bound=bound,
+            memory=8 * (10 + found.rounds) * problem.cells + 64 * len(problem.workload) * found.rounds,
+            citations=CITES,
+            notes=(
+                f"{found.rounds} rounds of {found.sampling.draws:,} draws, edge {EDGE:.3f}, generator "
+                f"{found.generator} over tables of {found.rows} rows",
+            ),
+        )
+
+    def _course(self, problem: Problem, left: Fraction) -> Course | None:
+        """The practical parameters, from public facts; None where the draws cannot be afforded."""
+        candidates = Candidates.of(problem.workload.distinct())
+        rounds = self._rounds() if len(candidates) > 1 else 1
+        first = min(self.first or first_size(candidates), len(candidates))
+        # A synopsis of its own sample alone needs as large a one in every round.
+        draws = self.draws or (first if self._fresh else max(1, round(first / (3 * max(rounds - 1, 1)))))
+        growth = (self.growth or (1.0 if self._fresh else GROWTH)) if self.aggregate == "weighted" else 1.0
+        rates = growing_rates(len(candidates), rounds, growth)
+        sampled = first + (rounds - 1) * draws
+        measuring = left * (1 - Fraction(self.selection))
+        # A sampled question is as wrong as its noise; what is less wrong than that counts as right.
+        near = expected_size(problem.law(problem.sensitivity(candidates[0]), measuring / sampled))
+        near = min(near, float(problem.rows or math.inf))
+        sampling = plan_sampling(problem, rates=rates, draws=draws, near=near, price=left * Fraction(self.selection))
+        if sampling is None:
+            return None
+        measuring = left - sampling.price
+        prices = [measuring * first / sampled] + [measuring * draws / sampled] * (rounds - 1)
+        return Course(candidates=candidates, first=first, sampling=sampling, prices=tuple(prices))
+
+    def _theorem_course(self, problem: Problem, left: Fraction) -> Course | None:
+        found = promise(problem, left)
+        if found is None:
+            return None
+        asked = problem.workload.distinct()
+        # The theorem is about single questions, each a candidate of its own, marginals included.
+        candidates = Candidates(asked, np.arange(len(asked), dtype=np.int64))
+        prices = ((left - found.sampling.price) / found.rounds,) * found.rounds
+        draws = found.sampling.draws
+        return Course(candidates=candidates, first=draws, sampling=found.sampling, prices=prices, promise=found)
+
+    def _generator(self, problem: Problem, course: Course, total: Total) -> Generator:
+        found = course.promise
+        kind = self.generator if found is None else found.generator
+        if kind == "entropy":
+            return MaximumEntropy(
+                problem, total.divisor, history=self.history, evaluations=self.evaluations, ridge=self.ridge
+            )
+        if kind == "syntheticizer":
+            rows = None if found is None else found.rows
+            return Syntheticizer(problem, total.divisor, rows=rows, public_seed=self.public_seed)
+        return BruteForce(problem, total.rows, failure=FAILURE if found is None else found.failure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """One run laid out in advance: what can be drawn, how, and what each round's measurement may cost."""
+
+    candidates: Candidates
+    first: int
+    sampling: Sampling
+    prices: tuple[Fraction, ...]
+    promise: Promise | None = None
+
+    @property
+    def rounds(self) -> int:
+        return len(self.prices)
+
+
+def boost(
+    curator: Curator,
+    problem: Problem,
+    course: Course,
+    generator: Generator,
+    total: Total,
+    *,
+    public_seed: int | None = None,
+) -> tuple[MedianEnsemble, Reweighting]:
+    """Figure 6.1: draw, generate, re-weight; the ensemble and the final weights."""
+    candidates, sampling = course.candidates, course.sampling
+    asked = candidates.workload
+    reweighting = Reweighting(asked, candidates.starts, sampling.near, sampling.gap)
+    members: list[Histogram] = []
+    for turn, price in enumerate(course.prices):
+        curator.tell("rounds", turn, course.rounds)
+        if turn:
+            drawn = curator.select(reweighting, sampling.ranges[turn - 1], draws=sampling.draws)
+        elif course.promise is None:
+            drawn = first_sample(candidates, course.first, public_seed=public_seed)
+        else:
+            drawn = public_coins(public_seed).integers(0, len(candidates), course.first)
+        sample = questions(candidates, drawn)
+        weights = generator.generate(curator, sample, price=price, last=turn == course.rounds - 1)
+        if weights is None:
+            weights = np.full(problem.cells, 1 / problem.cells)
+        member = Histogram(asked.domain, weights, total, problem.held)
+        members.append(member)
+        reweighting = reweighting.joined(member.answer(asked) * total.divisor, sampling.rates[turn])
+    return MedianEnsemble(asked.domain, tuple(members), sampling.rates, asked, total), reweighting

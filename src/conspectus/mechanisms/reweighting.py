@@ -1,0 +1,113 @@
+"""The numbers of boosting: how strong a weak synopsis must be, how fast weights move, and what sampling by them costs.
+
+All are functions of public facts. With rates α_1 … α_T, a generator that is right on ½ + η of the mass in every round
+leaves Z_T ≤ |Q|·Π_j ((½+η)e^(−α_j) + (½−η)e^(α_j)) (Claim 6.3, one factor a round), and Z_T < 1 means that the weighted
+median, with the same α_j as weights, is within λ + μ on every question. For equal rates α = ½ ln((1+2η)/(1−2η)) the
+product is (1 − 4η²)^(T/2), which is what the proof shows and less than the exp(−η²T) that is printed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+
+from scipy.optimize import brentq
+
+from conspectus.curator.curator import selection_range
+from conspectus.curator.scores import GRID, STEPS, WIDEST, reweighting_reach
+
+from .mechanism import Problem
+
+RATE = Fraction(1, STEPS * STEPS)
+"""One step of a reweighting's score, in log-weight."""
+
+# Beyond this one round decides everything: a question that it gets wrong outweighs nine million that it gets right.
+_FASTEST = 8.0
+
+
+def rate_of(edge: float) -> float:
+    """α = ½ ln((1+2η)/(1−2η)): the rate that suits an edge of η."""
+    return 0.5 * math.log((1 + 2 * edge) / (1 - 2 * edge))
+
+
+def rounds_for(queries: int, edge: float) -> int:
+    """The fewest rounds with (1 − 4η²)^(T/2)·|Q| < 1."""
+    return math.floor(2 * math.log(max(queries, 1)) / -math.log1p(-4 * edge * edge)) + 1
+
+
+def edge_for(queries: int, rounds: int) -> float:
+    """η_T = ½√(1 − |Q|^(−2/T)): the edge with which this many rounds just suffice."""
+    return 0.5 * math.sqrt(-math.expm1(-2 * math.log(max(queries, 2)) / rounds))
+
+
+def growing_rates(queries: int, rounds: int, growth: float) -> tuple[int, ...]:
+    """Rates in steps of 1/STEPS: each `growth` times the one before, with the sum that equal rates would have."""
+    total = rounds * min(rate_of(edge_for(queries, rounds)), _FASTEST)
+    shape = [growth**turn for turn in range(rounds)]
+    return tuple(max(1, round(STEPS * total * part / sum(shape))) for part in shape)
+
+
+def potential_bound(queries: int, rates: Sequence[int], edge: float) -> float:
+    """|Q|·Π ((½+η)e^(−α_j) + (½−η)e^(α_j)): what Z is at most, if every round had this edge."""
+    alphas = [rate / STEPS for rate in rates]
+    return queries * math.prod((0.5 + edge) * math.exp(-a) + (0.5 - edge) * math.exp(a) for a in alphas)
+
+
+def needed_edge(queries: int, rates: Sequence[int]) -> float:
+    """The smallest η with which these rates bring Z below 1; ½ where none does."""
+    if potential_bound(queries, rates, 0.5) >= 1:
+        return 0.5
+    return float(brentq(lambda edge: potential_bound(queries, rates, edge) - 1, 0.0, 0.5))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How questions are drawn: rates round by round, `near` (λ) and `gap` (μ) in grid steps, and what it costs."""
+
+    rates: tuple[int, ...]
+    draws: int
+    near: int
+    gap: int
+    ranges: tuple[Fraction, ...]
+    prices: tuple[Fraction, ...]
+
+    @property
+    def price(self) -> Fraction:
+        """The price of all rounds; the first draws from the uniform distribution and is free."""
+        return sum(self.prices, Fraction(0))
+
+    @property
+    def inaccurate(self) -> float:
+        """λ + μ in counts."""
+        return (self.near + self.gap) / GRID
+
+
+def plan_sampling(
+    problem: Problem, *, rates: tuple[int, ...], draws: int, near: float, price: Fraction
+) -> Sampling | None:
+    """The narrowest gap μ with which all draws together cost at most `price`, or hardly wider; None beyond all bounds.
+
+    Round t draws with log-weights that one unit moves by 2Δ/μ·Σ_{j<t} α_j, up or down: an interval of twice that
+    (Lemma 6.4, with the rates of the rounds that were). In ρ a draw costs an eighth of its square.
+    """
+    moved = [Fraction(so_far, STEPS) for so_far in accumulate(rates[:-1])]
+    unit = GRID * problem.max_rows
+    steps = max(0, round(near * GRID))
+    if not moved:
+        return Sampling(rates=rates, draws=draws, near=steps, gap=unit, ranges=(), prices=())
+    if problem.currency == "pure":
+        gap = float(4 * unit * draws * sum(moved) / price)
+    else:
+        gap = unit * math.sqrt(2 * draws * sum(share * share for share in moved) / price)
+    width = max(1, math.floor(min(gap, WIDEST + 1.0)))
+    while max(width, steps) <= WIDEST:
+        reaches = [reweighting_reach(rates[:turn], width, problem.max_rows) for turn in range(1, len(rates))]
+        ranges = tuple(selection_range(reach, RATE) for reach in reaches)
+        prices = tuple(draws * (r if problem.currency == "pure" else r * r / 8) for r in ranges)
+        if sum(prices) <= price:
+            return Sampling(rates=rates, draws=draws, near=steps, gap=width, ranges=ranges, prices=prices)
+        width += max(1, width >> 12)
+    return None

@@ -1,0 +1,144 @@
+"""Several synopses that answer together: each question gets the weighted median of their answers.
+
+If members of more than half of the weight are within some distance of the truth, so is the median; that is all that
+boosting needs. Each member may be wrong anywhere as long as not too many are wrong at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from conspectus.data.domain import Chunk, Domain, in_words
+from conspectus.queries.evaluation import indicator
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.query import Workload, WorkloadError
+
+from .fitting import Measurement, fit_histogram
+from .histogram import Histogram
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, load_synopsis, part
+
+MOST_MEMBERS = 200
+MOST_CELLS = 1 << 22
+MOST_FITTED = 1 << 18
+"""The largest universe over which a histogram is fitted to an ensemble's answers, and the most of them."""
+
+_STEPS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class MedianEnsemble:
+    """Members with whole-numbered weights; `workload` holds the questions that they were made for."""
+
+    domain: Domain
+    members: tuple[Synopsis, ...]
+    weights: tuple[int, ...]
+    workload: Workload
+    total: Total
+
+    kind: ClassVar[str] = "median-ensemble"
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.members) <= MOST_MEMBERS or len(self.weights) != len(self.members):
+            raise BadSynopsis(f"an ensemble has between 1 and {MOST_MEMBERS} members, and a weight for each")
+        whole = all(type(weight) is int and 0 <= weight < 1 << 48 for weight in self.weights)
+        if not whole or not any(self.weights):
+            raise BadSynopsis("the weights of an ensemble are whole numbers, zero or more, and not all zero")
+        if any(member.domain != self.domain for member in self.members) or self.workload.domain != self.domain:
+            raise BadSynopsis("the members of an ensemble and its questions are about one table")
+
+    def answer(self, workload: Workload) -> NDArray[np.float64]:
+        """The weighted median of the members' answers, question by question."""
+        return weighted_median(np.stack([member.answer(workload) for member in self.members]), self.weights)
+
+    def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
+        """Rows of the histogram that fits the ensemble's answers."""
+        return self.fitted.sample(rows, public_seed=public_seed)
+
+    @cached_property
+    def fitted(self) -> Histogram:
+        """One histogram near the ensemble's answers to the questions that it was made for: post-processing.
+
+        Medians of marginals are marginals of no table in general, so the fit is near them and not equal to them.
+        """
+        asked = self.workload.distinct()
+        held = asked.columns or (0,)
+        domain = self.domain.project(held)
+        if domain.cells > MOST_CELLS or len(asked) > MOST_FITTED:
+            raise CannotAnswer(
+                f"{in_words(domain.cells)} cells and {len(asked):,} answers are too many to fit rows to (limits "
+                f"{MOST_CELLS:,} and {MOST_FITTED:,}): ask about fewer columns, or release with projection"
+            )
+        counts = self.answer(asked) * self.total.divisor
+        fit = fit_histogram(domain, self._wanted(asked, held, counts), self.total.divisor, steps=_STEPS)
+        return Histogram(self.domain, fit.weights, self.total, held)
+
+    def _wanted(self, asked: Workload, held: tuple[int, ...], counts: NDArray[np.float64]) -> list[Measurement]:
+        """The answers as measured marginals, to a row; a question of its own splits its marginal into in and out."""
+        wanted = []
+        for block, start, end in zip(asked.blocks, asked.offsets, asked.offsets[1:]):
+            if isinstance(block, Marginal):
+                places = tuple(held.index(c) for c in block.columns)
+                wanted.append(Measurement(places, counts[start:end], 1.0))
+                continue
+            for number in range(len(block)):
+                columns, inside = indicator(block.query(number), self.domain)
+                sides = np.array([self.total.divisor - counts[start + number], counts[start + number]])
+                places = tuple(held.index(c) for c in columns)
+                wanted.append(Measurement(places, sides, 1.0, parts=inside.astype(np.int64)))
+        return wanted
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        text = json.dumps(self.workload.to_json(), separators=(",", ":"))
+        tables = {"asked": pa.table({"workload": pa.array([text], type=pa.large_string())})}
+        listed = []
+        for number, (member, weight) in enumerate(zip(self.members, self.weights)):
+            meta, inner = member.parts()
+            listed.append({"kind": member.kind, "meta": meta, "weight": weight})
+            tables |= {f"member-{number}-{name}": table for name, table in inner.items()}
+        return {"total": self.total.to_json(), "members": listed}, tables
+
+    @classmethod
+    def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
+        stored = part(tables, "asked", [("workload", pa.large_string())])
+        listed = meta.get("members")
+        if stored.num_rows != 1 or not isinstance(listed, list) or len(listed) > MOST_MEMBERS:
+            raise BadSynopsis("the members of the ensemble are not readable")
+        named = [isinstance(entry, dict) and set(entry) == {"kind", "meta", "weight"} for entry in listed]
+        if not all(named) or any(not isinstance(entry["kind"], str) for entry in listed):
+            raise BadSynopsis("the members of the ensemble are not readable")
+        # An ensemble of ensembles has no use, and a file could nest them without end.
+        if any(entry["kind"] == cls.kind or not isinstance(entry["meta"], dict) for entry in listed):
+            raise BadSynopsis("the members of the ensemble are of no kind that it can have")
+        members = []
+        for number, entry in enumerate(listed):
+            head = f"member-{number}-"
+            inner = {name.removeprefix(head): table for name, table in tables.items() if name.startswith(head)}
+            members.append(load_synopsis(domain, entry["kind"], entry["meta"], inner))
+        try:
+            workload = Workload.from_json(json.loads(stored["workload"][0].as_py()))
+        except (WorkloadError, ValueError, RecursionError) as problem:
+            raise BadSynopsis("the workload of the ensemble is not readable") from problem
+        weights = tuple(entry["weight"] for entry in listed)
+        return cls(domain, tuple(members), weights, workload, Total.from_json(meta.get("total")))
+
+
+def weighted_median(values: NDArray[np.float64], weights: tuple[int, ...]) -> NDArray[np.float64]:
+    """The midpoint of the lower and the upper weighted median of each column.
+
+    Where more than half of the weight lies in an interval, so do both medians, and so does their midpoint.
+    """
+    order = np.argsort(values, axis=0, kind="stable")
+    ranked = np.take_along_axis(values, order, axis=0)
+    up_to = 2 * np.cumsum(np.array(weights, dtype=np.int64)[order], axis=0)
+    lower = (up_to >= up_to[-1] // 2).argmax(axis=0)
+    upper = (up_to > up_to[-1] // 2).argmax(axis=0)
+    every = np.arange(values.shape[1])
+    return np.asarray((ranked[lower, every] + ranked[upper, every]) / 2)
