@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.certificate import certify
+from conspectus.mechanisms.histograms import outcome
 from conspectus.mechanisms.iterative import Candidates, MultiplicativeWeights, measurements, steps
 from conspectus.mechanisms.mechanism import (
     MAX_CELLS,
@@ -41,7 +41,6 @@ from conspectus.mechanisms.mechanism import (
 from conspectus.mechanisms.total import find_total
 from conspectus.privacy.events import Event
 from conspectus.synopses.fitting import Measurement, fit_histogram
-from conspectus.synopses.histogram import Histogram
 
 FAILURE = 0.05
 REFIT, RIDGE = 20, 0.1
@@ -218,12 +217,5 @@ class IterativeConstruction:
             if not self.theorem and asked_rounds % REFIT == 0:
                 rule.weights = fit_histogram(held, known, rows, steps=REFIT, ridge=RIDGE).weights
         weights = rule.weights if self.theorem else fit_histogram(held, known, rows, steps=400, ridge=RIDGE).weights
-        synopsis = Histogram(asked.domain, weights, total, problem.held)
-        answers = synopsis.answer(problem.workload)
-        bound = None
-        if self.certificate:
-            bound = certify(
-                curator, problem, workload=problem.workload, answers=answers, total=rows, price=certificate_price
-            )
         parameters = {"alpha": alpha, "rounds": rounds, "rounds_used": asked_rounds, "rate": rate}
-        return Outcome(synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters)
+        return outcome(curator, problem, weights=weights, total=total, price=certificate_price, parameters=parameters)

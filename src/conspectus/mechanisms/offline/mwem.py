@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.certificate import certify
+from conspectus.mechanisms.histograms import outcome
 from conspectus.mechanisms.iterative import Candidates, Refit, steps
 from conspectus.mechanisms.mechanism import (
     MAX_CELLS,
@@ -31,7 +31,6 @@ from conspectus.mechanisms.mechanism import (
 )
 from conspectus.mechanisms.total import find_total
 from conspectus.privacy.events import Event
-from conspectus.synopses.histogram import Histogram
 
 RIDGE = 0.1
 """Few marginals are measured, each well: a lighter ridge than for noise on everything (measured on NLTCS)."""
@@ -108,17 +107,12 @@ class Mwem:
         for turn in turns:
             rule.update(turn, rows)
         fit = rule.finish(rows, 10 * self.evaluations)
-        synopsis = Histogram(asked.domain, fit.weights, total, problem.held)
-        answers = synopsis.answer(problem.workload)
-        bound = None
-        if self.certificate:
-            bound = certify(
-                curator, problem, workload=problem.workload, answers=answers, total=rows, price=certificate_price
-            )
         parameters = {
             "rounds": rounds,
             "selection": self.selection,
             "certificate": self.certificate,
             "evaluations": self.evaluations,
         }
-        return Outcome(synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters)
+        return outcome(
+            curator, problem, weights=fit.weights, total=total, price=certificate_price, parameters=parameters
+        )

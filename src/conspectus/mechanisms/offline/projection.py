@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.certificate import certify
+from conspectus.mechanisms.histograms import outcome
 from conspectus.mechanisms.iterative import measurements
 from conspectus.mechanisms.mechanism import (
     MAX_CELLS,
@@ -33,7 +33,6 @@ from conspectus.mechanisms.total import find_total
 from conspectus.privacy.events import Event, Noise
 from conspectus.queries.marginals import Marginal
 from conspectus.synopses.fitting import fit_histogram
-from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.least_squares import fit_least_squares
 from conspectus.synopses.noisy_answers import NoisyAnswers
 
@@ -118,20 +117,14 @@ class Projection:
             nearest = fit_least_squares(held, measured, total.divisor, steps=self.evaluations)
             weights = nearest.weights
             parameters |= {"converged": nearest.converged, "distance": nearest.distance}
-        synopsis = Histogram(asked.domain, weights, total, problem.held)
-        answers = synopsis.answer(problem.workload)
-        bound = None
-        if self.certificate:
-            bound = certify(
-                curator, problem, workload=problem.workload, answers=answers, total=total.divisor, price=price
-            )
-        return Outcome(
-            synopsis=synopsis,
-            answers=answers,
+        return outcome(
+            curator,
+            problem,
+            weights=weights,
             total=total,
-            certificate=bound,
-            measured=NoisyAnswers(asked.domain, asked, noisy, (law,), total),
+            price=price,
             parameters=parameters,
+            measured=NoisyAnswers(asked.domain, asked, noisy, (law,), total),
         )
 
 

@@ -1,0 +1,44 @@
+"""What every mechanism that ends in a histogram does last: answer the workload, and buy the certificate."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.curator.curator import Curator
+from conspectus.synopses.histogram import Histogram
+from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.synopsis import Total
+
+from .certificate import certify
+from .mechanism import Outcome, Problem
+
+
+def outcome(
+    curator: Curator,
+    problem: Problem,
+    *,
+    weights: NDArray[np.float64],
+    total: Total,
+    price: Fraction,
+    parameters: dict[str, Any],
+    measured: NoisyAnswers | None = None,
+) -> Outcome:
+    """The histogram over the columns held, its answers, and at this price (0 for none) a bound on its worst one."""
+    workload = problem.workload
+    synopsis = Histogram(workload.domain, weights, total, problem.held)
+    answers = synopsis.answer(workload)
+    bound = None
+    if price:
+        bound = certify(curator, problem, workload=workload, answers=answers, total=total.divisor, price=price)
+    return Outcome(
+        synopsis=synopsis,
+        answers=answers,
+        total=total,
+        certificate=bound,
+        measured=measured,
+        parameters=parameters,
+    )
