@@ -127,7 +127,7 @@ AGE = '[columns.age]\ntype = "integer"\nmin = 1\nmax = 9\n'
         (AGE + "widht = 3\n", 'column "age": "widht" is not known here, did you mean "width"?'),
         (AGE.replace("type", "tpye"), 'column "age": "tpye" is not known here, did you mean "type"?'),
         (AGE.replace("integer", "integr"), 'type "integr" is not known, did you mean "integer"?'),
-        (AGE.replace("max = 9\n", ""), 'column "age": a integer column needs min and max: max is not there'),
+        (AGE.replace("max = 9\n", ""), 'column "age": a column of type integer needs min and max: max is not there'),
         (AGE.replace("9", "0"), "min = 1 is above max = 0"),
         (AGE + 'values = ["a"]\n', '"values" is not known here'),
         ("[columns.age]\nmin = 1\n", "it has no type: write one of"),

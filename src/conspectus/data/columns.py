@@ -52,14 +52,14 @@ def column_from_dict(name: str, declared: Mapping[str, Any]) -> Column:
     known = (*_COMMON, *_KEYS[kind])
     for key in entries:
         if key not in known:
-            cure = suggestion(key, known) or f": a {kind} column knows {', '.join(known)}"
+            cure = suggestion(key, known) or f": a column of type {kind} knows {', '.join(known)}"
             raise error(f'"{key}" is not known here{cure}')
     rest = {key: entries[key] for key in ("missing", "default") if key in entries}
 
     def need(*keys: str) -> None:
         for key in keys:
             if key not in entries:
-                raise error(f"a {kind} column needs {' and '.join(keys)}: {key} is not there")
+                raise error(f"a column of type {kind} needs {' and '.join(keys)}: {key} is not there")
 
     if kind == "categorical":
         need("values")

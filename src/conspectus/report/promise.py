@@ -65,9 +65,10 @@ def _in_short(release: Release, meaning: Meaning) -> str:
     begin = f"This release answers {queries} about {len(release.schema.columns)} columns."
     if not release.guarantee.private:
         return begin
+    slack = f", up to a slack of δ = {meaning.delta:.3g}" if meaning.delta else ""
     return (
         f"{begin} Random noise stands between it and the table: reading it changes the odds of any statement about "
-        f"any one {unit} by a factor of at most {factor_text(meaning)}."
+        f"any one {unit} by a factor of at most {factor_text(meaning)}{slack}."
     )
 
 
