@@ -42,14 +42,6 @@ def checked_confidence(confidence: float) -> float:
     return confidence
 
 
-def total_margin(total: Total, confidence: float) -> float:
-    """How far the published total may be from the true number of rows."""
-    if total.exact:
-        return 0.0
-    assert total.kind is not None
-    return sum_quantile(total.kind, total.scale, total.terms, confidence) / total.averaged
-
-
 def measured(estimate: Estimate, total: Total, confidence: float) -> Answer:
     """A sum of noisy cells: the interval is the exact quantile of the sum of its noises."""
     margin = margin_of(estimate, _count_confidence(total, confidence))
@@ -99,7 +91,7 @@ def _count_confidence(total: Total, confidence: float) -> float:
 
 def _interval(count: float, margin: float, total: Total, confidence: float, basis: Basis) -> Answer:
     """The interval for a count as fractions: cut to what is possible, but never so that it leaves the answer out."""
-    slip = total_margin(total, (1 + confidence) / 2)
+    slip = total.margin((1 + confidence) / 2)
     fraction = count / total.divisor
     low, high = max(0.0, count - margin), max(0.0, count + margin)
     most, least = total.value + slip, total.value - slip

@@ -83,8 +83,9 @@ def potential_text(held: Certificate) -> str:
     potential = held.potential
     if potential is None:
         return ""
-    within = potential.inaccurate / held.total
-    outcome = f"so all are within {within:.4f}" if potential.holds else f"so it does not prove all within {within:.4f}"
+    # Where the total is noisy a fraction would carry its error too: the bound is in counts there.
+    within = f"{potential.inaccurate:,.0f} rows" if held.slip else f"{potential.inaccurate / held.total:.4f}"
+    outcome = f"so all are within {within}" if potential.holds else f"so it does not prove all within {within}"
     return f"ln Z is at most {potential.upper:.2f}, {outcome}"
 
 
@@ -98,14 +99,15 @@ def certificate_json(release: Release) -> dict[str, Any] | None:
         "holds": held.holds,
         "failure_probability": held.failure_probability,
         "scope": held.scope,
-        "potential": None if held.potential is None else _potential_json(held.potential, held.total),
+        "potential": None if held.potential is None else _potential_json(held.potential, held),
     }
 
 
-def _potential_json(potential: Potential, total: float) -> dict[str, Any]:
+def _potential_json(potential: Potential, held: Certificate) -> dict[str, Any]:
     return {
         "upper": potential.upper,
-        "bound": potential.inaccurate / total,
+        "bound": None if held.slip else potential.inaccurate / held.total,
+        "bound_in_counts": potential.inaccurate,
         "holds": potential.holds,
         "failure_probability": potential.failure_probability,
         "scope": potential.scope,

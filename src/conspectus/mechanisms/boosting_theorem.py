@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from conspectus.curator.scores import GRID, STEPS
+from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Sensitivity
 
 from .generators import MOST_TABLES, log_number_of_tables
@@ -98,9 +99,14 @@ def _promised(problem: Problem, price: Fraction, *, rows: int, deviation: float 
 
 
 def _most_moved(problem: Problem, draws: int) -> Sensitivity:
-    """How far one unit moves any sample of so many questions, at most."""
-    every = problem.sensitivity(problem.workload.distinct())
-    m = problem.max_rows
-    return Sensitivity(
-        l1=min(every.l1, m * draws), l2_squared=min(every.l2_squared, m * m * draws), linf=min(every.linf, m)
-    )
+    """How far one unit moves any sample of so many questions, at most.
+
+    The bound of a whole workload is one for its samples only where it adds up over marginals: the closed forms of other
+    blocks are sharper than what a part of them is charged.
+    """
+    asked = problem.workload.distinct()
+    m, count = problem.max_rows, min(draws, len(asked))
+    if all(isinstance(block, Marginal) for block in asked.blocks):
+        every = problem.sensitivity(asked)
+        return Sensitivity(l1=min(every.l1, m * count), l2_squared=min(every.l2_squared, m * m * count), linf=m)
+    return Sensitivity(l1=m * count, l2_squared=m * m * count, linf=m)

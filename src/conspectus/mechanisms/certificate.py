@@ -14,6 +14,7 @@ from conspectus.curator.scores import GRID, STEPS, LogPotential, Reweighting, wo
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import lower_quantile
 from conspectus.queries.query import Sensitivity, Workload
+from conspectus.synopses.synopsis import Total
 
 if TYPE_CHECKING:
     from conspectus.curator.curator import Curator
@@ -81,7 +82,8 @@ class Potential:
 class Certificate:
     """max |count − answer·N̂| ≤ noisy maximum + quantile of the noise, except with a stated probability.
 
-    The noisy maximum and the noise are in grid steps (1/16 count); `total` is the public or paid number of rows.
+    The noisy maximum and the noise are in grid steps (1/16 count); `total` is the public or paid number of rows, and
+    `slip` how far a paid one may be off, in counts, except with half the failure probability.
     """
 
     noisy_maximum: int
@@ -90,17 +92,25 @@ class Certificate:
     failure_probability: float = FAILURE
     scope: str = SCOPE
     holds: bool = True
+    slip: float = 0.0
     potential: Potential | None = None
 
     def __post_init__(self) -> None:
         _check(self.noisy_maximum, self.law, self.failure_probability, self.scope, self.total)
-        if type(self.holds) is not bool:
-            raise ValueError("a certificate holds or does not")
+        if type(self.holds) is not bool or type(self.slip) is not float or not 0 <= self.slip < math.inf:
+            raise ValueError("a certificate holds or does not, and its total may be off by a number from 0 on")
 
     @property
     def bound(self) -> float:
-        """The bound as a fraction of the rows, at the stated failure probability."""
-        return self.counts_at(1 - self.failure_probability) / self.total
+        """The bound as a fraction of the rows, at the stated failure probability.
+
+        With |c − aN̂| ≤ B and |N − N̂| ≤ s, an answer a ≤ 1 is within (B + s)/(N̂ − s) of c/N; the two share the failure
+        probability. No two fractions are more than 1 apart.
+        """
+        if not self.slip:
+            return self.counts_at(1 - self.failure_probability) / self.total
+        counts = self.counts_at(1 - self.failure_probability / 2) + self.slip
+        return min(1.0, counts / max(self.total - self.slip, 1.0))
 
     def counts_at(self, confidence: float) -> float:
         """The bound in counts at any confidence: the true maximum is below noisy + t when the noise is above −t.
@@ -117,6 +127,7 @@ class Certificate:
             "failure_probability": self.failure_probability,
             "scope": self.scope,
             "holds": self.holds,
+            "slip": self.slip,
             "potential": None if self.potential is None else self.potential.to_json(),
         }
 
@@ -134,14 +145,15 @@ def certify(
     *,
     workload: Workload,
     answers: NDArray[np.float64],
-    total: float,
+    total: Total,
     price: Fraction,
 ) -> Certificate:
     """Measure the maximum error of the answers, one number of sensitivity m counts, for this price."""
     step = GRID * problem.max_rows
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
-    noisy = curator.measure(worst_error(workload, answers * total), law)
-    return Certificate(noisy_maximum=int(noisy[0]), law=law, total=max(total, 1.0))
+    noisy = curator.measure(worst_error(workload, answers * total.divisor), law)
+    slip = total.margin(1 - FAILURE / 2)
+    return Certificate(noisy_maximum=int(noisy[0]), law=law, total=total.divisor, slip=slip)
 
 
 def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -> Noise | None:

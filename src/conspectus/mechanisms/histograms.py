@@ -33,7 +33,7 @@ def outcome(
     answers = synopsis.answer(workload)
     bound = None
     if price:
-        bound = certify(curator, problem, workload=workload, answers=answers, total=total.divisor, price=price)
+        bound = certify(curator, problem, workload=workload, answers=answers, total=total, price=price)
     return Outcome(
         synopsis=synopsis,
         answers=answers,

@@ -109,5 +109,7 @@ def plan_sampling(
         prices = tuple(draws * (r if problem.currency == "pure" else r * r / 8) for r in ranges)
         if sum(prices) <= price:
             return Sampling(rates=rates, draws=draws, near=steps, gap=width, ranges=ranges, prices=prices)
+        if width >= 2 * unit * STEPS:
+            return None  # one unit moves a score by a single step already: no wider gap is cheaper
         width += max(1, width >> 12)
     return None

@@ -83,7 +83,8 @@ def accuracy(release: Release) -> str:
         )
     if held is not None and held.potential is not None:
         potential = held.potential
-        within = f"every error at most {potential.inaccurate / rows:.4f}"
+        size = f"{potential.inaccurate:,.0f} rows" if held.slip else f"{potential.inaccurate / rows:.4f}"
+        within = f"every error at most {size}"
         lines.append(
             (
                 "by boosting's weights",

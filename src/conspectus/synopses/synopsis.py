@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import sum_quantile
 
 if TYPE_CHECKING:
     from conspectus.queries.query import Workload
@@ -76,6 +77,12 @@ class Total:
     def divisor(self) -> float:
         """What counts are divided by: never below one row, so that an empty or noisy total divides safely."""
         return max(self.value, 1.0)
+
+    def margin(self, confidence: float) -> float:
+        """How far it may be from the true number of rows, at this confidence."""
+        if self.exact or self.kind is None:
+            return 0.0
+        return sum_quantile(self.kind, self.scale, self.terms, confidence) / self.averaged
 
     @property
     def rows(self) -> int:

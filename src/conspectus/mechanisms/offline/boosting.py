@@ -159,8 +159,7 @@ class Boosting:
             share = certificate_price * _POTENTIAL_SHARE
             law = potential_law(problem, reweighting, share)
             price = certificate_price if law is None else certificate_price - share
-            rows = total.divisor
-            bound = certify(curator, problem, workload=problem.workload, answers=answers, total=rows, price=price)
+            bound = certify(curator, problem, workload=problem.workload, answers=answers, total=total, price=price)
             if law is not None:
                 bound = replace(bound, potential=measure_potential(curator, reweighting, law))
         parameters = self._parameters(course)
