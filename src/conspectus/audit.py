@@ -37,7 +37,7 @@ from .queries.query import Literal, Predicate, Workload
 ALPHA = 1e-6
 """The chance that an audit of an honest door refutes it."""
 
-TWIN_ALPHA = 1e-3
+TWIN_ALPHA = 1e-2
 """The confidence with which a twin is refuted: nobody is accused, so it may be lower."""
 
 Play = Callable[[Curator], float]
@@ -241,6 +241,7 @@ def cases() -> Iterator[Case]:
             epsilon=epsilon_of(RHO, DELTA),
             delta=DELTA,
             twin=HalfTheNoise,
+            effort=2,
         )
         # From the first table to the second one error falls by one count and all the others rise.
         width = 12
@@ -257,6 +258,7 @@ def cases() -> Iterator[Case]:
             epsilon=1.0,
             delta=0.0,
             twin=ForgottenFactor,
+            effort=2,
         )
         boosted, spread = _boosted(guess)
         yield Case(
@@ -276,7 +278,7 @@ def cases() -> Iterator[Case]:
             epsilon=3.0,
             delta=0.0,
             twin=BareThreshold,
-            effort=4,
+            effort=6,
         )
 
 
