@@ -50,11 +50,6 @@ class Rows:
         if self.size < 1:
             raise BadSynopsis("synthetic rows without a single row answer nothing")
 
-    @classmethod
-    def from_array(cls, domain: Domain, records: NDArray[Any], total: Total) -> Self:
-        """From one array with a record in each line."""
-        return cls(domain, tuple(np.ascontiguousarray(column) for column in np.asarray(records).T), total)
-
     @property
     def records(self) -> int:
         """The number of records that are held."""
