@@ -44,12 +44,12 @@ def audit(
     doors: tuple[str | None, ...] = (None,) if mechanism is None else doors_of(mechanism)
     from conspectus import audit as auditing
 
+    if not as_json:
+        print(LINE.format(*TITLES), flush=True)
     results: list[AuditResult] = []
     for door in doors:
         for result in auditing.run(door, trials, None if quiet or as_json else _tell):
             if not as_json:
-                if not results:
-                    print(LINE.format(*TITLES), flush=True)
                 _clear()
                 print(_line(result), flush=True)
             results.append(result)
