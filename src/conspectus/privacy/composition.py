@@ -6,8 +6,8 @@ arithmetic and the library's functions can lose. Inverses return the end of a bi
 satisfy the rounded theorem. A comparison of several theorems is honest only for acts fixed before the first draw.
 
 References: Dwork & Roth 2014 (the book), Theorems 3.14–3.22; Dwork, Rothblum & Vadhan 2010, Theorems III.1–III.3, whose
-Definition III.1 (an adversary picks databases and mechanisms as it goes) all of them allow; Bun & Steinke 2016; Kairouz,
-Oh & Viswanath 2015; Canonne, Kamath & Steinke 2020; Balle & Wang 2018.
+Definition III.1 (an adversary picks databases and mechanisms as it goes) all of them allow; Bun & Steinke 2016;
+Kairouz, Oh & Viswanath 2015; Canonne, Kamath & Steinke 2020; Balle & Wang 2018.
 """
 
 from __future__ import annotations
