@@ -1,0 +1,76 @@
+"""20,000 functions of Adult, none of them a count of records: boosting beside noise on everything and one weak synopsis."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+import conspectus as cs
+from bench import data_file, markdown, record
+from conspectus.queries.counting import count
+
+RUNS = 5
+FUNCTIONS = 20_000
+EPSILON = 1.0
+COLUMNS = (
+    ("age", 0, {"type": "integer", "min": 17, "max": 76, "width": 6}),
+    ("workclass", 1, None),
+    ("education", 4, {"type": "integer", "min": 1, "max": 16}),
+    ("marital", 5, None),
+    ("occupation", 6, None),
+    ("relationship", 7, None),
+    ("race", 8, None),
+    ("sex", 9, None),
+    ("hours", 12, {"type": "integer", "min": 1, "max": 80, "width": 8}),
+    ("income", 14, None),
+)
+
+
+def adult():
+    """The 30,162 rows of Adult without missing values, ten columns, in a public order."""
+    import pandas as pd
+
+    raw = pd.read_csv(data_file("adult.data.gz"), header=None, skipinitialspace=True)
+    raw = raw[~(raw == "?").any(axis=1)].sample(frac=1, random_state=0)
+    frame = pd.DataFrame({name: raw[place] for name, place, _ in COLUMNS})
+    # The values of the categories are public here: they stand in the documentation of the table.
+    columns = {
+        name: kind or {"type": "categorical", "values": sorted(map(str, frame[name].unique()))}
+        for name, _, kind in COLUMNS
+    }
+    return frame, cs.Schema.from_dict({"name": "adult", "columns": columns})
+
+
+def workload_of(schema):
+    """Statistics of many overlapping parts of the population, and how far pairs of events are from independent."""
+    coins = np.random.Generator(np.random.PCG64(1))
+    parts = [{}, *(_condition(schema, coins) for _ in range(139))]
+    ordered = [name for name, _, kind in COLUMNS if kind]
+    statistics = cs.mode_shares(schema, given=parts)
+    for name in ordered:
+        statistics += cs.quantile_shares(schema, name, given=parts)
+        statistics += cs.interval_balances(schema, name, given=parts)
+        statistics += cs.truncated_means(schema, name, given=parts)
+        statistics += cs.kolmogorov_distances(schema, name, given=parts)
+    gaps = cs.independence_gaps(schema, given=parts[:8])
+    chosen = np.sort(coins.permutation(len(gaps))[: FUNCTIONS - len(statistics)])
+    return statistics + gaps.take(chosen)
+
+
+def _condition(schema, coins):
+    """About half of the values of one or two columns."""
+    chosen = {}
+    for place in coins.permutation(len(COLUMNS))[: coins.integers(1, 3)]:
+        column = schema.columns[place]
+        codes = coins.permutation(column.size)[: max(1, int(coins.integers(column.size // 2, column.size)))]
+        chosen[column.name] = _values(column, codes)
+    return chosen
+
+
+def _values(column, codes):
+    kind = next(kind for name, _, kind in COLUMNS if name == column.name)
+    if kind is None:
+        return [column.labels[code] for code in codes]
+    low, width, most = kind["min"], kind.get("width", 1), kind["max"]
+    return [cs.between(low + int(c) * width, min(low + (int(c) + 1) * width - 1, most)) for c in codes]
