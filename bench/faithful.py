@@ -137,7 +137,7 @@ def adversarial_run(
 
 def range_shares(questions: Workload, cells: NDArray[np.int64], score: Reweighting) -> list[float]:
     """For every neighbour of a table, replaced or removed: how much of the charged range the log-weights move by."""
-    here, reach = score.of(SUBSETS @ cells), score.reach(1).replace
+    here, reach = score.of(SUBSETS @ cells), score.reach(1, True).replace
     shares = []
     for gone in np.flatnonzero(cells):
         less = cells - (np.arange(CELLS) == gone)
@@ -189,8 +189,8 @@ def main() -> None:
         "faithful",
         "Boosting against its lemmas",
         f"Universes of {CELLS} cells, all {len(tables)} tables of up to {MOST_ROWS} rows, all {len(SUBSETS)} "
-        f"questions; η in 0.15, 0.25 and 1/3, rates equal and growing. Adversaries in place of the generator are right on ½ + η of "
-        f"the weight in every round, and no more than they must.\n\n{lemma}\n\n{moved}\n\n{_theorem(coins)}",
+        f"questions; η in 0.15, 0.25 and 1/3, rates equal and growing. Adversaries in place of the generator are right "
+        f"on ½ + η of the weight in every round, and on no more than they must.\n\n{lemma}\n\n{moved}\n\n{_theorem(coins)}",
         "python -m bench faithful",
     )
 
