@@ -190,7 +190,8 @@ def main() -> None:
         "Boosting against its lemmas",
         f"Universes of {CELLS} cells, all {len(tables)} tables of up to {MOST_ROWS} rows, all {len(SUBSETS)} "
         f"questions; η in 0.15, 0.25 and 1/3, rates equal and growing. Adversaries in place of the generator are right "
-        f"on ½ + η of the weight in every round, and on no more than they must.\n\n{lemma}\n\n{moved}\n\n{_theorem(coins)}",
+        f"on ½ + η of the weight in every round, and on no more than they must.\n\n{lemma}\n\n{moved}\n\n"
+        f"{_theorem(coins)}",
         "python -m bench faithful",
     )
 

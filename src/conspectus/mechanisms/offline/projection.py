@@ -80,7 +80,8 @@ class Projection:
         largest = mean * math.sqrt(math.pi / 2) * math.sqrt(2 * math.log(2 * len(asked))) * 1.15
         # Where single questions are many they bound one another: the theorem's shape, measured. Of a pure budget each
         # of those that one row satisfies gets its part.
-        hidden = 0.85 * unmeasured(problem, Candidates.of(asked), 2 * reach(problem))
+        parts = max(1, min(2 * reach(problem), len(asked) - 1))
+        hidden = 0.85 * unmeasured(problem, Candidates.of(asked), parts)
         if 0 < hidden < largest:
             mean, largest = mean * hidden / largest, hidden
         bound = None

@@ -1,0 +1,110 @@
+"""The crossover: maximum error against the number of questions, for four mechanisms, and what the planner picks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import conspectus as cs
+from bench import data_file, markdown, record
+from bench.svg import dot, drawing, line, logarithmic, path, text
+from conspectus.queries.counting import count
+from conspectus.queries.query import Workload
+
+FILE = Path(__file__).parent.parent / "docs" / "crossover.svg"
+BLOCKS = (3, 10, 32, 100, 313, 1000, 3125)
+EPSILON, DELTA, RUNS, WIDTH = 1.0, 1e-6, 3, 5
+SINGLES = (100, 1000, 10_000)
+PLAYERS = {"gaussian": "d", "mwem": "b", "projection": "c", "boosting": "a"}
+NOTE = (
+    f"NLTCS, marginals of {WIDTH} columns chosen at random, ε = 1, δ = 1e-6, replace; means of {RUNS} runs. In "
+    "brackets what the planner expects before anything is spent; bold is its pick, by public facts alone. Noise on "
+    "everything is as good as anything while there are few questions, and then gives way: its error grows like the "
+    "root of the number of marginals, that of the others hardly at all.\n\n"
+    "![error against the number of questions](crossover.svg)"
+)
+
+
+def main() -> None:
+    import pandas as pd
+
+    frame = pd.read_csv(data_file("nltcs_named.csv.gz"))
+    schema = cs.Schema.from_dict({"name": "nltcs", "columns": {name: {"type": "boolean"} for name in frame.columns}})
+    table = cs.open_table(frame, schema)
+    every = cs.marginals(schema, WIDTH)
+    order = np.random.Generator(np.random.PCG64(1)).permutation(len(every.blocks))
+    workloads = [Workload(every.domain, tuple(every.blocks[i] for i in sorted(order[:size]))) for size in BLOCKS]
+    found, lines, picks = measured(table, schema, workloads)
+    FILE.write_text(draw([len(workload) for workload in workloads], found, picks), encoding="utf-8")
+    heads = ["questions", *(f"`{name}`" for name in PLAYERS)]
+    singles = [cs.random_conjunctions(schema, WIDTH, size, 1) for size in SINGLES]
+    _, single_lines, _ = measured(table, schema, singles, runs=1)
+    told = (
+        "The same for single questions, conjunctions of five columns drawn at random, of which a measurement tells "
+        f"much less (one run each):\n\n{markdown(heads, single_lines)}"
+    )
+    body = f"{NOTE}\n\n{markdown(heads, lines)}\n\n{told}"
+    record("crossover", "How many questions: the crossover", body, "python -m bench crossover")
+
+
+def measured(table, schema, workloads, runs: int = RUNS):
+    """Mean maximum errors by mechanism, the lines of a table, and the planner's picks."""
+    found: dict[str, list[float]] = {name: [] for name in PLAYERS}
+    lines, picks = [], []
+    for workload in workloads:
+        counts, rows = count(workload, table.chunks())
+        plan = cs.plan(schema, workload, rows=rows, epsilon=EPSILON, delta=DELTA)
+        claims = {claim.mechanism: claim.expected_max / rows for claim in plan.claims}
+        picks.append(plan.best.mechanism)
+        cells = [f"{len(workload):,}"]
+        for name in PLAYERS:
+            worst = []
+            for _ in range(runs):
+                release = cs.release(table, workload, epsilon=EPSILON, delta=DELTA, mechanism=name)
+                worst.append(float(np.abs(release.answers - counts / rows).max()))
+            found[name].append(float(np.mean(worst)))
+            shown = f"{found[name][-1]:.4f} ({claims[name]:.4f})" if name in claims else f"{found[name][-1]:.4f} (–)"
+            cells.append(f"**{shown}**" if name == picks[-1] else shown)
+        if picks[-1] not in PLAYERS:
+            cells[0] += f" (picks `{picks[-1]}`)"
+        lines.append(cells)
+    return found, lines, picks
+
+
+def draw(sizes: list[int], found: dict[str, list[float]], picks: list[str]) -> str:
+    """Both axes in logarithms; a ring around what the planner picks."""
+    width, height, left, right, top, floor = 920, 430, 78, 800, 84, 372
+    every = [value for values in found.values() for value in values]
+    x = logarithmic(sizes[0], sizes[-1], left, right)
+    y = logarithmic(min(every) * 0.8, max(every) * 1.2, floor, top)
+    parts = [
+        text(28, 34, "Maximum error against the number of questions", kind="title"),
+        text(28, 56, "NLTCS, 5-way marginals, ε = 1, δ = 1e-6. Rings: what the planner picks beforehand.", kind="soft"),
+    ]
+    for level in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1):
+        if min(every) * 0.8 <= level <= max(every) * 1.2:
+            parts.append(line(left, y(level), right, y(level), "grid"))
+            parts.append(text(left - 8, y(level) + 4, f"{level:g}", kind="soft", end="end"))
+    for size in sizes:
+        parts.append(text(x(size), floor + 22, f"{size:,}", kind="soft", end="middle"))
+    parts.append(line(left, floor, right, floor, "axis"))
+    parts.append(text((left + right) / 2, floor + 44, "questions", kind="soft", end="middle"))
+    # Names stand apart at the right end, in the order of the last points.
+    last, names = 0.0, sorted(PLAYERS, key=lambda name: y(found[name][-1]))
+    for name in names:
+        kind = PLAYERS[name]
+        points = [(x(size), y(value)) for size, value in zip(sizes, found[name])]
+        parts.append(path(points, kind))
+        parts += [dot(*point, kind) for point in points]
+        last = max(y(found[name][-1]) + 4, last + 17)
+        parts.append(text(right + 14, last, name, kind=kind))
+    for size, name, number in zip(sizes, picks, range(len(sizes))):
+        if name in found:
+            ring = f'cx="{x(size):.1f}" cy="{y(found[name][number]):.1f}"'
+            parts.append(f'<circle class="{PLAYERS[name]} line" {ring} r="9"/>')
+    return drawing(width, height, "Maximum error against the number of questions", parts)
+
+
+if __name__ == "__main__":
+    main()
