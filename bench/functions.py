@@ -1,14 +1,11 @@
-"""20,000 functions of Adult, none of them a count of records: boosting beside noise on everything and one weak synopsis."""
+"""20,000 functions of Adult, none of them a count: boosting beside noise on everything and one weak synopsis."""
 
 from __future__ import annotations
-
-import time
 
 import numpy as np
 
 import conspectus as cs
-from bench import data_file, markdown, record
-from conspectus.queries.counting import count
+from bench import data_file
 
 RUNS = 5
 FUNCTIONS = 20_000

@@ -21,11 +21,20 @@ if TYPE_CHECKING:
     from .queries.intervals import prefixes as prefixes
     from .queries.intervals import ranges as ranges
     from .queries.language import sql as sql
+    from .queries.low_sensitivity import unsafe_functions as unsafe_functions
     from .queries.marginals import marginal as marginal
     from .queries.marginals import marginals as marginals
     from .queries.parities import parities as parities
     from .queries.query import Workload as Workload
     from .queries.random_conjunctions import random_conjunctions as random_conjunctions
+    from .queries.table_functions import independence_distances as independence_distances
+    from .queries.table_functions import independence_gaps as independence_gaps
+    from .queries.table_functions import interval_balances as interval_balances
+    from .queries.table_functions import kolmogorov_distances as kolmogorov_distances
+    from .queries.table_functions import mode_shares as mode_shares
+    from .queries.table_functions import quantile_shares as quantile_shares
+    from .queries.table_functions import satisfied_shares as satisfied_shares
+    from .queries.table_functions import truncated_means as truncated_means
     from .releases import Release as Release
     from .releases import load as load
     from .releasing import release as release
@@ -50,6 +59,15 @@ _HOMES = {
     "prefixes": "queries.intervals",
     "parities": "queries.parities",
     "sql": "queries.language",
+    "unsafe_functions": "queries.low_sensitivity",
+    "independence_distances": "queries.table_functions",
+    "independence_gaps": "queries.table_functions",
+    "interval_balances": "queries.table_functions",
+    "kolmogorov_distances": "queries.table_functions",
+    "mode_shares": "queries.table_functions",
+    "quantile_shares": "queries.table_functions",
+    "satisfied_shares": "queries.table_functions",
+    "truncated_means": "queries.table_functions",
     "Workload": "queries.query",
 }
 __all__ = ["__version__", *_HOMES]

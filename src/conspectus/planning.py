@@ -13,6 +13,7 @@ from .mechanisms import OFFLINE, make
 from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Problem, ProblemError, Refusal
 from .privacy.guarantee import RELATIONS, Budget, BudgetError, Neighbours
 from .queries.query import Workload
+from .queries.refuter import examine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +122,7 @@ def plan(
     """What each mechanism would do for a table of this many rows: reads no row, spends nothing."""
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     problem = problem_of(schema, workload, budget=budget, neighbours=neighbours, rows=rows)
+    examine(workload, problem.neighbours, rows=rows, max_rows=problem.max_rows)
     return weigh(problem, {name: make(name, {}) for name in OFFLINE})
 
 

@@ -17,6 +17,7 @@ from .privacy.guarantee import Budget
 from .privacy.ledger import Ledger, Reservation
 from .privacy.noise import Coins, SystemCoins
 from .queries.query import Workload
+from .queries.refuter import examine
 from .releases import Release
 from .spelling import meant
 
@@ -66,6 +67,8 @@ def run(
     coins = coins or SystemCoins()
     if problem.total_is_public:
         problem = dataclasses.replace(problem, rows=sum(chunk.rows for chunk in table.chunks(())))
+    # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
+    examine(problem.workload, problem.neighbours, rows=problem.rows, max_rows=problem.max_rows)
     chosen, claim = choose(problem, mechanism, settings)
     purse: Filter | Declared = allowance(problem.budget, problem.neighbours)
     reservation: Reserving | None = None

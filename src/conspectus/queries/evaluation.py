@@ -131,6 +131,8 @@ def indicator(query: Query, domain: Domain) -> tuple[tuple[int, ...], NDArray[np
     """The columns that a query reads, sorted, and its value on each cell of their marginal."""
     if isinstance(query, Parity):
         return query.columns, even_cells(len(query.columns)).astype(np.uint8).reshape((2,) * len(query.columns))
+    if not isinstance(query, Predicate):
+        raise TypeError("a function of the table has no value on a record")
     columns = query.columns
     shape = domain.shape(columns)
     inside = np.zeros(shape, dtype=np.uint8)
@@ -144,4 +146,6 @@ def is_true(query: Query, record: Sequence[int]) -> bool:
     """Whether a query holds on one record, given by its codes."""
     if isinstance(query, Predicate):
         return any(all(record[literal.column] in literal.codes for literal in box) for box in query.boxes)
+    if not isinstance(query, Parity):
+        raise TypeError("a function of the table has no value on a record")
     return sum(int(record[column]) for column in query.columns) % 2 == 0

@@ -83,7 +83,16 @@ class Parity:
             raise WorkloadError("a parity needs its columns sorted and distinct")
 
 
-Query = Predicate | Parity
+class TableFunction:
+    """A question whose value is a function of the whole table and no number of records: see `statistic`."""
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that it reads, sorted."""
+        raise NotImplementedError
+
+
+Query = Predicate | Parity | TableFunction
 
 
 class Counter(Protocol):

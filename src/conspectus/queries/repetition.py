@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from .low_sensitivity import UnsafeFunctions
 from .marginals import Marginal
 from .ordering import first_of_each, row_keys
 from .parities import ParityList
 from .predicates import Conjunctions
 from .query import Block, Indices, Workload
+from .statistic import Statistics
+
+_LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions)
 
 
 def without_repetition(workload: Workload) -> tuple[Workload, Indices]:
@@ -19,9 +23,9 @@ def without_repetition(workload: Workload) -> tuple[Workload, Indices]:
     first_of: dict[tuple[type, Any], tuple[int, Block]] = {}
     positions: list[Indices] = []
     length = 0
-    listed = {kind: _Seen(workload, kind) for kind in (Conjunctions, ParityList)}
+    listed = {kind: _Seen(workload, kind) for kind in _LISTS}
     for block in workload.blocks:
-        if isinstance(block, Conjunctions | ParityList):
+        if isinstance(block, Conjunctions | ParityList | Statistics | UnsafeFunctions):
             piece, places = listed[type(block)].next(block, length)
             if len(piece):
                 kept.append(piece)
@@ -68,8 +72,11 @@ class _Seen:
         return (block if len(new) == len(block) else block.take(new)), self._place[numbers]
 
 
-def _keys(block: Conjunctions | ParityList) -> Indices:
+def _keys(block: Conjunctions | ParityList | Statistics | UnsafeFunctions) -> Indices:
     """Equal for equal queries, different for different ones."""
+    if isinstance(block, Statistics | UnsafeFunctions):
+        number: dict[object, int] = {}
+        return np.array([number.setdefault(f, len(number)) for f in block.functions], dtype=np.int64)
     if isinstance(block, ParityList):
         return row_keys(block.matrix, len(block.domain))
     boxes = row_keys(block.terms, len(block.literals))

@@ -24,6 +24,8 @@ def to_sql(schema: DeclaredSchema, query: Query) -> str:
     """A SQL predicate that asks this query; reading it gives the query back, where it came from a predicate."""
     if isinstance(query, Parity):
         query = _cells(query)
+    if not isinstance(query, Predicate):
+        raise WorkloadError("a function of the table is no SQL predicate")
     boxes = [_box(schema, box) for box in query.boxes]
     if len(boxes) == 1:
         return boxes[0]

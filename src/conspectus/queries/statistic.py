@@ -1,8 +1,8 @@
 """Ready functions of a whole table whose sensitivity is proved: one function as a value, and blocks of them.
 
 A function looks at the rows that satisfy its condition (`given`), sorts them into classes by one or two columns, and is
-computed from the numbers of rows in these classes, in whole steps of 1/`STEPS` row. Its answer is that number as a share
-of all rows. Why one row moves each by a row at most is written in `statistic.proof.md`.
+computed from the numbers of rows in these classes, in whole steps of 1/`STEPS` row. Its answer is that number as a
+share of all rows. Why one row moves each by a row at most is written in `statistic.proof.md`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from conspectus.data.domain import Domain
 
 from .moves import Sensitivity, WorkloadError, check_unit
 from .predicates import Conjunctions
-from .query import BLOCK_KINDS, Box, Counter, Indices, Literal, Predicate
+from .query import BLOCK_KINDS, Box, Counter, Indices, Literal, Predicate, TableFunction
 
 STEPS = 256
 """Steps to one row: weights and reference distributions are rounded to them."""
@@ -33,11 +33,11 @@ _COLUMNS = {"satisfied": 0, "independence": 2}
 
 
 @dataclass(frozen=True)
-class Statistic:
+class Statistic(TableFunction):
     """One function: a kind, the condition, the columns with the class of each of their codes (−1: left out), numbers.
 
-    In steps, with v the numbers of rows by class and t their sum: `mode` is the largest v; `mean` Σ weight·v; `quantile`
-    the same over the lowest ⌊t·a/b⌋ rows, its numbers being a, b and rising weights; `balance` the smaller of two v;
+    In steps, with v the numbers of rows by class and t their sum: `mode` is the largest v; `mean` Σ weight·v;
+    `quantile` the same over the lowest ⌊t·a/b⌋ rows, its numbers being a, b and rising weights; `balance` the smaller of two v;
     `reference` the largest |v up to a class − t·cumulated share|; `independence` a quarter of Σ|v − row sum·column
     sum/t|, rounded down; `satisfied` the number of conditions that rows satisfy, divided by the number of conditions
     and rounded down. All weights and shares are whole steps between 0 and `STEPS`.
@@ -124,7 +124,7 @@ class Statistics:
     def __post_init__(self) -> None:
         sizes = self.domain.sizes
         for function in dict.fromkeys(self.functions):
-            if function.columns and function.columns[-1] >= len(sizes) or any(c < 0 for c in function.columns):
+            if (function.columns and function.columns[-1] >= len(sizes)) or any(c < 0 for c in function.columns):
                 raise WorkloadError("a function speaks of a column that its table does not have")
             if any(a.codes[-1] >= sizes[a.column] for box in function.given for a in box):
                 raise WorkloadError("a function speaks of a code that its table does not have")

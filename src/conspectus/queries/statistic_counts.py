@@ -75,7 +75,8 @@ class StatisticCounts:
         self._conditions = Conditions(domain, [box for given in by_group for box in given], place)
         self._group_boxes = starts_of([len(given) for given in by_group])
         self._group_tables = starts_of([len(tables) for tables in by_group.values()])
-        columns, cells = [], []
+        columns: list[tuple[int, int]] = []
+        cells: list[int] = []
         for tables in by_group.values():
             for over in tables:
                 tables[over] = len(columns)

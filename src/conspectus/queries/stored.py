@@ -9,7 +9,7 @@ import numpy as np
 
 from conspectus.data.domain import Domain
 
-from . import intervals, marginals, parities
+from . import intervals, low_sensitivity, marginals, parities, statistic
 from .predicates import Conjunctions
 from .query import BLOCK_KINDS, MOST_QUERIES, Block, Literal, Workload, WorkloadError, total_length
 
@@ -20,9 +20,12 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "prefixes": {"column": int, "regular": int},
     "parities": {"columns": list, "k": int},
     "parity-list": {"sets": list},
+    "statistics": {"given": list, "classes": list, "functions": list},
+    "unsafe-functions": {"whole": int, "functions": list},
     "conjunctions": {"literals": list, "width": int, "terms": list, "starts": (list, type(None))},
 }
-_MODULES = (intervals, marginals, parities)  # imported so that they enter their kinds of block
+# Imported so that they enter their kinds of block.
+_MODULES = (intervals, low_sensitivity, marginals, parities, statistic)
 
 
 def read_workload(stored: object) -> Workload:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .conjunctions import Between, conjunctions
 from .declared import DeclaredColumn, DeclaredSchema, position, positions
@@ -54,7 +55,11 @@ def truncated_means(
 
 
 def quantile_shares(
-    schema: DeclaredSchema, column: str, quantiles: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9), *, given: Given = None
+    schema: DeclaredSchema,
+    column: str,
+    quantiles: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9),
+    *,
+    given: Given = None,
 ) -> Workload:
     """For each condition and quantile q: what the lowest q of the rows contribute to the mean position.
 
@@ -105,8 +110,8 @@ def kolmogorov_distances(
     default the uniform one. It is rounded to steps of 1/256.
     """
     at, declared = _ordered(schema, column)
-    known = [np.ones(declared.regular)] if references is None else [np.asarray(each, dtype=float) for each in references]
-    shares = [_cumulated(weights, declared.regular) for weights in known]
+    known = [np.ones(declared.regular)] if references is None else references
+    shares = [_cumulated(np.asarray(weights, dtype=np.float64), declared.regular) for weights in known]
     classes = _regular(schema, at)
     made = (
         Statistic("reference", (box,), (at,), (classes,), share) for box in _boxes(schema, given) for share in shares
@@ -244,7 +249,7 @@ def _quantile(q: float) -> Fraction:
     return Fraction(q).limit_denominator(_FINEST)
 
 
-def _cumulated(weights: np.ndarray, regular: int) -> tuple[int, ...]:  # type: ignore[type-arg]
+def _cumulated(weights: NDArray[np.float64], regular: int) -> tuple[int, ...]:
     if weights.shape != (regular,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
-        raise WorkloadError(f"a reference has {regular} weights, zero or more, one for each ordinary value of the column")
+        raise WorkloadError(f"a reference has {regular} weights, zero or more: one for each ordinary value")
     return (*np.rint(np.cumsum(weights)[:-1] / weights.sum() * STEPS).astype(int).tolist(), STEPS)

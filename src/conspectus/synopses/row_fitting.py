@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,19 @@ from conspectus.data.domain import Domain
 from conspectus.queries.query import Predicate, Query, Workload
 from conspectus.queries.statistic import STEPS, Statistic
 from conspectus.queries.statistic_counts import Classes, Conditions, padded, starts_of
-from conspectus.queries.statistic_kernels import COUNT
+from conspectus.queries.statistic_kernels import COUNT, INDEPENDENCE
 
-from .row_kernels import fill, improve
+from . import row_kernels
+
+# Their many arrays are handed over as one tuple, which a checker of types cannot count.
+fill: Any = row_kernels.fill
+improve: Any = row_kernels.improve
 
 Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+_LEAST = 1e-9
+"""The least deviation, as a share: exact answers weigh much and not infinitely much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,71 +69,78 @@ def independent_rows(one_way: OneWay, rows: int, coins: np.random.Generator) -> 
     return np.stack(columns, axis=1)
 
 
-def fit_rows(
-    domain: Domain,
-    wanted: Wanted,
-    one_way: OneWay,
-    *,
-    start: Integers,
-    tries: int,
-    coins: np.random.Generator,
-) -> Integers:
-    """The rows `start` after this many tried changes; each kept change lowered the weighted squared distance."""
-    # What no row can satisfy is right whatever the rows are.
-    known = [number for number, query in enumerate(wanted.queries) if query != Predicate(())]
-    queries = [wanted.queries[number] for number in known]
-    answers, deviations = wanted.answers[known], wanted.deviations[known]
-    functions = [_as_function(query) for query in queries]
-    sorts = Classes(functions)
-    kinds = np.where([isinstance(query, Predicate) for query in queries], COUNT, sorts.kinds)
-    place = {column: column for column in range(len(domain))}
-    boxes = Conditions(domain, [box for f in functions for box in f.given], place)
-    boxes_at = starts_of([len(f.given) for f in functions])
-    over = np.array([padded(f.over, -1) for f in functions], dtype=np.int64).reshape(-1, 2)
-    readers: list[list[int]] = [[] for _ in domain.sizes]
-    for number, function in enumerate(functions):
-        for column in function.columns:
-            readers[column].append(number)
-    held_at = starts_of([f.cells for f in functions])
-    held = np.zeros(int(held_at[-1]), dtype=np.int64)
-    values = np.zeros(len(functions), dtype=np.int64)
-    rows = np.ascontiguousarray(start, dtype=np.int64).copy()
-    count = len(rows)
-    shared = (
-        boxes_at,
-        boxes.box_literals,
-        boxes.literal_column,
-        boxes.literal_at,
-        boxes.inside,
-        over,
-        sorts.class_at,
-        sorts.classes,
-        kinds.astype(np.int64),
-        sorts.shapes,
-        sorts.number_at,
-        sorts.numbers,
-        sorts.conditions,
-        STEPS,
-        held_at,
-        held,
-        values,
-    )
-    fill(rows, *shared)
-    changes = _changes(domain, rows, tries, coins)
-    improve(
-        rows,
-        *changes,
-        starts_of([len(each) for each in readers]),
-        np.array([f for each in readers for f in each] or [0], dtype=np.int64),
-        *shared,
-        answers * (STEPS * count),
-        1 / np.square(np.maximum(deviations, 1e-12) * (STEPS * count)),
-        starts_of(domain.sizes),
-        np.concatenate([np.bincount(rows[:, c], minlength=size) for c, size in enumerate(domain.sizes)]),
-        np.concatenate(one_way.shares) * count,
-        np.repeat(1 / np.square(np.maximum(one_way.deviations, 1e-12) * count), domain.sizes),
-    )
-    return rows
+class RowFitter:
+    """Wanted answers made ready for many searches: the questions as flat arrays."""
+
+    def __init__(self, domain: Domain, wanted: Wanted, one_way: OneWay) -> None:
+        self.domain = domain
+        self.one_way = one_way
+        # What no row can satisfy is right whatever the rows are.
+        known = [number for number, query in enumerate(wanted.queries) if query != Predicate(())]
+        queries = [wanted.queries[number] for number in known]
+        self._answers, self._deviations = wanted.answers[known], np.maximum(wanted.deviations[known], _LEAST)
+        functions = [_as_function(query) for query in queries]
+        sorts = Classes(functions)
+        kinds = np.where([isinstance(query, Predicate) for query in queries], COUNT, sorts.kinds)
+        self._undirected = kinds == INDEPENDENCE
+        place = {column: column for column in range(len(domain))}
+        boxes = Conditions(domain, [box for f in functions for box in f.given], place)
+        over = np.array([padded(f.over, -1) for f in functions], dtype=np.int64).reshape(-1, 2)
+        readers: list[list[int]] = [[] for _ in domain.sizes]
+        for number, function in enumerate(functions):
+            for column in function.columns:
+                readers[column].append(number)
+        self._readers_at = starts_of([len(each) for each in readers])
+        self._readers = np.array([f for each in readers for f in each] or [0], dtype=np.int64)
+        self._held_at = starts_of([f.cells for f in functions])
+        self._arrays: tuple[Any, ...] = (
+            starts_of([len(f.given) for f in functions]),
+            boxes.box_literals,
+            boxes.literal_column,
+            boxes.literal_at,
+            boxes.inside,
+            over,
+            sorts.class_at,
+            sorts.classes,
+            kinds.astype(np.int64),
+            sorts.shapes,
+            sorts.number_at,
+            sorts.numbers,
+            sorts.conditions,
+            STEPS,
+            self._held_at,
+        )
+
+    def fit(self, start: Integers, tries: int, coins: np.random.Generator) -> tuple[Integers, float]:
+        """The rows `start` after this many tried changes, and the weighted squared distance that is left."""
+        rows = np.ascontiguousarray(start, dtype=np.int64).copy()
+        count, sizes = len(rows), self.domain.sizes
+        held = np.zeros(int(self._held_at[-1]), dtype=np.int64)
+        values = np.zeros(len(self._answers), dtype=np.int64)
+        fill(rows, *self._arrays, held, values)
+        wanted, weights = self._answers * (STEPS * count), 1 / np.square(self._deviations * (STEPS * count))
+        code_counts = np.concatenate([np.bincount(rows[:, c], minlength=size) for c, size in enumerate(sizes)])
+        code_wanted = np.concatenate(self.one_way.shares) * count
+        code_weights = np.repeat(1 / np.square(np.maximum(self.one_way.deviations, _LEAST) * count), sizes)
+        # A distance from independence does not say in which direction: what does say so goes first.
+        for here, part in ((np.where(self._undirected, 0.0, weights), tries // 3), (weights, tries - tries // 3)):
+            improve(
+                rows,
+                *_changes(self.domain, rows, part, coins),
+                self._readers_at,
+                self._readers,
+                *self._arrays,
+                held,
+                values,
+                wanted,
+                here,
+                starts_of(sizes),
+                code_counts,
+                code_wanted,
+                code_weights,
+            )
+        left = float((weights * np.square(values - wanted)).sum())
+        return rows, left + float((code_weights * np.square(code_counts - code_wanted)).sum())
 
 
 def _changes(

@@ -61,19 +61,27 @@ class Rows:
         return self.records if self.multiplicities is None else int(self.multiplicities.sum())
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
-        """The fraction of the synthetic rows that satisfy each query, counted exactly."""
+        """The fraction of the synthetic rows that satisfy each query, or the share that each function finds in them."""
         if workload.domain != self.domain:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
         if self.multiplicities is None:
             counts, _ = count(workload, self._chunks(None))
-            return np.asarray(counts / self.size, dtype=np.float64)
+            return self._shares(workload, counts)
+        if not workload.counting:
+            # A function of the table sees each copy as a row of its own.
+            copies = np.repeat(np.arange(self.records), self.multiplicities)
+            return self._shares(workload, count(workload, self._chunks(copies))[0])
         # Binary digits of the multiplicities: each digit is one count of the records that have it.
         totals = np.zeros(len(workload), dtype=np.int64)
         for digit in range(int(self.multiplicities.max()).bit_length()):
             holders = np.flatnonzero(self.multiplicities >> digit & 1)
             if holders.size:
                 totals += count(workload, self._chunks(holders))[0] << digit
-        return np.asarray(totals / self.size, dtype=np.float64)
+        return self._shares(workload, totals)
+
+    def _shares(self, workload: Workload, values: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Values in steps as shares, of the synthetic rows or of what a share of one amounts to."""
+        return np.asarray(values / ((workload.whole or self.size) * workload.grid), dtype=np.float64)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Rows by systematic resampling: each record as often as its share says, rounded down or up; then shuffled."""
