@@ -21,6 +21,7 @@ from conspectus.privacy.events import Noise
 from conspectus.queries.evaluation import indicator
 from conspectus.queries.query import Workload
 from conspectus.synopses.fitting import Measurement, Potentials, fit_histogram
+from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import public_coins
 
 from .iterative import measurements
@@ -40,9 +41,9 @@ SOLVER = 1e-6
 
 
 class Generator(Protocol):
-    """Weights over the cells of the columns held, from a sample of distinct questions; None where there are none."""
+    """From a sample of distinct questions, weights over the cells of the columns held, or synthetic rows; or None."""
 
-    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | None: ...
+    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | Rows | None: ...
 
 
 def measured(curator: Curator, problem: Problem, sample: Workload, price: Fraction) -> tuple[Vector, Noise]:

@@ -37,10 +37,10 @@ class Statistic(TableFunction):
     """One function: a kind, the condition, the columns with the class of each of their codes (−1: left out), numbers.
 
     In steps, with v the numbers of rows by class and t their sum: `mode` is the largest v; `mean` Σ weight·v;
-    `quantile` the same over the lowest ⌊t·a/b⌋ rows, its numbers being a, b and rising weights; `balance` the smaller of two v;
-    `reference` the largest |v up to a class − t·cumulated share|; `independence` a quarter of Σ|v − row sum·column
-    sum/t|, rounded down; `satisfied` the number of conditions that rows satisfy, divided by the number of conditions
-    and rounded down. All weights and shares are whole steps between 0 and `STEPS`.
+    `quantile` the same over the lowest ⌊t·a/b⌋ rows, its numbers being a, b and rising weights; `balance` the smaller
+    of two v; `reference` the largest |v up to a class − t·cumulated share|; `independence` a quarter of Σ|v − row
+    sum·column sum/t|, rounded down; `satisfied` the number of conditions that rows satisfy, divided by the number of
+    conditions and rounded down. All weights and shares are whole steps between 0 and `STEPS`.
     """
 
     kind: str

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
-from conspectus.queries.query import Predicate, Query, Workload
+from conspectus.queries.query import Predicate, Query
 from conspectus.queries.statistic import STEPS, Statistic
 from conspectus.queries.statistic_counts import Classes, Conditions, padded, starts_of
 from conspectus.queries.statistic_kernels import COUNT, INDEPENDENCE
@@ -126,7 +126,7 @@ class RowFitter:
         for here, part in ((np.where(self._undirected, 0.0, weights), tries // 3), (weights, tries - tries // 3)):
             improve(
                 rows,
-                *_changes(self.domain, rows, part, coins),
+                *changes(self.domain, rows, part, coins),
                 self._readers_at,
                 self._readers,
                 *self._arrays,
@@ -143,7 +143,7 @@ class RowFitter:
         return rows, left + float((code_weights * np.square(code_counts - code_wanted)).sum())
 
 
-def _changes(
+def changes(
     domain: Domain, rows: Integers, tries: int, coins: np.random.Generator
 ) -> tuple[Integers, Integers, Integers]:
     """Rows, columns and new codes to try: mostly the code of another row, sometimes any code."""
@@ -161,8 +161,3 @@ def _as_function(query: Query) -> Statistic:
         return query
     assert isinstance(query, Predicate)
     return Statistic("satisfied", query.boxes)
-
-
-def wanted_of(workload: Workload, answers: Vector, deviations: Vector) -> Wanted:
-    """The queries of a workload with their answers."""
-    return Wanted(list(workload.queries()), answers, deviations)

@@ -1,0 +1,133 @@
+"""The base generator for arbitrary questions: synthetic rows by local search against noisy answers.
+
+It needs nothing of a question but that rows can be asked it. Without an anchor rows drift where the sample does not
+look, so the one-way marginals are measured once, for a share of the budget, and every search starts from them and is
+held near them. Everything after the two measurements is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from conspectus.curator.curator import Curator
+from conspectus.data.domain import Domain, code_dtype
+from conspectus.privacy.events import Noise
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.query import Query, Workload
+from conspectus.synopses.row_fitting import Integers, OneWay, RowFitter, Vector, Wanted, can_fit, independent_rows
+from conspectus.synopses.row_trials import TrialFitter
+from conspectus.synopses.rows import Rows
+from conspectus.synopses.synopsis import Total, public_coins
+
+from .mechanism import Problem
+
+ANCHOR = Fraction(1, 10)
+"""The share of the budget that buys the one-way marginals."""
+
+ROWS, TRIED_ROWS = 500, 100
+"""Synthetic rows: where each change costs little, and where it costs an evaluation of every function."""
+
+TRIES, EVALUATIONS = 150_000, 40_000
+"""Changes that one search tries; and at most how many evaluations of functions, where each needs all of them."""
+
+STARTS = 3
+"""Independent starts of the first search: distances do not say in which direction, and a start may be stuck."""
+
+
+def one_way(domain: Domain, columns: tuple[int, ...]) -> Workload:
+    """The marginals of single columns that the search is anchored on."""
+    return Workload(domain, tuple(Marginal(domain, (c,)) for c in columns))
+
+
+def public_rows(domain: Domain, total: Total, coins: np.random.Generator, rows: int = TRIED_ROWS) -> Rows:
+    """Rows that anyone could make: what stands in for a search that found none."""
+    return as_rows(domain, np.stack([coins.integers(0, size, rows) for size in domain.sizes], axis=1), total)
+
+
+def as_rows(domain: Domain, codes: Integers, total: Total) -> Rows:
+    """Codes, row by row, as a synopsis."""
+    return Rows(domain, tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes)), total)
+
+
+class RowSearch:
+    """Rows that fit noisy answers; with `history`, all that were ever measured, starting from the rows before.
+
+    The first call measures the one-way marginals for `anchor`, its own price; every call measures its sample.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        total: Total,
+        *,
+        anchor: Fraction,
+        history: bool = True,
+        rows: int | None = None,
+        tries: int = TRIES,
+        public_seed: int | None = None,
+    ) -> None:
+        self.problem = problem
+        self.total = total
+        self.anchor = anchor
+        self.history = history
+        self.tries = tries
+        self.stepwise = can_fit(problem.workload.queries())
+        self.rows = rows or (ROWS if self.stepwise else TRIED_ROWS)
+        self.coins = public_coins(public_seed)
+        self.near: OneWay | None = None
+        self.known: list[tuple[Workload, Vector, float]] = []
+        self.found: Integers | None = None
+
+    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Rows | None:
+        if self.near is None:
+            self.near = self._anchored(curator)
+        law = self.problem.law(self.problem.sensitivity(sample), price)
+        scale = sample.grid * self.total.divisor
+        shares = curator.measure(sample, law) / scale
+        if not self.history:
+            self.known, self.found = [], None
+        self.known.append((sample, shares, deviation(law) / scale))
+        fitter = self._fitter()
+        starts = [self.found] if self.found is not None else [self._independent() for _ in range(STARTS)]
+        part = self.tries // (len(starts) + 1)
+        tried = [fitter.fit(start, part, self.coins) for start in starts]
+        best = min(tried, key=lambda result: result[1])[0]
+        self.found, left = fitter.fit(best, self.tries - part * len(starts), self.coins)
+        return as_rows(sample.domain, self.found, self.total) if math.isfinite(left) else None
+
+    def _anchored(self, curator: Curator) -> OneWay:
+        """The one-way shares of the columns asked about; a column that nobody asks about is spread evenly."""
+        domain, held = self.problem.workload.domain, self.problem.held
+        marginals = one_way(domain, held)
+        law = self.problem.law(self.problem.sensitivity(marginals), self.anchor)
+        noisy = curator.measure(marginals, law).astype(np.float64)
+        parts = dict(zip(held, np.split(noisy, marginals.offsets[1:-1])))
+        # All marginals sum to the number of rows, so their mean says what a share is of: no other total is needed.
+        rows = max(float(np.mean([part.sum() for part in parts.values()])), 1.0)
+        even = [np.full(size, 1 / size) for size in domain.sizes]
+        shares = tuple(parts[c] / rows if c in parts else even[c] for c in range(len(domain)))
+        off = deviation(law) / rows
+        return OneWay(shares, tuple(off if c in parts else 1.0 for c in range(len(domain))))
+
+    def _independent(self) -> Integers:
+        assert self.near is not None
+        return independent_rows(self.near, self.rows, self.coins)
+
+    def _fitter(self) -> RowFitter | TrialFitter:
+        assert self.near is not None
+        domain = self.problem.workload.domain
+        answers = np.concatenate([shares for _, shares, _ in self.known])
+        deviations = np.concatenate([np.full(len(shares), off) for _, shares, off in self.known])
+        if self.stepwise:
+            queries: list[Query] = [query for sample, _, _ in self.known for query in sample.queries()]
+            return RowFitter(domain, Wanted(queries, answers, deviations), self.near)
+        samples = [sample for sample, _, _ in self.known]
+        return TrialFitter(samples, answers, deviations, self.near, evaluations=EVALUATIONS)
+
+
+def deviation(law: Noise) -> float:
+    """The standard deviation of a noise."""
+    return law.scale * (math.sqrt(2.0) if law.kind == "laplace" else 1.0)
