@@ -14,8 +14,8 @@ from conspectus.queries.query import Workload
 
 FILE = Path(__file__).parent.parent / "docs" / "crossover.svg"
 BLOCKS = (3, 10, 32, 100, 313, 1000, 3125)
-EPSILON, DELTA, RUNS, WIDTH = 1.0, 1e-6, 3, 5
-SINGLES = (100, 1000, 10_000)
+EPSILON, DELTA, RUNS, WIDTH = 1.0, 1e-6, 2, 5
+SINGLES = (100, 1000)
 PLAYERS = {"gaussian": "d", "mwem": "b", "projection": "c", "boosting": "a"}
 NOTE = (
     f"NLTCS, marginals of {WIDTH} columns chosen at random, ε = 1, δ = 1e-6, replace; means of {RUNS} runs. In "
