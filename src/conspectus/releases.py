@@ -28,7 +28,7 @@ from .privacy.accounting import best
 from .privacy.guarantee import Guarantee
 from .queries import language
 from .queries.marginals import marginal
-from .queries.query import Query, Workload
+from .queries.query import Query, TableFunction, Workload
 from .synopses import files
 from .synopses.histogram import Histogram
 from .synopses.median_ensemble import MedianEnsemble
@@ -71,7 +71,7 @@ class Release:
         query = question.query(0)
         if isinstance(self.synopsis, NoisyAnswers):
             return reading.measured(self.synopsis.estimate(query), self.total, confidence)
-        fraction = float(self.synopsis.answer(question)[0])
+        fraction = self._answer(question)
         estimate = self._estimate(query)
         if estimate is not None:
             return reading.smoothed(fraction, estimate, self.total, confidence)
@@ -79,6 +79,19 @@ class Release:
         if self.certificate is None or cells is None:
             return reading.unguaranteed(fraction, self.total, confidence)
         return reading.guessed(fraction, self.certificate, cells, self.total, confidence)
+
+    def _answer(self, question: Workload) -> float:
+        """What the synopsis answers; a function of the released workload has its answer already."""
+        query = question.query(0)
+        if isinstance(query, TableFunction) and query in self._places:
+            return float(self.answers[self._places[query]])
+        return float(self.synopsis.answer(question)[0])
+
+    @cached_property
+    def _places(self) -> dict[Query, int]:
+        """Where the functions of the workload stand."""
+        listed = enumerate(self.workload.queries())
+        return {query: place for place, query in listed if isinstance(query, TableFunction)}
 
     def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> pa.Table:
         """A published table: non-negative integer counts, each with its interval in counts and a mark if too noisy.
