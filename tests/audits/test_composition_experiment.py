@@ -79,11 +79,11 @@ def test_the_adaptive_adversary_makes_many_different_choices():
 
 
 def test_no_view_behind_a_filter_loses_more_than_its_cap():
-    cap, stake = Fraction(2), Fraction(1, 2)
-    losses = filtered(Filter, cap, stake, "replace", 0, 20_000)
+    cap, bets = Fraction(2), {"stake": Fraction(1, 2), "neighbours": "replace", "side": 0, "plays": 20_000}
+    losses = filtered(Filter, cap, **bets)
     assert np.abs(losses).max() <= 2 + 1e-9
     assert len(np.unique(losses.round(9))) > 4, "the bets depend on what was won"
-    assert filtered(LateFilter, cap, stake, "replace", 0, 20_000).max() > 2.4
+    assert filtered(LateFilter, cap, **bets).max() > 2.4
 
 
 def test_a_side_that_changes_nothing_proves_nothing():

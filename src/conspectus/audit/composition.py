@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -155,7 +154,7 @@ def experiment(adversary: Adversary, side: int, *, rounds: int, plays: int) -> F
 
 
 def filtered(
-    gate: type[Filter], cap: Fraction, stake: Fraction, neighbours: Neighbours, side: int, plays: int
+    gate: type[Filter], cap: Fraction, *, stake: Fraction, neighbours: Neighbours, side: int, plays: int
 ) -> Floats:
     """The experiment where the adversary names each ε as well and a filter stops it: it bets on, and after a loss half.
 
@@ -246,11 +245,11 @@ def cases() -> Iterator[Experiment]:
         yield Experiment(
             name="composition-filter",
             neighbours=neighbours,
-            views=partial(filtered, Filter, rounds * share, share, neighbours),
+            views=_filtered_views(Filter, rounds * share, stake=share, neighbours=neighbours),
             claim=(float(rounds * share), 0.0),
             twin=(LateFilter.__doc__ or "").split(": ", 1)[1].split(".")[0],
             twin_claim=(float(rounds * share), 0.0),
-            twin_views=partial(filtered, LateFilter, rounds * share, share, neighbours),
+            twin_views=_filtered_views(LateFilter, rounds * share, stake=share, neighbours=neighbours),
         )
         share, rounds, slack = Fraction(1, 10), 8, 0.4
         bound = composition.advanced(float(share), rounds, slack)
@@ -278,3 +277,7 @@ def cases() -> Iterator[Experiment]:
 
 def _views(adversary: Adversary, rounds: int) -> Views:
     return lambda side, plays: experiment(adversary, side, rounds=rounds, plays=plays)
+
+
+def _filtered_views(gate: type[Filter], cap: Fraction, *, stake: Fraction, neighbours: Neighbours) -> Views:
+    return lambda side, plays: filtered(gate, cap, stake=stake, neighbours=neighbours, side=side, plays=plays)
