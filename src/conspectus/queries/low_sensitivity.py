@@ -13,7 +13,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -25,7 +25,7 @@ from conspectus.data.domain import Chunk, Domain
 
 from .declared import DeclaredSchema
 from .moves import Sensitivity, WorkloadError, check_unit
-from .query import BLOCK_KINDS, Counter, Indices, TableFunction, Workload
+from .query import BLOCK_KINDS, Block, Counter, Indices, TableFunction, Workload
 
 GRID = 256
 """Steps to one count: what the rounding of values adds to a sensitivity is below one part in a hundred."""
@@ -190,6 +190,21 @@ def _read(domain: Domain, stored: Mapping[str, Any]) -> UnsafeFunctions:
 
 
 BLOCK_KINDS["unsafe-functions"] = _read
+
+
+def told_apart(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Blocks as read from a file, where functions without code have nothing but their names: each gets its own."""
+    seen: dict[str, int] = {}
+    found: list[Block] = []
+    for block in blocks:
+        if isinstance(block, UnsafeFunctions):
+            named = []
+            for function in block.functions:
+                times = seen[function.name] = seen.get(function.name, 0) + 1
+                named.append(function if times == 1 else replace(function, name=f"{function.name[:180]} ({times})"))
+            block = UnsafeFunctions(block.domain, tuple(named), block.whole)
+        found.append(block)
+    return tuple(found)
 
 
 def unsafe_functions(

@@ -42,7 +42,8 @@ def read_workload(stored: object) -> Workload:
         domain = Domain(tuple(names), tuple(_integers(sizes, "sizes").tolist()))
     except ValueError as problem:
         raise WorkloadError(f"{_REFUSAL}{problem}") from problem
-    return Workload(domain, total_length((_block(domain, block) for block in blocks), "this workload"))
+    read = total_length((_block(domain, block) for block in blocks), "this workload")
+    return Workload(domain, low_sensitivity.told_apart(read))
 
 
 def _block(domain: Domain, stored: object) -> Block:

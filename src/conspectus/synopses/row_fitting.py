@@ -56,17 +56,20 @@ def can_fit(queries: Iterable[Query]) -> bool:
 
 
 def independent_rows(one_way: OneWay, rows: int, coins: np.random.Generator) -> Integers:
-    """Rows with these one-way shares, as nearly as whole numbers can, and independent columns."""
+    """Rows with these one-way shares and columns that are independent, as nearly as so few rows can be.
+
+    They are a scrambled Sobol sequence. Independent draws would leave chance dependences of 1/√rows between columns,
+    which a search removes only where it is told to.
+    """
+    from scipy.stats import qmc
+
+    places = qmc.Sobol(len(one_way.shares), scramble=True, seed=coins).random_base2((rows - 1).bit_length())[:rows]
     columns = []
-    for shares in one_way.shares:
+    for shares, here in zip(one_way.shares, places.T):
         weights = np.maximum(shares, 0.0)
         weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(shares), 1 / len(shares))
-        ends = np.floor(np.cumsum(weights) * rows + coins.random()).astype(np.int64)
-        counts = np.diff(np.concatenate([[0], np.minimum(ends, rows)]))
-        codes = np.repeat(np.arange(len(shares)), np.maximum(counts, 0))[:rows]
-        codes = np.concatenate([codes, np.full(rows - len(codes), int(weights.argmax()), dtype=np.int64)])
-        columns.append(coins.permutation(codes))
-    return np.stack(columns, axis=1)
+        columns.append(np.minimum(np.searchsorted(np.cumsum(weights), here, side="right"), len(shares) - 1))
+    return np.stack(columns, axis=1).astype(np.int64)
 
 
 class RowFitter:
