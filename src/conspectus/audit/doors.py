@@ -26,6 +26,7 @@ from conspectus.privacy.noise import Coins, SystemCoins, UnsafeSeededCoins, disc
 from conspectus.queries.conjunctions import Conjunctions
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Literal, Predicate, Workload
+from conspectus.queries.statistic import Statistic, Statistics
 
 from .evidence import ALPHA, TWIN_ALPHA, AuditResult, lower_bound
 
@@ -67,6 +68,14 @@ class HalfTheNoise(Curator):
 
     def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
         return super().measure(what, Noise(law.kind, law.scale / 2))
+
+
+class HalfARow(Curator):
+    """Broken on purpose: functions of the table charged as if one row moved them by half a row."""
+
+    def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
+        understated = isinstance(what, Workload) and not what.counting
+        return super().measure(what, Noise(law.kind, law.scale / 2) if understated else law)
 
 
 class ForgottenFactor(Curator):
@@ -160,6 +169,17 @@ def cases() -> Iterator[Case]:
             twin=HalfTheNoise,
             effort=2,
         )
+        # Eight rows agree, and the ninth joins them: the most common value becomes one row more common.
+        crowd = np.zeros((9, 1), dtype=np.int64)
+        yield Case(
+            name="functions",
+            neighbours=neighbours,
+            tables=(np.repeat([[0], [1]], [8, 1], axis=0) if replaced else crowd[:8], crowd),
+            play=_measuring_a_function(neighbours),
+            epsilon=1.0,
+            delta=0.0,
+            twin=HalfARow,
+        )
         # From the first table to the second one error falls by one count and all the others rise.
         width = 12
         guess = np.zeros(width) if replaced else np.array([0.0] + [1.0] * (width - 1))
@@ -219,6 +239,18 @@ def _measuring(law: Noise) -> Play:
     def play(curator: Curator) -> float:
         zeros, ones = curator.measure(question, law)
         return float(ones - zeros) if curator.neighbours == "replace" else float(ones)
+
+    return play
+
+
+def _measuring_a_function(neighbours: Neighbours) -> Play:
+    """The share of the most common value, with the noise that its proved sensitivity asks for."""
+    domain = _domain(1)
+    question = Workload(domain, (Statistics(domain, (Statistic("mode", ((),), (0,), ((0, 1),)),)),))
+    law = Noise("laplace", float(question.sensitivity(neighbours).l1))
+
+    def play(curator: Curator) -> float:
+        return float(curator.measure(question, law)[0])
 
     return play
 

@@ -24,7 +24,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "projection": MEASURE,
     "mwem": ("select", *MEASURE),
     "iterative": ("select", *MEASURE),
-    "boosting": ("boosting", *MEASURE),
+    "boosting": ("boosting", "functions", *MEASURE),
 }
 
 
@@ -87,7 +87,7 @@ def _clear() -> None:
 
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    doors = {door: (door,) for door in (*MEASURE, "select", "boosting", "above-threshold", "composition")}
+    doors = {door: (door,) for door in (*MEASURE, "functions", "select", "boosting", "above-threshold", "composition")}
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')
