@@ -14,7 +14,7 @@ SEALED = ("data.sources", "privacy.noise", "privacy.exponential")
 # Whom a room may import, besides itself; a dotted name allows that module alone.
 LEAVES = {"spelling": (), "data": (), "privacy": ()}
 CORE = {
-    "queries": ("data.domain",),
+    "queries": ("data.domain", "data.field", "data.fingerprints"),
     "synopses": ("queries", "data.domain", "privacy.events", "privacy.tails"),
     "curator": ("queries", "data.domain", "data.sources", "privacy"),
 }
