@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 from conspectus.data.sources import Table
-from conspectus.privacy import exponential, noise
+from conspectus.privacy import exponential, levels, noise
 from conspectus.privacy.accounting import Allowance, scale_up
 from conspectus.privacy.events import (
     Event,
@@ -32,7 +32,14 @@ from conspectus.privacy.guarantee import RELATIONS, Neighbours
 from conspectus.queries.counting import count
 from conspectus.queries.query import Block, Workload
 
+from .laminar import LaminarDatabases
+from .nets import ListedNet, SmallDatabases
 from .scores import GRID, SCORES, Score, query_errors
+
+Known = TypeVar("Known", bound="Score | Net")
+Net = ListedNet | SmallDatabases | LaminarDatabases
+NETS: tuple[type[Net], ...] = (ListedNet, SmallDatabases, LaminarDatabases)
+"""Ranges to select from that need not be listed; closed, as the list of scores is."""
 
 Progress = Callable[[str, int, int | None], None]
 """Told what is being done, how far it is and how long it will be; never told anything about the table."""
@@ -119,8 +126,10 @@ class Curator:
             draw = noise.discrete_laplace if law.kind == "laplace" else noise.discrete_gaussian
             return draw(self._truth(what), law.scale, self._coins)
 
-    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         """`draws` candidates, with replacement, each by the exponential mechanism of range `epsilon` in all.
+
+        A candidate is a number; a member of a net is a line of numbers that the net explains.
 
         Guarantee: the act is ExponentialDraws of range epsilon: 2·rate·reach from the score, the rest for rounding.
         """
@@ -133,6 +142,13 @@ class Curator:
             rate = (epsilon - slack) / (2 * here)
             spread = reach.mapped(lambda step: 2 * rate * step + slack)
             self._debit(ExponentialDraws(range=spread, draws=draws))
+            if isinstance(score, Net):
+                ranked = score.ranked(self._truth(score.workload), levels.cutoff(score.mass, rate))
+                known = ranked.distances, ranked.masses
+                drawn = [
+                    levels.draw_level(*known, total=score.mass, rate=rate, coins=self._coins) for _ in range(draws)
+                ]
+                return np.array([ranked.member(level, rank) for level, rank in drawn], dtype=np.int64)
             return exponential.draw(self._truth(score), rate=rate, draws=draws, coins=self._coins)
 
     def above_threshold(self, threshold: Fraction, epsilon: Fraction) -> Watch:
@@ -194,9 +210,9 @@ class Watch:
             return self._over
 
 
-def _listed(score: Score) -> Score:
-    """The score, if it is on the closed list: a stranger could understate how far one unit moves it."""
-    if type(score) not in SCORES:
+def _listed(score: Known) -> Known:
+    """The score, if it is on the closed lists: a stranger could understate how far one unit moves it."""
+    if type(score) not in SCORES and type(score) not in NETS:
         raise TypeError("this score is not on the list of proved ones")
     return score
 

@@ -1,11 +1,11 @@
 """All small databases, without enumeration, where any two questions are nested or disjoint (a *laminar* family).
 
 Such questions form a tree: the cells of one marginal, the prefixes of a column, a hierarchy of either. A database is a
-number of rows at each node, and its score is the worst level over the nodes. How many databases keep every level at t or
-below is then a product over the tree: a node's generating polynomial, whose j-th coefficient counts the ways to put j
-rows below it, is the product of its children's, with the coefficients cut out that would make its own error too large.
-A polynomial is one long integer with a slot for each coefficient (Kronecker's substitution): one multiplication a
-node. From the counts at t and at t − 1 a member of any rank is read off exactly; nothing is rejected.
+number of rows at each node, and its score is the worst level over the nodes. How many databases keep every level at t
+or below is then a product over the tree: a node's generating polynomial, whose j-th coefficient counts the ways to put
+j rows below it, is the product of its children's, without the coefficients that would make its own error too large. A
+polynomial is one long integer with a slot for each coefficient (Kronecker's substitution), so a node is one
+multiplication. From the counts at t and at t − 1 a member of any rank is read off exactly; nothing is rejected.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -35,7 +36,7 @@ TOP = 1 << 44
 
 @dataclass(frozen=True)
 class Node:
-    """A set of records: its question (none at the root), its parent, and the class of records in none of its children."""
+    """A set of records: its question (none at the root), its parent, and the class that is in none of its children."""
 
     query: int | None
     parent: int
@@ -71,7 +72,7 @@ class LaminarDatabases:
 
     `truth`, `sizes`, `size`, `total` and `coarse` are those of `SmallDatabases`, and so are the members.
 
-    Guarantee: one unit of at most m rows moves every score by at most ⌈16·m/coarse⌉ steps, under both relations.
+    Guarantee: one unit of at most m rows moves every score by at most ⌈16·m/coarse⌉ levels, under both relations.
     """
 
     workload: Workload
@@ -93,8 +94,8 @@ class LaminarDatabases:
     def mass(self) -> int:
         return databases(sum(self.sizes), self.size)
 
-    def reach(self, max_rows: int) -> Reach:
-        return net_reach(max_rows, self.coarse)
+    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
+        return net_reach(self.workload, self.coarse, max_rows, rows_are_units)
 
     def ranked(self, counts: NDArray[np.int64], farthest: int) -> Ranked:
         """The levels up to `farthest` from the best one, and one more for all the others."""
@@ -130,7 +131,7 @@ class _LaminarLevels:
             self._ends.append(TOP)
             upto.append(mass)
         self.distances = list(range(len(upto) - 1))
-        self.masses = [after - before for before, after in zip(upto, upto[1:])]
+        self.masses = [after - before for before, after in pairwise(upto)]
 
     def _packed(self, coefficients: Sequence[int]) -> int:
         width = self._slot // 8
@@ -194,7 +195,9 @@ class _LaminarLevels:
         children: list[list[int]] = [[] for _ in self._tree]
         for number in range(len(self._tree) - 1, 0, -1):
             children[self._tree[number].parent].append(number)
-        below, kind = (most, "most") if below is None else (below, "between")
+        kind: Kind = "between"
+        if below is None:
+            below, kind = most, "most"
         waiting: list[tuple[int, int, int, Kind]] = [(0, self._size, rank, kind)]
         while waiting:
             number, rows, rank, kind = waiting.pop()

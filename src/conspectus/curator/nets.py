@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from conspectus.privacy.events import Reach
 from conspectus.queries.query import Workload
 
-from .scores import GRID, to_grid
+from .scores import step_of, steps_of, to_grid
 
 HIGHEST = 1 << 20
 """Levels of a listed or enumerated net; worse errors count as this one, which moves no score further."""
@@ -40,29 +40,33 @@ Member = NDArray[np.int64]
 class Ranked(Protocol):
     """The levels of a net on one table: distances from the best, masses, and the member of a rank. It never leaves."""
 
-    distances: Sequence[int]
-    masses: Sequence[int]
+    @property
+    def distances(self) -> Sequence[int]: ...
+
+    @property
+    def masses(self) -> Sequence[int]: ...
 
     def member(self, level: int, rank: int) -> Member: ...
 
 
-def net_reach(max_rows: int, coarse: int) -> Reach:
-    """⌈16·m/coarse⌉ steps, under both relations."""
-    step = Fraction(-(-GRID * max_rows // coarse))
-    return Reach(replace=step, add_remove=step)
+def net_reach(workload: Workload, coarse: int, max_rows: int, rows_are_units: bool) -> Reach:
+    """How many levels of `coarse` grid steps one unit moves the worst error by: ⌈16·m/coarse⌉ for counting queries."""
+    moved = step_of(workload, max_rows, rows_are_units)
+    return moved.mapped(lambda step: Fraction(-(-step // coarse)))
 
 
 def answer_levels(counts: NDArray[np.int64], size: int, total: float, coarse: int) -> Levels:
     """For each query and each j = 0 … size the level of the error when j of `size` rows satisfy it."""
     guesses = to_grid(total * np.arange(size + 1) / size)
-    return np.abs(counts[:, None] * GRID - guesses[None, :]) // coarse
+    return np.asarray(np.abs(steps_of(counts, 1)[:, None] - guesses[None, :]) // coarse, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class ListedNet:
     """A net given member by member: a line of guesses in counts for each, and how often it counts (`masses`).
 
-    Guarantee: one unit of at most m rows moves every score by at most ⌈16·m/coarse⌉ steps, under both relations.
+    Guarantee: one unit that moves any query by at most Δ grid steps (16·m for counting queries and m rows) moves every
+    score by at most ⌈Δ/coarse⌉ levels.
     """
 
     workload: Workload
@@ -83,15 +87,15 @@ class ListedNet:
     def mass(self) -> int:
         return sum(self.masses)
 
-    def reach(self, max_rows: int) -> Reach:
-        return net_reach(max_rows, self.coarse)
+    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
+        return net_reach(self.workload, self.coarse, max_rows, rows_are_units)
 
     def ranked(self, counts: NDArray[np.int64], farthest: int) -> Ranked:
         """The levels; those beyond `farthest` from the best one need not be told apart, and are."""
-        worst = np.empty(len(self.masses), np.int64)
+        worst, steps = np.empty(len(self.masses), np.int64), steps_of(counts, self.workload.grid)
         for start in range(0, len(worst), _BLOCK):
             part = slice(start, start + _BLOCK)
-            worst[part] = np.abs(counts[None, :] * GRID - self._guesses[part]).max(axis=1, initial=0)
+            worst[part] = np.abs(steps[None, :] - self._guesses[part]).max(axis=1, initial=0)
         return _ListedLevels(np.minimum(worst // self.coarse, HIGHEST), self.masses)
 
 
@@ -103,8 +107,8 @@ class _ListedLevels:
         found, starts = np.unique(levels[self._order], return_index=True)
         self._ends = [*starts.tolist(), len(levels)]
         self._sums = list(accumulate((masses[place] for place in self._order.tolist()), initial=0))
-        self.distances = (found - found[0]).tolist()
-        self.masses = [self._sums[b] - self._sums[a] for a, b in zip(self._ends, self._ends[1:])]
+        self.distances: list[int] = (found - found[0]).tolist()
+        self.masses: list[int] = [self._sums[b] - self._sums[a] for a, b in pairwise(self._ends)]
 
     def member(self, level: int, rank: int) -> Member:
         first, last = self._ends[level], self._ends[level + 1]
@@ -123,7 +127,7 @@ class SmallDatabases:
     by its number of rows in each class, and counts as often as there are databases with these numbers. Fractions are
     made counts by `total`, which is public or was paid for.
 
-    Guarantee: one unit of at most m rows moves every score by at most ⌈16·m/coarse⌉ steps, under both relations.
+    Guarantee: one unit of at most m rows moves every score by at most ⌈16·m/coarse⌉ levels, under both relations.
     """
 
     workload: Workload
@@ -143,8 +147,8 @@ class SmallDatabases:
     def mass(self) -> int:
         return databases(sum(self.sizes), self.size)
 
-    def reach(self, max_rows: int) -> Reach:
-        return net_reach(max_rows, self.coarse)
+    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
+        return net_reach(self.workload, self.coarse, max_rows, rows_are_units)
 
     def ranked(self, counts: NDArray[np.int64], farthest: int) -> Ranked:
         """The levels, all of them, in one pass over the databases."""
@@ -156,7 +160,9 @@ class SmallDatabases:
 class _Enumerated:
     """The levels of all small databases; a member is found in a second pass, so memory is that of the levels alone."""
 
-    def __init__(self, truth: NDArray[np.bool_], levels: NDArray[np.int32], ways: NDArray[np.uint64], size: int) -> None:
+    def __init__(
+        self, truth: NDArray[np.bool_], levels: NDArray[np.int32], ways: NDArray[np.uint64], size: int
+    ) -> None:
         # Queries by classes, so that the classes of one query lie side by side.
         self._truth, self._levels = np.ascontiguousarray(truth.T).astype(np.int32), levels
         self._ways, self._size = ways, size
@@ -169,7 +175,7 @@ class _Enumerated:
                 mass += part
         levels_met = np.flatnonzero(mass)
         self._tasks, self._first_level = tasks, int(levels_met[0])
-        self.distances = (levels_met - levels_met[0]).tolist()
+        self.distances: list[int] = (levels_met - levels_met[0]).tolist()
         self.masses = [int(mass[level]) for level in levels_met]
 
     def _walk(self, first: int, mass: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -199,8 +205,8 @@ def databases(records: int, rows: int) -> int:
 
 def check_classes(workload: Workload, truth: NDArray[np.bool_], sizes: tuple[int, ...], size: int) -> None:
     """Refuse classes that do not fit the workload: public facts, checked all the same."""
-    if truth.shape != (len(sizes), len(workload)) or truth.dtype != np.bool_ or not sizes:
-        raise ValueError("classes of records have one truth for each query, and there is at least one")
+    if not workload.counting or truth.shape != (len(sizes), len(workload)) or truth.dtype != np.bool_ or not sizes:
+        raise ValueError("classes of records have one truth for each counting query, and there is at least one")
     if any(type(number) is not int or number < 1 for number in (*sizes, size)):
         raise ValueError("classes hold at least one record, and small databases at least one row")
 

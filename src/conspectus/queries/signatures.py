@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 
-from .query import Parity, Workload
+from .query import Box, Parity, Predicate, Workload
 
 MOST_CLASSES = 1 << 13
 MOST_BITS = 1 << 26
@@ -89,13 +89,15 @@ def signatures(workload: Workload, most: int = MOST_CLASSES) -> Signatures | Non
     """The classes of a workload's universe; None where there are more than `most`, or it is too long to look at."""
     domain, columns = workload.domain, workload.columns
     widest = max(domain.shape(columns), default=1)
-    if len(workload) * widest > MOST_BITS or not len(workload):
+    if len(workload) * widest > MOST_BITS or not len(workload) or not workload.counting:
         return None
-    starts, kept, parities = [0], [], []
+    starts = [0]
+    kept: list[Box] = []
+    parities: list[tuple[int, tuple[int, ...]]] = []
     for query in workload.queries():
         if isinstance(query, Parity):
             parities.append((len(starts) - 1, query.columns))
-        else:
+        elif isinstance(query, Predicate):
             kept += query.boxes
         starts.append(len(kept))
     boxes = len(kept)
