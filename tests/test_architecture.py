@@ -15,8 +15,8 @@ SEALED = ("data.sources", "privacy.noise", "privacy.exponential")
 LEAVES = {"spelling": (), "data": (), "privacy": ()}
 CORE = {
     "queries": ("data.domain", "data.field", "data.fingerprints"),
-    "synopses": ("queries", "data.domain", "privacy.events", "privacy.tails"),
-    "curator": ("queries", "data.domain", "data.sources", "privacy"),
+    "synopses": ("queries", "data.domain", "data.field", "privacy.events", "privacy.tails"),
+    "curator": ("queries", "data.domain", "data.field", "data.sources", "privacy"),
 }
 MECHANISMS = ("curator", "synopses", "queries", "data.domain", "privacy", "spelling")
 READING = ("mechanisms", "synopses", "queries", "data", "privacy", "spelling", "answers", "tables")

@@ -1,4 +1,4 @@
-"""The one room where rows and coins meet: three doors and no fourth.
+"""The one room where rows and coins meet: four doors and no fifth.
 
 A mechanism receives a `Curator` and never a row, a count or a coin. Each door first has its act admitted by the
 allowance (and written to the ledger, where there is one), then draws, then lets only the noisy result out.
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
+from conspectus.data.field import Elements
 from conspectus.data.sources import Table
 from conspectus.privacy import exponential, levels, noise
 from conspectus.privacy.accounting import Allowance, scale_up
@@ -26,9 +27,11 @@ from conspectus.privacy.events import (
     Noise,
     Reach,
     RowTotal,
+    StableKeys,
     ThresholdWatch,
 )
 from conspectus.privacy.guarantee import RELATIONS, Neighbours
+from conspectus.queries.addresses import addresses_of
 from conspectus.queries.counting import count
 from conspectus.queries.query import Block, Workload
 
@@ -136,11 +139,10 @@ class Curator:
         with self._lock:
             reach = _listed(score).reach(self.max_rows, self.rows_are_units)
             here = reach.under(self.neighbours)
-            slack = exponential.slack()
-            if here is None or epsilon <= slack:
-                raise ValueError("a selection needs a score with a known sensitivity and a budget above its rounding")
-            rate = (epsilon - slack) / (2 * here)
-            spread = reach.mapped(lambda step: 2 * rate * step + slack)
+            if here is None:
+                raise ValueError("a selection needs a score with a known sensitivity")
+            rate = selection_rate(here, epsilon)
+            spread = reach.mapped(lambda step: selection_range(step, rate))
             self._debit(ExponentialDraws(range=spread, draws=draws))
             if isinstance(score, Net):
                 ranked = score.ranked(self._truth(score.workload), levels.cutoff(score.mass, rate))
@@ -164,6 +166,30 @@ class Curator:
             steps = np.array([int(threshold * GRID)], dtype=np.int64)
             noisy = noise.discrete_laplace(steps, scale_up(2 * reach / epsilon), self._coins)
             return Watch(self._noisy_error, int(noisy[0]), scale_up(4 * reach / epsilon))
+
+    def stable_keys(self, scale: float, threshold: int) -> tuple[Elements, NDArray[np.int64]]:
+        """The keys (addresses of full rows) whose noisy counts reach a threshold, sorted, and these counts.
+
+        Every key that some row has gets independent discrete Laplace noise; what stays below is never seen.
+
+        Guarantee: the act is StableKeys: (ε, δ)-differentially private with ε = reach/scale and the δ of the threshold.
+        """
+        with self._lock:
+            self._debit(keys_act(scale, threshold, max_rows=self.max_rows))
+            keys, counts = self._keys()
+            noisy = noise.discrete_laplace(counts, scale, self._coins)
+            shown = noisy >= threshold
+            return keys[shown], noisy[shown]
+
+    def _keys(self) -> tuple[Elements, NDArray[np.int64]]:
+        """The distinct keys, sorted, and their counts: one pass, memory linear in the keys."""
+        keys, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+        for chunk in self._table.chunks():
+            found, times = np.unique(addresses_of(self.domain, chunk), return_counts=True)
+            joined, places = np.unique(np.concatenate([keys, found]), return_inverse=True)
+            counts = np.bincount(places, np.concatenate([counts, times]), len(joined)).astype(np.int64)
+            keys = joined
+        return keys, counts
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
@@ -232,6 +258,19 @@ def measurement(what: Workload | Score, law: Noise, *, max_rows: int, rows_are_u
     if law.kind == "laplace":
         return LaplaceNoise(reach=l1, reach_squared=squared, reach_max=linf, scale=scale)
     return GaussianNoise(reach_squared=squared, sigma_squared=scale * scale)
+
+
+def keys_act(scale: float, threshold: int, *, max_rows: int) -> StableKeys:
+    """The act of publishing keys; a function of public facts alone."""
+    reach = Reach(replace=Fraction(2 * max_rows), add_remove=Fraction(max_rows))
+    return StableKeys(reach=reach, rows=max_rows, scale=Fraction(scale), threshold=threshold)
+
+
+def selection_rate(reach: Fraction, epsilon: Fraction) -> Fraction:
+    """The rate at which `select` draws, with probability ∝ exp(rate·score), for a range of epsilon."""
+    if epsilon <= exponential.slack():
+        raise ValueError("a selection needs a budget above its rounding")
+    return (epsilon - exponential.slack()) / (2 * reach)
 
 
 def selection_range(reach: Fraction, rate: Fraction) -> Fraction:

@@ -78,12 +78,10 @@ def _tally(slots: Any, distinct: Any, addresses: Any, counts: Any) -> None:
 
 @compiled
 def weigh(numbers: Any, steps: Any, offsets: Any, counts: Any, found: Any) -> None:
-    """found[q] = Σ steps·counts over the entries of query q."""
+    """found[q] += Σ steps·counts over the entries of query q: integers, or floats."""
     for query in range(len(found)):
-        total = np.int64(0)
         for at in range(offsets[query], offsets[query + 1]):
-            total += np.int64(steps[at]) * counts[numbers[at]]
-        found[query] = total
+            found[query] += np.int64(steps[at]) * counts[numbers[at]]
 
 
 @compiled

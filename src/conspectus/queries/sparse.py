@@ -195,6 +195,12 @@ class SparseQueries:
         weigh(self._indexed[1], self.steps, self.offsets, counts, found)
         return found
 
+    def weighed(self, estimates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The values of the queries in counts, from estimates of the distinct records' counts."""
+        found = np.zeros(len(self), dtype=np.float64)
+        weigh(self._indexed[1], self.steps, self.offsets, estimates, found)
+        return found / self.grid
+
     @property
     def index(self) -> AddressIndex:
         """The distinct records that are listed."""

@@ -32,7 +32,7 @@ def sparse(mappings: Iterable[Any] | Workload, schema: DeclaredSchema | None = N
     them for a conjunction on all but k two-valued columns. Weights are floored onto a grid of 1/65,536.
     """
     if isinstance(mappings, Workload):
-        return _written_out(mappings)
+        return _workload(written_out(mappings))
     if isinstance(mappings, Mapping | str | bytes):
         raise WorkloadError("sparse takes a list of mappings, one for each query: write [mapping] for a single one")
     queries = list(mappings)
@@ -162,7 +162,7 @@ def _codes(schema: DeclaredSchema, position: int, values: Sequence[Any]) -> NDAr
     return np.fromiter((known[value] for value in values), dtype=np.uint64, count=len(values))
 
 
-def _written_out(workload: Workload) -> Workload:
+def written_out(workload: Workload) -> SparseQueries:
     """Predicates as lists of the records that satisfy them."""
     domain = workload.domain
     predicates = [query for query in workload.queries() if isinstance(query, Predicate)]
@@ -174,7 +174,7 @@ def _written_out(workload: Workload) -> Workload:
     parts = [_support(box, domain) for query in predicates for box in query.boxes]
     held = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return _workload(SparseQueries.build(domain, offsets, held, np.full(len(held), FINEST, dtype=np.uint32)))
+    return SparseQueries.build(domain, offsets, held, np.full(len(held), FINEST, dtype=np.uint32))
 
 
 def _cells(box: Box, domain: Domain) -> int:

@@ -200,5 +200,6 @@ def _chosen(names: list[str], wanted: list[str] | None, what: str) -> list[int]:
         raise SourceError(f"{what} has no column: a record needs at least one")
     for name in asked:
         if name not in names:
-            raise SourceError(f'{what} has no column "{name}": it has {", ".join(names[:12])}')
+            # The names are not listed: the first line of a CSV file without a header would be somebody's record.
+            raise SourceError(f'{what} has no column "{name}": check the name')
     return [names.index(name) for name in asked]
