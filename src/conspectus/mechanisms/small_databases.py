@@ -35,7 +35,7 @@ MOST_STEPS = 1 << 33
 MOST_SECONDS = 45.0
 """What counting along a tree of questions may take, by a cautious estimate."""
 
-QUICK = 1 / 128
+QUICK = 1 / 8
 """The share of these that is taken where nobody asked for a size."""
 
 Method = Literal["laminar", "enumeration", "vectors"]
@@ -70,7 +70,7 @@ class SmallNet:
         return _is_laminar(self.signatures)
 
     def method(self, problem: Problem, price: Fraction, rows: float, *, share: float = 1.0) -> Method | None:
-        """The first exact way that takes at most this share of a minute, from public facts; None where there is none."""
+        """The first exact way that takes at most this share of a minute, from public facts; None if there is none."""
         if self.laminar and self._laminar_seconds(problem, price, rows) <= share * MOST_SECONDS:
             return "laminar"
         classes, queries = len(self.signatures), len(self.workload)

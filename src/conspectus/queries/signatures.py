@@ -20,6 +20,7 @@ from conspectus.data.domain import Domain
 from .query import Box, Parity, Predicate, Workload
 
 MOST_CLASSES = 1 << 13
+MOST_QUESTIONS = 1 << 13
 MOST_BITS = 1 << 26
 """The most bits that the masks of a column, or all signatures together, may take."""
 
@@ -89,7 +90,7 @@ def signatures(workload: Workload, most: int = MOST_CLASSES) -> Signatures | Non
     """The classes of a workload's universe; None where there are more than `most`, or it is too long to look at."""
     domain, columns = workload.domain, workload.columns
     widest = max(domain.shape(columns), default=1)
-    if len(workload) * widest > MOST_BITS or not len(workload) or not workload.counting:
+    if not 0 < len(workload) <= MOST_QUESTIONS or len(workload) * widest > MOST_BITS or not workload.counting:
         return None
     starts = [0]
     kept: list[Box] = []

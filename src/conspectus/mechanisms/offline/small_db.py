@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from conspectus.curator.curator import Curator
+from conspectus.curator.nets import databases
 from conspectus.data.domain import in_words
 from conspectus.mechanisms.certificate import certify
 from conspectus.mechanisms.mechanism import Claim, ErrorBound, Outcome, Problem, Refusal, SettingError
@@ -27,7 +28,7 @@ from conspectus.mechanisms.small_databases import QUICK, Method, SmallNet
 from conspectus.mechanisms.total import SHARE, find_total
 from conspectus.privacy.events import Event
 from conspectus.queries.query import Workload
-from conspectus.queries.signatures import MOST_CLASSES, Signatures, signatures
+from conspectus.queries.signatures import Signatures, signatures
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import public_coins
 
@@ -38,6 +39,7 @@ CITES = (
     "Blum, Ligett & Roth 2008",
 )
 _USUAL_ROWS = 10_000
+USUAL_ALPHA = 0.1
 
 
 def sampling_error(queries: int, size: int) -> float:
@@ -48,9 +50,24 @@ def sampling_error(queries: int, size: int) -> float:
     return math.sqrt(math.log(2 * queries) / (2 * size)) * (1 + 1e-9)
 
 
+def book_size(queries: int, alpha: float) -> int:
+    """The size of Algorithm 4, ln|Q|/α², as a whole number of rows; Lemma 4.3 needs more than two queries."""
+    return math.ceil(math.log(max(queries, 3)) / alpha**2)
+
+
+def too_many(size: int, records: int) -> str:
+    """Why a net is not drawn from: how many databases it has."""
+    return (
+        f"it would have to go through {in_words(databases(records, size))} databases of {size} rows over "
+        f"{in_words(records)} records, and these questions overlap too much to count them otherwise: "
+        "ask fewer questions, or give a smaller size"
+    )
+
+
 def theorem_alpha(records: int, queries: int, *, epsilon: float, rows: int, failure: float = FAILURE) -> float:
     """The α of Theorem 4.5 (4.2), as printed: ((16 ln|X| ln|Q| + 4 ln(1/β))/(εn))^(1/3), where it is at most 1."""
-    return math.cbrt((16 * math.log(records) * math.log(queries) + 4 * math.log(1 / failure)) / (epsilon * rows))
+    logs = math.log(max(records, 2)) * math.log(max(queries, 3))
+    return math.cbrt((16 * logs + 4 * math.log(1 / failure)) / (epsilon * rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,10 +178,7 @@ class SmallDb:
             return "Theorem 4.5 is for replaced rows and a public number of rows"
         classes = signatures(asked)
         if classes is None:
-            return (
-                f"its databases are over the records that the questions tell apart, here more than {MOST_CLASSES:,} "
-                f"kinds of {in_words(problem.cells)} records: ask fewer questions"
-            )
+            return too_many(self.size or book_size(len(asked), self.alpha or USUAL_ALPHA), problem.cells)
         best: tuple[SmallNet, Method, float] | None = None
         for size in self._sizes(problem, asked, classes):
             net = SmallNet(asked, classes, size, self.merge)
@@ -174,12 +188,7 @@ class SmallDb:
         if best is not None:
             return best
         size = self._sizes(problem, asked, classes)[0]
-        records = len(classes) if self.merge else classes.records
-        number = in_words(SmallNet(asked, classes, size, self.merge).mass)
-        return (
-            f"it would have to go through {number} databases of {size} rows over {in_words(records)} records, and "
-            "these questions overlap too much to count them otherwise: ask fewer questions, or give a smaller size"
-        )
+        return too_many(size, len(classes) if self.merge else classes.records)
 
     def _served(self, problem: Problem, net: SmallNet) -> tuple[SmallNet, Method, float] | None:
         rows = problem.rows or _USUAL_ROWS
@@ -192,15 +201,15 @@ class SmallDb:
     def _sizes(self, problem: Problem, asked: Workload, classes: Signatures) -> Sequence[int]:
         if self.size is not None:
             return (self.size,)
-        queries = max(len(asked), 2)
+        queries = len(asked)
         if self.alpha is not None:
-            return (math.ceil(math.log(queries) / self.alpha**2),)
+            return (book_size(queries, self.alpha),)
         if not self.theorem:
             return SIZES
-        records = max(len(classes) if self.merge else classes.records, 2)
+        records = len(classes) if self.merge else classes.records
         spread = float(problem.selection(self._price(problem))) / problem.max_rows
         alpha = theorem_alpha(records, queries, epsilon=spread, rows=problem.rows or _USUAL_ROWS)
-        return (math.ceil(4 * math.log(queries) / min(alpha, 1.0) ** 2),)
+        return (book_size(queries, min(alpha, 1.0) / 2),)
 
 
 WAYS: dict[Method, str] = {
