@@ -89,6 +89,7 @@ class Curator:
         self._counts: dict[Block, NDArray[np.int64]] = {}
         self._latest: tuple[Workload, NDArray[np.int64]] | None = None
         self._rows: int | None = None
+        self._held: tuple[Elements, NDArray[np.int64]] | None = None
         self._lock = threading.RLock()
 
     def attend(self, workload: Workload) -> None:
@@ -147,9 +148,7 @@ class Curator:
             if isinstance(score, Net):
                 ranked = score.ranked(self._truth(score.workload), levels.cutoff(score.mass, rate))
                 known = ranked.distances, ranked.masses
-                drawn = [
-                    levels.draw_level(*known, total=score.mass, rate=rate, coins=self._coins) for _ in range(draws)
-                ]
+                drawn = levels.draw_levels(*known, total=score.mass, rate=rate, draws=draws, coins=self._coins)
                 return np.array([ranked.member(level, rank) for level, rank in drawn], dtype=np.int64)
             return exponential.draw(self._truth(score), rate=rate, draws=draws, coins=self._coins)
 
@@ -183,13 +182,16 @@ class Curator:
 
     def _keys(self) -> tuple[Elements, NDArray[np.int64]]:
         """The distinct keys, sorted, and their counts: one pass, memory linear in the keys."""
+        if self._held is not None:
+            return self._held
         keys, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
         for chunk in self._table.chunks():
             found, times = np.unique(addresses_of(self.domain, chunk), return_counts=True)
             joined, places = np.unique(np.concatenate([keys, found]), return_inverse=True)
             counts = np.bincount(places, np.concatenate([counts, times]), len(joined)).astype(np.int64)
             keys = joined
-        return keys, counts
+        self._held = keys, counts
+        return self._held
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:

@@ -26,25 +26,28 @@ def cutoff(mass: int, rate: Fraction) -> int:
     return max(1, -(-(DEPTH + mass.bit_length()) * _LN2 // rate))
 
 
-def draw_level(
-    distances: Sequence[int], masses: Sequence[int], *, total: int, rate: Fraction, coins: Coins
-) -> tuple[int, int]:
-    """A level and the rank of one of its members: each member has probability ∝ exp(−rate·min(distance, cutoff)).
+def draw_levels(
+    distances: Sequence[int], masses: Sequence[int], *, total: int, rate: Fraction, draws: int, coins: Coins
+) -> list[tuple[int, int]]:
+    """Levels, each with the rank of a member: every member has probability ∝ exp(−rate·min(distance, cutoff)).
 
     `distances` are from the best score, at least one of them 0; `total` is the public number of all members, which
-    fixes the cutoff.
+    fixes the cutoff. Draws are independent, with replacement.
 
-    Guarantee: if between neighbouring tables the changes of all scores lie in an interval of length r, the draw has
+    Guarantee: if between neighbouring tables the changes of all scores lie in an interval of length r, every draw has
     bounded range rate·r + exponential.slack(): it is that differentially private, an eighth of its square concentrated.
     """
     if len(distances) != len(masses) or not masses or min(distances) != 0 or min(masses) < 0 or sum(masses) != total:
         raise ValueError("levels are distances from the best one, each with its mass, of all members together")
     weights = level_weights(distances, total=total, rate=rate)
     sums = list(accumulate((mass * weight for mass, weight in zip(masses, weights)), initial=0))
-    goal = uniform_below(sums[-1], coins)
-    level = bisect_right(sums, goal) - 1
-    # What is left of the same integer is uniform over the members of the level, each of which owns `weight` of them.
-    return level, (goal - sums[level]) // weights[level]
+    drawn = []
+    for _ in range(draws):
+        goal = uniform_below(sums[-1], coins)
+        level = bisect_right(sums, goal) - 1
+        # What is left of the same integer is uniform over the level's members, each of which owns `weight` integers.
+        drawn.append((level, (goal - sums[level]) // weights[level]))
+    return drawn
 
 
 def level_weights(distances: Sequence[int], *, total: int, rate: Fraction) -> list[int]:
