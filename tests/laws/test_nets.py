@@ -184,7 +184,7 @@ def _count(workload, columns, rows):
 @pytest.mark.parametrize("coarse", [1, 5, 32])
 @pytest.mark.parametrize("shape", ["enumerated", "laminar"])
 def test_neighbouring_tables_draw_nearly_alike(relation, max_rows, coarse, shape):
-    """Every pair of small neighbouring tables, every database: no probability changes by more than e^ε, exactly. At four
+    """Every pair of small neighbouring tables, every database: no probability moves by more than e^ε, exactly. At four
     times the rate (the factor 2 forgotten, and a sensitivity of half the true one) some does."""
     epsilon = Fraction(2)
     overlapping = cs.sql(COINS, ["a", "b", "a AND b"])

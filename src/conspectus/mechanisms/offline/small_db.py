@@ -153,8 +153,8 @@ class SmallDb:
             "size": net.size,
             "merge": self.merge,
             "method": method,
-            "records": str(sum(net.sizes)),
-            "databases": str(net.mass),
+            "records": in_words(sum(net.sizes)),
+            "databases": in_words(net.mass),
             "certificate": self.certificate,
         }
         return Outcome(synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters)
