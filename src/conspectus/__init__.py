@@ -13,6 +13,7 @@ from .spelling import spelled
 
 if TYPE_CHECKING:
     from .data.schema import Schema as Schema
+    from .data.sources import open_records as open_records
     from .data.sources import open_table as open_table
     from .planning import plan as plan
     from .privacy.ledger import Ledger as Ledger
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from .queries.parities import parities as parities
     from .queries.query import Workload as Workload
     from .queries.random_conjunctions import random_conjunctions as random_conjunctions
+    from .queries.supports import overlap as overlap
+    from .queries.supports import sparse as sparse
+    from .queries.supports import sparse_arrays as sparse_arrays
     from .queries.table_functions import independence_distances as independence_distances
     from .queries.table_functions import independence_gaps as independence_gaps
     from .queries.table_functions import interval_balances as interval_balances
@@ -44,6 +48,7 @@ __version__ = "0.1.0"
 # Loaded when first used: `conspectus --help` must not wait for compilers and databases.
 _HOMES = {
     "Schema": "data.schema",
+    "open_records": "data.sources",
     "open_table": "data.sources",
     "plan": "planning",
     "Ledger": "privacy.ledger",
@@ -68,6 +73,9 @@ _HOMES = {
     "quantile_shares": "queries.table_functions",
     "satisfied_shares": "queries.table_functions",
     "truncated_means": "queries.table_functions",
+    "sparse": "queries.supports",
+    "sparse_arrays": "queries.supports",
+    "overlap": "queries.supports",
     "Workload": "queries.query",
 }
 __all__ = ["__version__", *_HOMES]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from .mechanisms.certificate import Certificate
 from .privacy.tails import sum_quantile
+from .queries.query import Workload
 from .synopses.noisy_answers import Estimate
 from .synopses.synopsis import Total
 
@@ -71,6 +72,20 @@ def guessed(fraction: float, certificate: Certificate, cells: int, total: Total,
     """An answer within the certificate's bound, or a sum of `cells` such answers within that many bounds."""
     margin = cells * certificate.counts_at(_count_confidence(total, confidence))
     return _interval(fraction * total.divisor, margin, total, confidence, "guessed")
+
+
+class Projected(Protocol):
+    """A synopsis that knows how far each of its answers may be off."""
+
+    def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]: ...
+
+
+def projected(synopsis: Projected, question: Workload, total: Total, confidence: float) -> Answer:
+    """An answer of a projection: noise whose law is known, and a bound on the distortion by the rest of the table."""
+    count, margin = synopsis.interval(question, _count_confidence(total, confidence))
+    if margin is None:
+        return unguaranteed(count / total.divisor, total, confidence)
+    return _interval(count, margin, total, confidence, "guessed")
 
 
 def unguaranteed(fraction: float, total: Total, confidence: float) -> Answer:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.curator.curator import Curator, Watch, selection_range
+from conspectus.curator.curator import Curator, Net, Watch, selection_range
 from conspectus.curator.scores import GRID, STEPS, Reweighting, Score, query_errors
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
@@ -81,14 +81,14 @@ class HalfARow(Curator):
 class ForgottenFactor(Curator):
     """Broken on purpose: the exponential mechanism without the factor 2 that non-monotone scores need."""
 
-    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         return super().select(score, 2 * epsilon, draws=draws)
 
 
 class ForgottenRounds(Curator):
     """Broken on purpose: boosting's draws charged as if one round alone had moved the weights, not all that were."""
 
-    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         rounds = len(score.rates) if isinstance(score, Reweighting) else 1
         return super().select(score, rounds * epsilon, draws=draws)
 

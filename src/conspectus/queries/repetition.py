@@ -12,9 +12,10 @@ from .ordering import first_of_each, row_keys
 from .parities import ParityList
 from .predicates import Conjunctions
 from .query import Block, Indices, Workload
+from .sparse import SparseQueries
 from .statistic import Statistics
 
-_LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions)
+_LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions, SparseQueries)
 
 
 def without_repetition(workload: Workload) -> tuple[Workload, Indices]:
@@ -25,7 +26,7 @@ def without_repetition(workload: Workload) -> tuple[Workload, Indices]:
     length = 0
     listed = {kind: _Seen(workload, kind) for kind in _LISTS}
     for block in workload.blocks:
-        if isinstance(block, Conjunctions | ParityList | Statistics | UnsafeFunctions):
+        if isinstance(block, Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries):
             piece, places = listed[type(block)].next(block, length)
             if len(piece):
                 kept.append(piece)
@@ -72,11 +73,13 @@ class _Seen:
         return (block if len(new) == len(block) else block.take(new)), self._place[numbers]
 
 
-def _keys(block: Conjunctions | ParityList | Statistics | UnsafeFunctions) -> Indices:
+def _keys(block: Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries) -> Indices:
     """Equal for equal queries, different for different ones."""
     if isinstance(block, Statistics | UnsafeFunctions):
         number: dict[object, int] = {}
         return np.array([number.setdefault(f, len(number)) for f in block.functions], dtype=np.int64)
+    if isinstance(block, SparseQueries):
+        return _sparse_keys(block)
     if isinstance(block, ParityList):
         return row_keys(block.matrix, len(block.domain))
     boxes = row_keys(block.terms, len(block.literals))
@@ -88,3 +91,9 @@ def _keys(block: Conjunctions | ParityList | Statistics | UnsafeFunctions) -> In
     owner = np.repeat(np.arange(len(block)), counts)
     table[owner, np.arange(len(boxes)) - np.repeat(block.starts[:-1], counts)] = ranks
     return row_keys(table, len(boxes))
+
+
+def _sparse_keys(block: SparseQueries) -> Indices:
+    number: dict[bytes, int] = {}
+    keys = (number.setdefault(block.written(i), len(number)) for i in range(len(block)))
+    return np.fromiter(keys, dtype=np.int64, count=len(block))

@@ -9,7 +9,7 @@ import numpy as np
 
 from conspectus.data.domain import Domain
 
-from . import intervals, low_sensitivity, marginals, parities, statistic
+from . import intervals, low_sensitivity, marginals, parities, sparse, statistic
 from .predicates import Conjunctions
 from .query import BLOCK_KINDS, MOST_QUERIES, Block, Literal, Workload, WorkloadError, total_length
 
@@ -22,10 +22,11 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "parity-list": {"sets": list},
     "statistics": {"given": list, "classes": list, "functions": list},
     "unsafe-functions": {"whole": int, "functions": list},
+    "sparse": {"grid": int, "offsets": str, "addresses": str, "steps": (str, type(None))},
     "conjunctions": {"literals": list, "width": int, "terms": list, "starts": (list, type(None))},
 }
 # Imported so that they enter their kinds of block.
-_MODULES = (intervals, low_sensitivity, marginals, parities, statistic)
+_MODULES = (intervals, low_sensitivity, marginals, parities, sparse, statistic)
 
 
 def read_workload(stored: object) -> Workload:
