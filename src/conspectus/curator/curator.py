@@ -21,6 +21,7 @@ from conspectus.privacy.accounting import Allowance, scale_up
 from conspectus.privacy.events import (
     Event,
     ExponentialDraws,
+    FurtherHit,
     GaussianNoise,
     LaplaceNoise,
     Noise,
@@ -32,10 +33,15 @@ from conspectus.privacy.guarantee import RELATIONS, Neighbours
 from conspectus.queries.counting import count
 from conspectus.queries.query import Block, Workload
 
+from . import kept
 from .scores import GRID, SCORES, Score, query_errors
 
 Progress = Callable[[str, int, int | None], None]
 """Told what is being done, how far it is and how long it will be; never told anything about the table."""
+
+
+HALF = Fraction(1, 2)
+"""The share of a watch's ε that the book gives to its threshold."""
 
 
 class TotalIsPrivate(LookupError):
@@ -43,7 +49,7 @@ class TotalIsPrivate(LookupError):
 
 
 class WatchOver(RuntimeError):
-    """A watch was asked again after its first hit."""
+    """A watch was asked again after its last hit."""
 
 
 class Debit(Protocol):
@@ -79,6 +85,7 @@ class Curator:
         self._counts: dict[Block, NDArray[np.int64]] = {}
         self._latest: tuple[Workload, NDArray[np.int64]] | None = None
         self._rows: int | None = None
+        self._kept: kept.Kept | None = None
         self._lock = threading.RLock()
 
     def attend(self, workload: Workload) -> None:
@@ -92,6 +99,13 @@ class Curator:
             self._rows = rows
             for block, start in zip(missing, wanted.offsets):
                 self._counts[block] = counts[start : start + len(block)]
+
+    def keep(self) -> None:
+        """Hold the whole table ready for single questions: in one pass, then in memory. Nothing leaves."""
+        with self._lock:
+            if self._kept is None:
+                self._kept = kept.keep(self.domain, self._table.chunks())
+                self._rows = self._kept.rows
 
     def tell(self, what: str, done: int, total: int | None) -> None:
         """Pass on how far a mechanism is: public by the mechanism's own plan."""
@@ -135,17 +149,37 @@ class Curator:
             self._debit(ExponentialDraws(range=spread, draws=draws))
             return exponential.draw(self._truth(score), rate=rate, draws=draws, coins=self._coins)
 
-    def above_threshold(self, threshold: Fraction, epsilon: Fraction) -> Watch:
+    def above_threshold(
+        self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
+    ) -> Watch:
         """A watch over a stream of single queries: is |count − guess| at least about `threshold` counts?
 
-        Guarantee: the act is ThresholdWatch of this epsilon, until and including the first hit (book, Algorithm 1).
+        It answers until it has said yes `hits` times. `share` is the part of ε that hides the threshold, the rest hides
+        each error; the book's Algorithm 1 is a half with one hit. A watch with several hits keeps one threshold, pays ε
+        for the first hit and (1 − share)·ε, before it goes on, for each further one.
+
+        Guarantee: the act is ThresholdWatch of this epsilon, until and including the first hit (book, Algorithm 1), and
+        FurtherHit of (1 − share)·epsilon for the stretch up to and including each hit after it.
         """
+        if not 0 < share < 1 or hits < 1 or epsilon <= 0:
+            raise ValueError("a watch splits an epsilon above 0 in two parts, and has at least one hit")
         with self._lock:
             self._debit(ThresholdWatch(epsilon=Reach(replace=epsilon, add_remove=epsilon)))
             reach = Fraction(GRID * self.max_rows)
             steps = np.array([int(threshold * GRID)], dtype=np.int64)
-            noisy = noise.discrete_laplace(steps, scale_up(2 * reach / epsilon), self._coins)
-            return Watch(self._noisy_error, int(noisy[0]), scale_up(4 * reach / epsilon))
+            noisy = noise.discrete_laplace(steps, scale_up(reach / (share * epsilon)), self._coins)
+            further = (1 - share) * epsilon
+            return Watch(
+                self._noisy_error,
+                int(noisy[0]),
+                scale_up(2 * reach / further),
+                hits=hits,
+                go_on=lambda: self._go_on(further),
+            )
+
+    def _go_on(self, epsilon: Fraction) -> None:
+        with self._lock:
+            self._debit(FurtherHit(epsilon=Reach(replace=epsilon, add_remove=epsilon)))
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
@@ -162,6 +196,8 @@ class Curator:
             return _listed(what).of(self._truth(what.workload))
         if self._latest is not None and self._latest[0] is what:
             return self._latest[1]
+        if self._kept is not None and len(what) == 1:
+            return np.array([self._kept.count(what.query(0))], dtype=np.int64)
         self.attend(what)
         parts = [self._counts[block] for block in what.blocks]
         truth = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
@@ -170,24 +206,44 @@ class Curator:
 
 
 class Watch:
-    """One AboveThreshold: its noisy threshold is a secret, and it ends with its first hit."""
+    """A sparse vector: its noisy threshold is a secret, and it ends with its last hit."""
 
-    def __init__(self, noisy_error: Callable[[Workload, float, float], int], threshold: int, scale: float) -> None:
+    def __init__(
+        self,
+        noisy_error: Callable[[Workload, float, float], int],
+        threshold: int,
+        scale: float,
+        *,
+        hits: int = 1,
+        go_on: Callable[[], None] | None = None,
+    ) -> None:
         self._noisy_error = noisy_error
         self._threshold = threshold
         self._scale = scale
-        self._over = False
+        self._left = hits
+        self._go_on = go_on
+        self._unpaid = False
         self._lock = threading.Lock()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has had its last hit."""
+        return self._left == 0
 
     def exceeds(self, query: Workload, guess: float) -> bool:
         """Whether the guess (in counts) for a workload of one query is off by more than the threshold, noisily."""
         if len(query) != 1:
             raise ValueError("a watch is asked one query at a time")
         with self._lock:
-            if self._over:
-                raise WatchOver("this watch ended with its first hit: open another one")
-            self._over = self._noisy_error(query, guess, self._scale) >= self._threshold
-            return self._over
+            if self._left == 0:
+                raise WatchOver("this watch ended with its last hit: open another one")
+            if self._unpaid and self._go_on is not None:
+                self._go_on()  # the next stretch is paid before its first coin
+            self._unpaid = False
+            hit = self._noisy_error(query, guess, self._scale) >= self._threshold
+            self._left -= hit
+            self._unpaid = hit
+            return hit
 
 
 def _listed(score: Score) -> Score:

@@ -72,11 +72,21 @@ class ThresholdWatch:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FurtherHit:
+    """A watch went on with the same noisy threshold after a hit, until and including its next one.
+
+    Together with the watch it is pure with the sum of their ε: no price of its own in other currencies.
+    """
+
+    epsilon: Reach
+
+
+@dataclass(frozen=True, kw_only=True)
 class RowTotal:
     """The exact number of rows was used in the open: free while it is public (rows replaced), unbounded otherwise."""
 
 
-Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | RowTotal
+Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | FurtherHit | RowTotal
 
 
 def to_json(event: Event) -> dict[str, Any]:
@@ -118,6 +128,7 @@ _KIND: dict[str, type[Event]] = {
     "gaussian": GaussianNoise,
     "exponential": ExponentialDraws,
     "threshold": ThresholdWatch,
+    "further-hit": FurtherHit,
     "rows": RowTotal,
 }
 _TAG: dict[type[Event], str] = {kind: tag for tag, kind in _KIND.items()}

@@ -15,6 +15,7 @@ from conspectus.privacy.accounting import price
 from conspectus.privacy.events import (
     Event,
     ExponentialDraws,
+    FurtherHit,
     GaussianNoise,
     LaplaceNoise,
     Reach,
@@ -102,6 +103,8 @@ def describe(act: Event, neighbours: Neighbours) -> str:
             return f"{chosen} by the exponential mechanism, of range {reach(act.range)}"
         case ThresholdWatch():
             return f"questions compared with a noisy threshold until the first hit, with ε {reach(act.epsilon)}"
+        case FurtherHit():
+            return f"questions compared with the same threshold until the next hit, with ε {reach(act.epsilon)}"
         case RowTotal():
             return "the number of rows used in the open, which is public here"
 
