@@ -322,7 +322,7 @@ def _boosted(guess: NDArray[np.float64]) -> tuple[Reweighting, Fraction]:
     score = Reweighting(
         _ones(len(guess)), np.arange(len(guess)), near=0, gap=gap, guesses=(guess,) * rounds, rates=(rate,) * rounds
     )
-    reach = score.reach(1).replace
+    reach = score.reach(1, True).replace
     assert reach is not None
     return score, selection_range(reach, Fraction(1, STEPS * STEPS))
 

@@ -31,15 +31,15 @@ class Plan:
         return self.claims[0]
 
     def to_json(self) -> dict[str, Any]:
-        rows = self.problem.rows
+        whole = self.problem.whole
         return {
-            "rows": rows,
+            "rows": self.problem.rows,
             "queries": len(self.problem.workload),
             "claims": [
                 {
                     **dataclasses.asdict(claim),
-                    "expected_max": claim.expected_max / rows if rows else None,
-                    "expected_mean": claim.expected_mean / rows if rows else None,
+                    "expected_max": claim.expected_max / whole if whole else None,
+                    "expected_mean": claim.expected_mean / whole if whole else None,
                     "expected_max_counts": claim.expected_max,
                     "expected_mean_counts": claim.expected_mean,
                 }
@@ -92,7 +92,7 @@ def claim_of(mechanism: Mechanism, problem: Problem) -> Claim | Refusal:
     said = mechanism.claim(problem)
     if isinstance(said, Refusal):
         return said
-    most = problem.rows or math.inf
+    most = problem.whole or math.inf
     mean = min(said.expected_mean, most)
     return dataclasses.replace(said, expected_mean=mean, expected_max=max(mean, min(said.expected_max, most)))
 

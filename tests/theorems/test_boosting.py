@@ -86,13 +86,14 @@ def test_no_neighbour_moves_the_weights_beyond_the_range(cells, guesses, near, g
     starts = np.array([0, 4, 6]) if blocks else np.arange(8)
     rates = tuple(rate + turn for turn in range(len(guesses)))
     score = Reweighting(PAIR, starts, near, gap, tuple(np.array(guess) for guess in guesses), rates)
-    reach = score.reach(1).replace
+    reach = score.reach(1, True).replace
     here, potential = score.of(pair_counts(cells)), LogPotential(score).of(pair_counts(cells))[0]
     for other in neighbours_of(cells):
         moved = score.of(pair_counts(other)) - here
         assert np.abs(moved).max() <= reach
         assert moved.max() - moved.min() <= 2 * reach
-        assert abs(LogPotential(score).of(pair_counts(other))[0] - potential) <= LogPotential(score).reach(1).replace
+        moved_by = abs(LogPotential(score).of(pair_counts(other))[0] - potential)
+        assert moved_by <= LogPotential(score).reach(1, True).replace
 
 
 @pytest.mark.parametrize("rounds", [1, 4])
@@ -102,12 +103,12 @@ def test_the_range_of_lemma_6_4_is_attained(rounds):
     guess = np.zeros(8)
     score = Reweighting(PAIR, np.arange(8), 0, gap, (guess,) * rounds, (rate,) * rounds)
     moved = score.of(pair_counts((2, 1, 0, 0))) - score.of(pair_counts((1, 2, 0, 0)))
-    assert moved.max() - moved.min() == 2 * score.reach(1).replace
+    assert moved.max() - moved.min() == 2 * score.reach(1, True).replace
     alpha, mu = rate / STEPS, gap / GRID
-    spread = float(selection_range(score.reach(1).replace, RATE))
+    spread = float(selection_range(score.reach(1, True).replace, RATE))
     assert spread == pytest.approx(4 * alpha * rounds / mu, rel=1e-9)
     # Half of the reach, as if errors moved in one direction only, would be exceeded.
-    assert moved.max() - moved.min() > score.reach(1).replace
+    assert moved.max() - moved.min() > score.reach(1, True).replace
 
 
 def test_the_potential_is_the_logarithm_of_the_sum_of_weights():
@@ -227,7 +228,7 @@ def test_draws_cost_what_they_may_and_hardly_less(budget):
     plan = plan_sampling(problem, rates=growing_rates(100, 6, 1.6), draws=9, near=3.0, price=price)
     assert 0.999 * price <= plan.price <= price
     for turn, spread in enumerate(plan.ranges):
-        assert spread == selection_range(reweighting_reach(plan.rates[: turn + 1], plan.gap, 1), RATE)
+        assert spread == selection_range(reweighting_reach(plan.rates[: turn + 1], plan.gap, GRID), RATE)
     assert plan_sampling(problem, rates=(STEPS,) * 3, draws=9, near=3.0, price=Fraction(1, 10**30)) is None
 
 

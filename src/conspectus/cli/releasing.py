@@ -69,8 +69,8 @@ def show_plan(made: Plan) -> None:
         [
             (
                 claim.mechanism,
-                format_error(claim.expected_max, problem.rows),
-                format_error(claim.expected_mean, problem.rows),
+                format_error(claim.expected_max, problem.whole),
+                format_error(claim.expected_mean, problem.whole),
                 _proved(claim),
                 _size(claim.memory),
             )

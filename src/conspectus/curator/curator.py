@@ -124,7 +124,7 @@ class Curator:
             return self._rows
 
     def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
-        """Noisy counts of a workload, or noisy scores in grid steps, with independent integer noise.
+        """Noisy values of a workload in steps of its grid, or of a score in its own, with independent integer noise.
 
         Guarantee: the act is LaplaceNoise or GaussianNoise with the joint sensitivity of everything it publishes.
         """
@@ -139,13 +139,13 @@ class Curator:
         Guarantee: the act is ExponentialDraws of range epsilon: 2·rate·reach from the score, the rest for rounding.
         """
         with self._lock:
-            reach = _listed(score).reach(self.max_rows)
+            reach = _listed(score).reach(self.max_rows, self.rows_are_units)
             here = reach.under(self.neighbours)
             slack = exponential.slack()
             if here is None or epsilon <= slack:
                 raise ValueError("a selection needs a score with a known sensitivity and a budget above its rounding")
             rate = (epsilon - slack) / (2 * here)
-            spread = _mapped(reach, lambda step: 2 * rate * step + slack)
+            spread = reach.mapped(lambda step: 2 * rate * step + slack)
             self._debit(ExponentialDraws(range=spread, draws=draws))
             return exponential.draw(self._truth(score), rate=rate, draws=draws, coins=self._coins)
 
@@ -156,7 +156,8 @@ class Curator:
 
         It answers until it has said yes `hits` times. `share` is the part of ε that hides the threshold, the rest hides
         each error; the book's Algorithm 1 is a half with one hit. A watch with several hits keeps one threshold, pays ε
-        for the first hit and (1 − share)·ε, before it goes on, for each further one.
+        for the first hit and (1 − share)·ε, before it goes on, for each further one. A unit of at most m rows may move
+        each query by at most m counts; any other is refused.
 
         Guarantee: the act is ThresholdWatch of this epsilon, until and including the first hit (book, Algorithm 1), and
         FurtherHit of (1 − share)·epsilon for the stretch up to and including each hit after it.
@@ -183,6 +184,8 @@ class Curator:
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
+            if query.step(self.neighbours, self.max_rows, self.rows_are_units) > self.max_rows:
+                raise ValueError("one unit moves this query by more than a watch allows for: measure it instead")
             score = query_errors(query, np.array([guess]))
             return int(noise.discrete_laplace(self._truth(score), scale, self._coins)[0])
 
@@ -196,7 +199,7 @@ class Curator:
             return _listed(what).of(self._truth(what.workload))
         if self._latest is not None and self._latest[0] is what:
             return self._latest[1]
-        if self._kept is not None and len(what) == 1:
+        if self._kept is not None and len(what) == 1 and what.counting:
             return np.array([self._kept.count(what.query(0))], dtype=np.int64)
         self.attend(what)
         parts = [self._counts[block] for block in what.blocks]
@@ -261,9 +264,9 @@ def measurement(what: Workload | Score, law: Noise, *, max_rows: int, rows_are_u
         squared = Reach(replace=Fraction(replace.l2_squared), add_remove=Fraction(add_remove.l2_squared))
         linf = Reach(replace=Fraction(replace.linf), add_remove=Fraction(add_remove.linf))
     else:
-        linf = _listed(what).reach(max_rows)
-        l1 = _mapped(linf, lambda step: step * what.candidates)
-        squared = _mapped(linf, lambda step: step * step * what.candidates)
+        linf = _listed(what).reach(max_rows, rows_are_units)
+        l1 = linf.mapped(lambda step: step * what.candidates)
+        squared = linf.mapped(lambda step: step * step * what.candidates)
     scale = Fraction(law.scale)
     if law.kind == "laplace":
         return LaplaceNoise(reach=l1, reach_squared=squared, reach_max=linf, scale=scale)
@@ -273,10 +276,3 @@ def measurement(what: Workload | Score, law: Noise, *, max_rows: int, rows_are_u
 def selection_range(reach: Fraction, rate: Fraction) -> Fraction:
     """The range to ask `select` for, so that candidates are drawn with probability ∝ exp(rate·score), exactly."""
     return 2 * rate * reach + exponential.slack()
-
-
-def _mapped(reach: Reach, change: Callable[[Fraction], Fraction]) -> Reach:
-    return Reach(
-        replace=None if reach.replace is None else change(reach.replace),
-        add_remove=None if reach.add_remove is None else change(reach.add_remove),
-    )

@@ -8,6 +8,7 @@ that is not on this list may be selected by or measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -16,10 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.privacy.events import Reach
+from conspectus.privacy.guarantee import RELATIONS
 from conspectus.queries.query import Workload
 
 GRID = 16
 """Grid steps to one count: a power of two, fine against any noise that is worth adding."""
+
+ROUNDED = 1.5
+"""By how many grid steps an error may be off: a guess is rounded to the nearest step, a value of a finer grid down."""
 
 STEPS = 1 << 20
 """Steps to one in boosting's rates and marks: a weight is exp of a whole number of 1/STEPS²."""
@@ -27,6 +32,17 @@ STEPS = 1 << 20
 _FARTHEST = 2.0**50
 WIDEST = 1 << 40
 """The largest gap, distance and sum of rates of a reweighting: products with STEPS stay within 64 bits."""
+
+
+def steps_of(values: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
+    """Values of a workload with `grid` steps to a count as whole grid steps, rounded down where its grid is finer."""
+    return values * (GRID // grid) if grid <= GRID else values // (grid // GRID)
+
+
+def step_of(workload: Workload, max_rows: int, rows_are_units: bool) -> Reach:
+    """How many grid steps one unit moves any single query of a workload."""
+    replace, add_remove = (workload.step(relation, max_rows, rows_are_units) for relation in RELATIONS)
+    return Reach(replace=Fraction(math.ceil(GRID * replace)), add_remove=Fraction(math.ceil(GRID * add_remove)))
 
 
 def to_grid(counts: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -39,7 +55,8 @@ def to_grid(counts: NDArray[np.float64]) -> NDArray[np.int64]:
 class WorstErrors:
     """For each group of consecutive queries, max |count − guess| over the group.
 
-    Guarantee: one unit of at most m rows moves every score by at most m counts, under both relations.
+    Guarantee: one unit moves every score by at most as much as it moves any query, in whole grid steps: by m counts
+    for counting queries and units of at most m rows.
     """
 
     workload: Workload
@@ -60,11 +77,10 @@ class WorstErrors:
         return len(self.starts)
 
     def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.maximum.reduceat(np.abs(counts * GRID - self._guess), self.starts)
+        return np.maximum.reduceat(np.abs(steps_of(counts, self.workload.grid) - self._guess), self.starts)
 
-    def reach(self, max_rows: int) -> Reach:
-        step = Fraction(GRID * max_rows)
-        return Reach(replace=step, add_remove=step)
+    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
+        return step_of(self.workload, max_rows, rows_are_units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +91,8 @@ class Reweighting:
     (a_j = −1) from `near + gap` on, and a_j falls linearly in between. `near` and `gap` are in grid steps, guesses in
     counts; each α_j and a_j is a whole number of 1/`STEPS`.
 
-    Guarantee: one unit of at most m rows moves every score by at most ⌈2·16·m·STEPS/gap⌉ steps for each step of each
-    α_j, under both relations.
+    Guarantee: one unit that moves any query by at most Δ grid steps (16·m for counting queries and m rows) moves every
+    score by at most ⌈2·Δ·STEPS/gap⌉ steps for each step of each α_j.
     """
 
     workload: Workload
@@ -114,14 +130,14 @@ class Reweighting:
             found -= rate * (left * STEPS // self.gap)
         return found
 
-    def reach(self, max_rows: int) -> Reach:
-        step = reweighting_reach(self.rates, self.gap, max_rows)
-        return Reach(replace=step, add_remove=step)
+    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
+        step = step_of(self.workload, max_rows, rows_are_units)
+        return step.mapped(lambda moved: reweighting_reach(self.rates, self.gap, int(moved)))
 
 
-def reweighting_reach(rates: Sequence[int], gap: int, max_rows: int) -> Fraction:
-    """How far one unit moves the score of a reweighting with these rates and this gap, whatever the guesses."""
-    return Fraction(sum(rates) * -(-2 * GRID * max_rows * STEPS // gap))
+def reweighting_reach(rates: Sequence[int], gap: int, step: int) -> Fraction:
+    """How far one unit that moves any query by `step` grid steps moves a reweighting's score, whatever the guesses."""
+    return Fraction(sum(rates) * -(-2 * step * STEPS // gap))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,11 +167,9 @@ class LogPotential:
         mass = float(np.exp((steps - top) / STEPS**2).sum())
         return np.array([np.floor((top / STEPS**2 + np.log(mass)) * STEPS)]).astype(np.int64)
 
-    def reach(self, max_rows: int) -> Reach:
-        moved = self.reweighting.reach(max_rows).replace
-        assert moved is not None
-        step = Fraction(-(-moved // STEPS) + 1)
-        return Reach(replace=step, add_remove=step)
+    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
+        moved = self.reweighting.reach(max_rows, rows_are_units)
+        return moved.mapped(lambda step: Fraction(-(-step // STEPS) + 1))
 
 
 Score = WorstErrors | Reweighting | LogPotential

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from conspectus.curator.scores import GRID, STEPS
+from conspectus.curator.scores import GRID, ROUNDED, STEPS
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Sensitivity
 
@@ -48,7 +48,7 @@ class Promise:
     @property
     def counts(self) -> float:
         """λ + μ in counts, and half a grid step for the rounding of answers."""
-        return self.sampling.inaccurate + 0.5 / GRID
+        return self.sampling.inaccurate + ROUNDED / GRID
 
 
 def promise(problem: Problem, price: Fraction) -> Promise | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.curator.scores import GRID, STEPS, LogPotential, Reweighting, worst_error
+from conspectus.curator.scores import GRID, ROUNDED, STEPS, LogPotential, Reweighting, worst_error
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import lower_quantile
 from conspectus.queries.query import Sensitivity, Workload
@@ -115,9 +115,9 @@ class Certificate:
     def counts_at(self, confidence: float) -> float:
         """The bound in counts at any confidence: the true maximum is below noisy + t when the noise is above −t.
 
-        The answers were rounded to the grid before they were compared, by half a step at most.
+        What was compared had been rounded to the grid.
         """
-        return max(0.0, (self.noisy_maximum + lower_quantile(self.law, 1 - confidence)) / GRID) + 0.5 / GRID
+        return max(0.0, (self.noisy_maximum + lower_quantile(self.law, 1 - confidence)) / GRID) + ROUNDED / GRID
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -148,8 +148,8 @@ def certify(
     total: Total,
     price: Fraction,
 ) -> Certificate:
-    """Measure the maximum error of the answers, one number of sensitivity m counts, for this price."""
-    step = GRID * problem.max_rows
+    """Measure the maximum error of the answers, one number that moves as far as any query, for this price."""
+    step = problem.step
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
     noisy = curator.measure(worst_error(workload, answers * total.divisor), law)
     slip = total.margin(1 - FAILURE / 2)
@@ -161,7 +161,7 @@ def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -
 
     At best ln Z is ln|Q| − Σα. What the bound adds for the noise may be twice that far from 0, not more.
     """
-    reach = LogPotential(reweighting).reach(problem.max_rows).under(problem.neighbours)
+    reach = LogPotential(reweighting).reach(problem.max_rows, problem.rows_are_units).under(problem.neighbours)
     assert reach is not None
     step = int(reach)
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
@@ -172,6 +172,5 @@ def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -
 def measure_potential(curator: Curator, reweighting: Reweighting, law: Noise) -> Potential:
     """Measure ln Z of a finished run of boosting."""
     noisy = int(curator.measure(LogPotential(reweighting), law)[0])
-    # The answers were rounded to the grid before they were compared, by half a step at most.
-    inaccurate = (reweighting.near + reweighting.gap + 0.5) / GRID
+    inaccurate = (reweighting.near + reweighting.gap + ROUNDED) / GRID
     return Potential(noisy=noisy, law=law, inaccurate=inaccurate)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.curator.curator import Curator
+from conspectus.curator.scores import step_of
 from conspectus.data.domain import in_words
 from conspectus.privacy.accounting import rho_of, scale_up
 from conspectus.privacy.events import Event, Noise
@@ -69,6 +70,11 @@ class Problem:
         return Fraction(budget.epsilon) if budget.pure else Fraction(rho_of(budget.epsilon, budget.delta))
 
     @property
+    def counting(self) -> bool:
+        """Whether every query is 0 or 1 on a record: what a histogram can answer."""
+        return self.workload.counting
+
+    @property
     def held(self) -> tuple[int, ...]:
         """The columns that a dense histogram for this workload needs: those that it asks about."""
         return self.workload.columns or (0,)
@@ -81,6 +87,18 @@ class Problem:
     def sensitivity(self, workload: Workload) -> Sensitivity:
         """How far one unit moves the counts of a workload, jointly, under this problem's relation."""
         return workload.sensitivity(self.neighbours, self.max_rows, self.rows_are_units)
+
+    @property
+    def step(self) -> int:
+        """How many grid steps of a score one unit moves any query of the workload."""
+        reach = step_of(self.workload, self.max_rows, self.rows_are_units).under(self.neighbours)
+        assert reach is not None
+        return max(int(reach), 1)
+
+    @property
+    def whole(self) -> int | None:
+        """What a share of one amounts to in counts, where that is public or declared."""
+        return self.workload.whole or self.rows
 
     def law(self, moved: Sensitivity, price: Fraction) -> Noise:
         """The noise that makes a measurement cost `price`: Laplace for a pure budget, Gaussian otherwise."""
@@ -210,7 +228,11 @@ def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:
     return law.scale * math.sqrt(2 * math.log(2 * k / failure))
 
 
-def too_many_cells(problem: Problem) -> str:
-    """The refusal of every mechanism that keeps one weight per cell of the columns asked about."""
+def no_histogram(problem: Problem, *, copies: float = 1) -> str | None:
+    """Why there can be no `copies` histograms over the columns asked about, one weight per cell; None if they can."""
+    if not problem.counting:
+        return "it keeps a histogram, and these queries are not counts of records: use laplace, gaussian or boosting"
+    if problem.cells * max(copies, 1) <= MAX_CELLS:
+        return None
     made = f"{len(problem.held)} columns make {in_words(problem.cells)} cells (limit {MAX_CELLS:,})"
     return f"it keeps one weight per cell, and {made}: ask about fewer columns, or declare wider bins"

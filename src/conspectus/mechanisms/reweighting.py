@@ -94,7 +94,7 @@ def plan_sampling(
     (Lemma 6.4, with the rates of the rounds that were). In ρ a draw costs an eighth of its square.
     """
     moved = [Fraction(so_far, STEPS) for so_far in accumulate(rates[:-1])]
-    unit = GRID * problem.max_rows
+    unit = problem.step
     steps = max(0, round(near * GRID))
     if not moved:
         return Sampling(rates=rates, draws=draws, near=steps, gap=unit, ranges=(), prices=())
@@ -104,7 +104,7 @@ def plan_sampling(
         gap = unit * math.sqrt(2 * draws * sum(share * share for share in moved) / price)
     width = max(1, math.floor(min(gap, WIDEST + 1.0)))
     while max(width, steps) <= WIDEST:
-        reaches = [reweighting_reach(rates[:turn], width, problem.max_rows) for turn in range(1, len(rates))]
+        reaches = [reweighting_reach(rates[:turn], width, unit) for turn in range(1, len(rates))]
         ranges = tuple(selection_range(reach, RATE) for reach in reaches)
         prices = tuple(draws * (r if problem.currency == "pure" else r * r / 8) for r in ranges)
         if sum(prices) <= price:

@@ -19,13 +19,18 @@ SHARE = Fraction(1, 50)
 def with_total(problem: Problem) -> Workload:
     """The distinct questions of a workload, and the question "how many rows?" where nothing else would answer it."""
     asked = problem.workload.distinct()
-    if problem.total_is_public or any(isinstance(block, Marginal) for block in asked.blocks):
+    if problem.total_is_public or asked.whole or any(isinstance(block, Marginal) for block in asked.blocks):
         return asked
     return asked + always(asked.domain)
 
 
 def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
-    """The total and what is left of the budget: free where it is public, bought for `SHARE` otherwise."""
+    """The total and what is left of the budget: free where it is public, bought for `SHARE` otherwise.
+
+    Functions of the whole table are shares already: what one amounts to in counts is public.
+    """
+    if problem.workload.whole:
+        return Total(value=float(problem.workload.whole), exact=True), problem.cap
     if curator.total_is_public:
         return Total(value=float(curator.rows()), exact=True), problem.cap
     price = problem.cap * SHARE

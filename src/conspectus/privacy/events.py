@@ -7,7 +7,7 @@ there, and pricing it there is refused. All numbers are exact rationals, in coun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
@@ -31,6 +31,13 @@ class Reach:
 
     def under(self, neighbours: Neighbours) -> Fraction | None:
         return self.replace if neighbours == "replace" else self.add_remove
+
+    def mapped(self, change: Callable[[Fraction], Fraction]) -> Reach:
+        """The same function of both bounds, where there are bounds."""
+        return Reach(
+            replace=None if self.replace is None else change(self.replace),
+            add_remove=None if self.add_remove is None else change(self.add_remove),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from .intervals import Intervals
 from .joints import joint_tables, projections
 from .kernels import tabulate
 from .marginals import Marginal
+from .moves import ZeroOne
 from .parities import Parities, ParityList
 from .predicates import Conjunctions
 from .query import Block, Counter, Workload
@@ -39,14 +40,16 @@ class Tally:
     def __init__(self, workload: Workload, *, threads: int = 1, pool: Executor | None = None) -> None:
         self._workload = workload
         self._pool = pool
-        domain, columns = workload.domain, workload.columns
+        self._own = {at: block.counter() for at, block in enumerate(workload.blocks) if not isinstance(block, ZeroOne)}
+        plain = Workload(workload.domain, tuple(block for block in workload.blocks if isinstance(block, ZeroOne)))
+        domain, columns = workload.domain, plain.columns
         self._place = {column: place for place, column in enumerate(columns)}
         self._sizes = domain.shape(columns)
         dtype = code_dtype(max(self._sizes, default=1))
         self._buffer: NDArray[np.unsignedinteger[Any]] = np.zeros((len(columns), BUFFER_ROWS), dtype=dtype)
         self._filled = 0
         self.rows = 0
-        self._tables = _Tables(domain, workload.blocks, self._place)
+        self._tables = _Tables(domain, plain.blocks, self._place)
         # All listed queries share one tree, however many blocks they came in.
         listed = [block for block in workload.blocks if isinstance(block, Conjunctions)]
         self._conjunctions = ConjunctionCounts(Conjunctions.join(listed), self._place, threads) if listed else None
@@ -55,6 +58,8 @@ class Tally:
 
     def add(self, chunk: Chunk) -> None:
         """Take in some rows."""
+        for counter in self._own.values():
+            counter.add(chunk)
         start = 0
         while start < chunk.rows:
             taken = min(chunk.rows - start, BUFFER_ROWS - self._filled)
@@ -71,21 +76,23 @@ class Tally:
         self.rows += chunk.rows
 
     def counts(self) -> NDArray[np.int64]:
-        """The counts so far, in the workload's order."""
+        """The values so far, in the workload's order and in steps of its grid."""
         self._count_buffer()
         listed = self._conjunctions.counts(self.rows) if self._conjunctions is not None else None
         parities = self._parities.counts(self.rows) if self._parities is not None else None
         marginals = self._tables.marginals()
         parts: list[NDArray[np.int64]] = []
-        for block in self._workload.blocks:
-            if listed is not None and isinstance(block, Conjunctions):
+        for at, block in enumerate(self._workload.blocks):
+            if at in self._own:
+                part = self._own[at].counts()
+            elif listed is not None and isinstance(block, Conjunctions):
                 part, listed = listed[: len(block)], listed[len(block) :]
             elif parities is not None and isinstance(block, Parities | ParityList):
                 part, parities = parities[: len(block)], parities[len(block) :]
             else:
                 alone = Workload(self._workload.domain, (block,))
                 part = answers_from_marginals(alone, marginals.__getitem__, dtype=np.int64)
-            parts.append(part)
+            parts.append(part if block.grid == self._workload.grid else part * (self._workload.grid // block.grid))
         if len(parts) == 1:
             return parts[0]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
@@ -166,8 +173,9 @@ def count(
     threads: int | None = None,
     progress: Callable[[str, int, int | None], None] | None = None,
 ) -> tuple[NDArray[np.int64], int]:
-    """The counts of all queries, in the workload's order, and the number of rows: one pass over the chunks.
+    """The values of all queries, in the workload's order and in steps of its grid, and the number of rows.
 
+    One pass over the chunks: a block of counting queries is counted here, any other by its own counter.
     The next chunk is read while the last one is counted. `progress` is told that counting goes on and not how far it
     is, since the number of rows may be private.
     """

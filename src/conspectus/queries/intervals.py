@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 
 from .declared import DeclaredSchema, position
+from .moves import ZeroOne
 from .predicates import Conjunctions
 from .query import BLOCK_KINDS, Counter, Indices, Literal, Predicate, Workload, WorkloadError, check_length
 
 
 @dataclass(frozen=True)
-class Intervals:
+class Intervals(ZeroOne):
     """All intervals of the first `regular` codes of a column, ordered by low, then high; or all prefixes 0..high.
 
     Codes from `regular` on stand for other and missing values, which lie in no interval.

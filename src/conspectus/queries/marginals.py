@@ -13,6 +13,7 @@ import numpy as np
 from conspectus.data.domain import Domain
 
 from .declared import DeclaredSchema, positions
+from .moves import ZeroOne
 from .predicates import Conjunctions
 from .query import (
     BLOCK_KINDS,
@@ -28,7 +29,7 @@ from .query import (
 
 
 @dataclass(frozen=True)
-class Marginal:
+class Marginal(ZeroOne):
     """The cells of one marginal, in row-major order of the columns' codes, the columns in the order given."""
 
     domain: Domain

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 
 from .declared import DeclaredSchema
+from .moves import ZeroOne
 from .query import BLOCK_KINDS, Counter, Indices, Parity, Workload, WorkloadError, check_length
 
 
 @dataclass(frozen=True)
-class Parities:
+class Parities(ZeroOne):
     """The parities of all combinations of k of some two-valued columns, in lexicographic order."""
 
     domain: Domain
@@ -66,7 +67,7 @@ class Parities:
 
 
 @dataclass(frozen=True)
-class ParityList:
+class ParityList(ZeroOne):
     """Parities listed one by one."""
 
     domain: Domain

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 
+from .moves import ZeroOne
 from .ordering import groups, row_keys
 from .query import Box, Counter, Indices, Literal, Predicate, WorkloadError
 from .sensitivity import conjunction_bounds
@@ -20,7 +21,7 @@ Terms = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Conjunctions:
+class Conjunctions(ZeroOne):
     """Listed predicates: a table of literals, boxes as rows of literal numbers, and the boxes of each query in turn.
 
     Query i is the union of the disjoint boxes from `starts[i]` up to `starts[i + 1]`. Everything is sorted and without

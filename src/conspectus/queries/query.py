@@ -1,8 +1,10 @@
 """Queries and workloads as values: what is asked, in which order, and how far one unit moves the answers.
 
-A query is a counting query with a value in {0, 1} on every record: a `Predicate` (a union of disjoint boxes) or a
-`Parity`. A `Workload` is a sequence of blocks, each of which knows its queries, how many of them one record can satisfy
-(`reach`) and on how many two records can differ (`contrast`). From these two integers follow all joint sensitivities.
+A counting query has a value in {0, 1} on every record: a `Predicate` (a union of disjoint boxes) or a `Parity`. A
+`Workload` is a sequence of blocks, each of which knows its queries and how far one unit moves them together. A block of
+counting queries (`ZeroOne`) says how many of them one record can satisfy (`reach`) and on how many two records can
+differ (`contrast`), and from these two integers its joint sensitivities follow. Values of any block are whole steps of
+a public grid.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, combinations, pairwise
 from pathlib import Path
@@ -20,16 +23,17 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 
+from .moves import Sensitivity as Sensitivity
+from .moves import WorkloadError as WorkloadError
+from .moves import ZeroOne, check_unit, zero_one
+
 MOST_QUERIES = 1 << 27
 """The largest workload that a builder makes: its counts alone take a gigabyte."""
 
 MIXED = "workloads over different tables do not mix: build both from the same schema"
+APART = "counts of rows do not mix with functions of the table, nor functions of different scales: release them apart"
 
 Indices = NDArray[np.int64]
-
-
-class WorkloadError(ValueError):
-    """A workload that cannot be made: an impossible request, or a file that does not hold one."""
 
 
 @dataclass(frozen=True, order=True)
@@ -82,15 +86,6 @@ class Parity:
 Query = Predicate | Parity
 
 
-@dataclass(frozen=True)
-class Sensitivity:
-    """How far one unit moves a vector of counts: the L1 norm, the squared L2 norm and the largest coordinate."""
-
-    l1: int
-    l2_squared: int
-    linf: int
-
-
 class Counter(Protocol):
     """Counts the queries of a block over chunks of rows."""
 
@@ -117,11 +112,16 @@ class Block(Protocol):
     def take(self, indices: Indices) -> Block:
         """Some of its queries, in the order given, as a block that lists them (`Conjunctions` or `ParityList`)."""
 
-    def reach(self) -> int:
-        """A bound on the number of its queries that one record satisfies."""
+    @property
+    def grid(self) -> int:
+        """Steps to one count, a power of two: the values that its counter finds are whole steps."""
 
-    def contrast(self) -> int:
-        """A bound on the number of its queries on which two records differ."""
+    @property
+    def whole(self) -> int | None:
+        """What a share of one amounts to in counts; None where that is the number of rows of the table."""
+
+    def moved(self, neighbours: str, max_rows: int, rows_are_units: bool) -> Sensitivity:
+        """How far one unit moves its values together, in its own steps."""
 
     def counter(self) -> Counter: ...
 
@@ -149,6 +149,8 @@ class Workload:
     def __post_init__(self) -> None:
         if any(block.domain != self.domain for block in self.blocks):
             raise WorkloadError(MIXED)
+        if len({block.whole for block in self.blocks}) > 1:
+            raise WorkloadError(APART)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
@@ -235,25 +237,42 @@ class Workload:
             pieces.append(block if count == len(block) else block.take(np.arange(first, first + count)))
         return pieces
 
-    def sensitivity(self, neighbours: str, max_rows: int = 1, rows_are_units: bool = True) -> Sensitivity:
-        """How far one unit moves the counts of this workload, exactly as it stands (a repeated query counts again).
+    @cached_property
+    def grid(self) -> int:
+        """Steps to one count: the finest grid of its blocks."""
+        return max((block.grid for block in self.blocks), default=1)
 
-        Every query is 0 or 1 on a record. So a unit of m rows that is added or removed moves a count by at most m, all
-        counts together by at most m·reach, and hence the squared L2 norm by at most m·m·reach. Replacing a row moves
-        at most `contrast` counts, each by one. Persons who replace one another may have different numbers of rows:
-        rows that pair up move `contrast`, the others `reach`.
-        """
-        if neighbours not in ("replace", "add-remove"):
-            raise WorkloadError(f'neighbours are "replace" or "add-remove", not {neighbours!r}')
-        if max_rows < 1 or (rows_are_units and max_rows != 1):
-            raise WorkloadError("a unit has at least one row, and exactly one when rows are the units")
-        reach = sum(block.reach() for block in self.blocks)
-        if neighbours == "add-remove":
-            width = reach
-        else:
-            contrast = sum(block.contrast() for block in self.blocks)
-            width = contrast if rows_are_units else max(reach, contrast)
-        return Sensitivity(max_rows * width, max_rows * max_rows * width, max_rows if width else 0)
+    @cached_property
+    def whole(self) -> int | None:
+        """What a share of one amounts to in counts; None where that is the number of rows of the table."""
+        return self.blocks[0].whole if self.blocks else None
+
+    @cached_property
+    def counting(self) -> bool:
+        """Whether every query is 0 or 1 on a record."""
+        return all(isinstance(block, ZeroOne) for block in self.blocks)
+
+    def sensitivity(self, neighbours: str, max_rows: int = 1, rows_are_units: bool = True) -> Sensitivity:
+        """How far one unit moves the values of this workload, in steps of its grid, exactly as it stands (a repeated
+        query counts again). What record satisfies the most is the same question for all counting blocks together."""
+        check_unit(neighbours, max_rows, rows_are_units)
+        plain = [block for block in self.blocks if isinstance(block, ZeroOne)]
+        sums = sum(block.reach() for block in plain), sum(block.contrast() for block in plain)
+        moved = zero_one(*sums, neighbours, max_rows, rows_are_units).times(self.grid)
+        for block in self.blocks:
+            if not isinstance(block, ZeroOne):
+                here = block.moved(neighbours, max_rows, rows_are_units)
+                moved = moved.beside(here.times(self.grid // block.grid))
+        return moved
+
+    def step(self, neighbours: str, max_rows: int = 1, rows_are_units: bool = True) -> Fraction:
+        """A bound on how far one unit moves any single query, in counts; cheap, as no two queries are compared."""
+        check_unit(neighbours, max_rows, rows_are_units)
+        moves = [Fraction(max_rows)] if any(isinstance(block, ZeroOne) for block in self.blocks) else []
+        for block in self.blocks:
+            if not isinstance(block, ZeroOne):
+                moves.append(Fraction(block.moved(neighbours, max_rows, rows_are_units).linf, block.grid))
+        return max(moves, default=Fraction(0))
 
     def distinct(self) -> Workload:
         """The same questions, each asked once: repeated blocks and repeated listed queries are left out."""

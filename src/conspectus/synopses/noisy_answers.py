@@ -32,7 +32,8 @@ from .synopsis import BadSynopsis, CannotAnswer, NoiseKind, Total, checked_noise
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A noisy count and the law of its noise: the sum of `terms` independent draws, divided by `averaged`.
+    """A noisy count and the law of its noise: the sum of `terms` independent draws, divided by `averaged` (the number
+    of sums that were averaged, times the steps to a count).
 
     `kind` is None when the count carries no noise. `source` says in words what was added up.
     """
@@ -52,7 +53,10 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class NoisyAnswers:
-    """Noisy counts of a workload; `noise` is the law of the noise, one for each block, or one for all."""
+    """Noisy counts of a workload; `noise` is the law of the noise, one for each block, or one for all.
+
+    Counts lie on the workload's grid, and the noise is in its steps.
+    """
 
     domain: Domain
     workload: Workload
@@ -108,8 +112,8 @@ class NoisyAnswers:
 
     def measured_marginals(self) -> list[tuple[tuple[int, ...], NDArray[np.float64], float]]:
         """The marginals that were measured: columns, noisy counts, and the standard deviation of each count."""
-        numbers = self._marginals.values()
-        return [(self._block(n).columns, self._slice(n), math.sqrt(variance_of(self.noise[n]))) for n in numbers]
+        spread = {n: math.sqrt(variance_of(self.noise[n])) / self.workload.grid for n in self._marginals.values()}
+        return [(self._block(n).columns, self._slice(n), deviation) for n, deviation in spread.items()]
 
     def _block_counts(self, block: Block) -> NDArray[np.float64]:
         """The counts of a whole block: as measured, or summed out of wider marginals, or one query at a time."""
@@ -166,7 +170,8 @@ class NoisyAnswers:
         source = f"{terms} measured {'count' if terms == 1 else 'counts'} of {names}"
         if terms == 0:
             return Estimate(count=value, kind=None, scale=0.0, terms=0, source="the total")
-        return Estimate(count=value, kind=noise.kind, scale=noise.scale, terms=terms, source=source)
+        grid = self.workload.grid
+        return Estimate(count=value, kind=noise.kind, scale=noise.scale, terms=terms, averaged=grid, source=source)
 
     def _from_total(self, query: Query) -> list[Estimate]:
         """What the total alone says: all rows, no rows, and the rest of a measured half."""
@@ -298,7 +303,8 @@ def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[Noi
     values = list(sums[cells].values())
     averaged = len(values)
     value = float(np.mean(values))
-    return Total(value=value, exact=False, kind=law.kind, scale=law.scale, terms=cells * averaged, averaged=averaged)
+    divided = averaged * measured.grid
+    return Total(value=value, exact=False, kind=law.kind, scale=law.scale, terms=cells * averaged, averaged=divided)
 
 
 def _averaged(estimates: list[Estimate]) -> list[Estimate]:
@@ -314,5 +320,5 @@ def _averaged(estimates: list[Estimate]) -> list[Estimate]:
             continue
         count = float(np.mean([estimate.count for estimate in group]))
         source = f"the average of {m} sums of {first.terms} measured counts"
-        means.append(replace(first, count=count, terms=m * first.terms, averaged=m, source=source))
+        means.append(replace(first, count=count, terms=m * first.terms, averaged=m * first.averaged, source=source))
     return means

@@ -33,37 +33,37 @@ FAILURE = 0.05
 
 
 def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) -> Claim:
-    queries = len(problem.workload)
+    queries, grid = len(problem.workload), with_total(problem).grid
     bound = None
     # Where the total is noisy too, fractions carry its error as well: no bound is proved for them.
-    if problem.rows and problem.total_is_public:
-        worst = maximum_bound(law, queries, FAILURE) / problem.rows
+    if problem.whole and (problem.total_is_public or problem.workload.whole):
+        worst = maximum_bound(law, queries, FAILURE) / grid / problem.whole
         bound = ErrorBound(value=worst, statistic="max", probability=1 - FAILURE, theorem=citations[0])
     return Claim(
         mechanism=name,
-        expected_max=expected_maximum(law, queries),
-        expected_mean=expected_size(law),
+        expected_max=expected_maximum(law, queries) / grid,
+        expected_mean=expected_size(law) / grid,
         bound=bound,
         memory=32 * queries,
         citations=citations,
-        notes=(f"{law.kind} noise of scale {law.scale:.4g} counts on each of {queries:,} answers",),
+        notes=(f"{law.kind} noise of scale {law.scale / grid:.4g} counts on each of {queries:,} answers",),
     )
 
 
 def _release(curator: Curator, problem: Problem, law: Noise) -> Outcome:
     measured = with_total(problem)
     curator.attend(measured)
-    rows = curator.rows() if curator.total_is_public else None
-    noisy = curator.measure(measured, law).astype(float)
-    total = paid_total(measured, noisy, law) if rows is None else Total(value=float(rows), exact=True)
+    known = measured.whole or (curator.rows() if curator.total_is_public else None)
+    noisy = curator.measure(measured, law) / measured.grid
+    total = paid_total(measured, noisy, law) if known is None else Total(value=float(known), exact=True)
     synopsis = NoisyAnswers(problem.workload.domain, measured, noisy, (law,) * len(measured.blocks), total)
-    parameters = {"noise": law.kind, "scale": law.scale}
+    parameters = {"noise": law.kind, "scale": law.scale / measured.grid}
     return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
 
 
 def _declare(problem: Problem, law: Noise) -> Sequence[Event]:
     act = measurement(with_total(problem), law, max_rows=problem.max_rows, rows_are_units=problem.rows_are_units)
-    return (RowTotal(), act) if problem.total_is_public else (act,)
+    return (RowTotal(), act) if problem.total_is_public and not problem.workload.whole else (act,)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,6 @@ from conspectus.mechanisms.generators import (
 )
 from conspectus.mechanisms.iterative import Candidates
 from conspectus.mechanisms.mechanism import (
-    MAX_CELLS,
     Claim,
     ErrorBound,
     Outcome,
@@ -42,7 +41,7 @@ from conspectus.mechanisms.mechanism import (
     SettingError,
     expected_maximum,
     expected_size,
-    too_many_cells,
+    no_histogram,
 )
 from conspectus.mechanisms.reweighting import Sampling, growing_rates, needed_edge, plan_sampling
 from conspectus.mechanisms.spread import first_sample, first_size, questions
@@ -189,8 +188,9 @@ class Boosting:
 
     def _refusal(self, problem: Problem) -> str | None:
         rounds = 1 if self.theorem else self._rounds()
-        if problem.cells > MAX_CELLS or problem.cells * rounds > 4 * MAX_CELLS:
-            return too_many_cells(problem)
+        refused = no_histogram(problem, copies=rounds / 4)
+        if refused is not None:
+            return refused
         if self.theorem and not (problem.neighbours == "replace" and problem.total_is_public):
             return "Theorem 6.1 is for replaced rows and a public number of rows"
         if self.theorem or self.generator == "entropy":

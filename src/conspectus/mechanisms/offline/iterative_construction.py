@@ -26,7 +26,6 @@ from conspectus.curator.curator import Curator
 from conspectus.mechanisms.histograms import outcome
 from conspectus.mechanisms.iterative import Candidates, MultiplicativeWeights, measurements, steps
 from conspectus.mechanisms.mechanism import (
-    MAX_CELLS,
     Claim,
     ErrorBound,
     Outcome,
@@ -36,7 +35,7 @@ from conspectus.mechanisms.mechanism import (
     expected_maximum,
     expected_size,
     maximum_bound,
-    too_many_cells,
+    no_histogram,
 )
 from conspectus.mechanisms.total import find_total
 from conspectus.privacy.events import Event
@@ -149,8 +148,9 @@ class IterativeConstruction:
         return min(0.9, 4 * expected_size(law) / rows)
 
     def claim(self, problem: Problem) -> Claim | Refusal:
-        if problem.cells > MAX_CELLS:
-            return Refusal(mechanism=self.name, reason=too_many_cells(problem))
+        refused = no_histogram(problem)
+        if refused is not None:
+            return Refusal(mechanism=self.name, reason=refused)
         alpha = promised_alpha(problem, self.certificate)
         if self.theorem and not (problem.neighbours == "replace" and problem.total_is_public):
             return Refusal(mechanism=self.name, reason="Theorem 5.4 is for replaced rows and a public number of rows")

@@ -19,7 +19,6 @@ from conspectus.curator.curator import Curator
 from conspectus.mechanisms.histograms import outcome
 from conspectus.mechanisms.iterative import Candidates, Refit, steps
 from conspectus.mechanisms.mechanism import (
-    MAX_CELLS,
     Claim,
     Outcome,
     Problem,
@@ -27,7 +26,7 @@ from conspectus.mechanisms.mechanism import (
     SettingError,
     expected_maximum,
     expected_size,
-    too_many_cells,
+    no_histogram,
 )
 from conspectus.mechanisms.total import find_total
 from conspectus.privacy.events import Event
@@ -64,8 +63,9 @@ class Mwem:
         return self.rounds or min(len(candidates), max(4 * len(candidates.workload.columns), 10))
 
     def claim(self, problem: Problem) -> Claim | Refusal:
-        if problem.cells > MAX_CELLS:
-            return Refusal(mechanism=self.name, reason=too_many_cells(problem))
+        refused = no_histogram(problem)
+        if refused is not None:
+            return Refusal(mechanism=self.name, reason=refused)
         candidates = Candidates.of(problem.workload.distinct())
         rounds = self._rounds(candidates)
         law = problem.law(problem.sensitivity(candidates[0]), problem.cap * Fraction(1 - self.selection) / rounds)

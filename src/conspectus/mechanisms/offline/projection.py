@@ -19,7 +19,6 @@ from conspectus.curator.curator import Curator
 from conspectus.mechanisms.histograms import outcome
 from conspectus.mechanisms.iterative import measurements
 from conspectus.mechanisms.mechanism import (
-    MAX_CELLS,
     Claim,
     ErrorBound,
     Outcome,
@@ -27,7 +26,7 @@ from conspectus.mechanisms.mechanism import (
     Refusal,
     SettingError,
     expected_size,
-    too_many_cells,
+    no_histogram,
 )
 from conspectus.mechanisms.total import find_total
 from conspectus.privacy.events import Event, Noise
@@ -65,8 +64,9 @@ class Projection:
 
     def claim(self, problem: Problem) -> Claim | Refusal:
         asked = problem.workload.distinct()
-        if problem.cells > MAX_CELLS:
-            return Refusal(mechanism=self.name, reason=too_many_cells(problem))
+        refused = no_histogram(problem)
+        if refused is not None:
+            return Refusal(mechanism=self.name, reason=refused)
         listed = len(asked) - sum(len(block) for block in asked.blocks if isinstance(block, Marginal))
         if listed > MOST_LISTED:
             reason = f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
