@@ -6,6 +6,7 @@ allowance (and written to the ledger, where there is one), then draws, then lets
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -209,7 +210,10 @@ class Curator:
 
 
 class Watch:
-    """A sparse vector: its noisy threshold is a secret, and it ends with its last hit."""
+    """A sparse vector: its noisy threshold is a secret, and it ends with its last hit.
+
+    It answers in the process that opened it alone: a fork copies the threshold, and would have its own last hit.
+    """
 
     def __init__(
         self,
@@ -226,6 +230,7 @@ class Watch:
         self._left = hits
         self._go_on = go_on
         self._unpaid = False
+        self._process = os.getpid()
         self._lock = threading.Lock()
 
     @property
@@ -237,6 +242,8 @@ class Watch:
         """Whether the guess (in counts) for a workload of one query is off by more than the threshold, noisily."""
         if len(query) != 1:
             raise ValueError("a watch is asked one query at a time")
+        if os.getpid() != self._process:
+            raise WatchOver("this watch belongs to the process that opened it: open another one in this process")
         with self._lock:
             if self._left == 0:
                 raise WatchOver("this watch ended with its last hit: open another one")
