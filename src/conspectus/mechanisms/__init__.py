@@ -14,6 +14,7 @@ from .offline.boosting import Boosting
 from .offline.iterative_construction import IterativeConstruction
 from .offline.mwem import Mwem
 from .offline.projection import Projection
+from .online.multiplicative_weights import Pmw
 from .rule import Rule
 
 OFFLINE: dict[str, type[Mechanism]] = {
@@ -21,7 +22,7 @@ OFFLINE: dict[str, type[Mechanism]] = {
 }
 
 
-ONLINE: dict[str, type[Rule]] = {}
+ONLINE: dict[str, type[Rule]] = {kind.name: kind for kind in (Pmw,)}
 
 
 def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> Mechanism:
