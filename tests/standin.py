@@ -1,4 +1,4 @@
-"""An online rule for the tests of sessions: it guesses the uniform distribution for ever, and remembers what it measured."""
+"""An online rule for the tests of sessions: it guesses uniformly for ever, and remembers what it measured."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from conspectus.curator.curator import Curator, Watch
 from conspectus.mechanisms.mechanism import Claim, Refusal
 from conspectus.mechanisms.rule import BadState, Margin, Reply, State, Stream
+from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.events import Noise
 from conspectus.queries.query import Predicate, Workload
 from conspectus.synopses.histogram import Histogram
@@ -53,10 +54,11 @@ class StandInLoop:
         self.seen = measured
         self.share = problem.cap / (2 * rule.hits)
         self.watch: Watch | None = None
+        self.over = False
 
     @property
     def exhausted(self) -> bool:
-        return len(self.seen) >= self.rule.hits
+        return self.over or len(self.seen) >= self.rule.hits
 
     def guess(self, query: Workload) -> float:
         domain = query.domain
@@ -66,16 +68,21 @@ class StandInLoop:
         return sum(boxes) * self.total.divisor
 
     def ask(self, query: Workload) -> Reply:
+        try:
+            return self.answered(query)
+        except BudgetExceeded:
+            self.over = True
+            raise
+
+    def answered(self, query: Workload) -> Reply:
         if self.watch is None:
             self.watch = self.curator.above_threshold(Fraction(self.rule.threshold), self.share)
         guess = self.guess(query)
         if not self.watch.exceeds(query, guess):
             noise = Noise("laplace", float(6 / self.share))
-            return Reply(
-                count=guess, basis="guessed", margin=Margin(offset=self.rule.threshold, noises=((noise, 1),))
-            )
+            return Reply(count=guess, basis="guessed", margin=Margin(offset=self.rule.threshold, noises=((noise, 1),)))
         self.watch = None
-        law = Noise("laplace", float(2 / self.share))
+        law = Noise("laplace", float(1 / self.share))
         count = float(self.curator.measure(query, law)[0])
         self.seen.append(count)
         return Reply(count=count, basis="measured", margin=Margin(noises=((law, 1),)))

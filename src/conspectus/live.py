@@ -150,7 +150,8 @@ def begin(
                 reservation.settle()
             store.discard()
             if own is not None and (reservation is None or not reservation.ledger.spent):
-                own.unlink(missing_ok=True)
+                for name in (own.name, own.name + "-journal"):
+                    own.with_name(name).unlink(missing_ok=True)
     return session
 
 
