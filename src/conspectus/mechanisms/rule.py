@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, Protocol
 
 import pyarrow as pa
@@ -59,9 +60,7 @@ class Margin:
 
     def counts_at(self, confidence: float) -> float:
         """A bound that holds with this probability."""
-        failure = (1 - confidence) / max(len(self.noises), 1)
-        quantiles = [sum_quantile(law.kind, law.scale, 1, 1 - failure / times) for law, times in self.noises]
-        return self.offset + sum(quantiles)
+        return _counts_at(self, confidence)
 
     def to_json(self) -> dict[str, Any]:
         return {"offset": self.offset, "noises": [[law.kind, law.scale, times] for law, times in self.noises]}
@@ -76,6 +75,13 @@ class Margin:
         if any(type(times) is not int or times < 1 for _, times in noises):
             raise ValueError("the noises of a margin are drawn once or more")
         return cls(offset=float(offset), noises=noises)
+
+
+@lru_cache(maxsize=1024)
+def _counts_at(margin: Margin, confidence: float) -> float:
+    failure = (1 - confidence) / max(len(margin.noises), 1)
+    quantiles = [sum_quantile(law.kind, law.scale, 1, 1 - failure / times) for law, times in margin.noises]
+    return margin.offset + sum(quantiles)
 
 
 @dataclass(frozen=True, kw_only=True)

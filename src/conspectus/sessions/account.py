@@ -57,7 +57,7 @@ class Account:
 
     def catch_up(self) -> None:
         """Count what other processes did since, and find out what became of acts that a crash left open."""
-        if self._store.unsure():
+        if self._store.look().unsure:
             self.reconcile()
             return
         known = len(self._filter.events)

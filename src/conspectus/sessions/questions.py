@@ -20,9 +20,10 @@ _WIDEST_PARITY = 6
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A workload of one query in its canonical form, and its key: equal for questions with the same meaning."""
+    """A workload of one query in its canonical form, as a text, and its key: equal for questions that mean the same."""
 
     workload: Workload
+    text: str
     key: str
 
 
@@ -38,13 +39,16 @@ def canonical(schema: Schema, question: str | Workload, *, snap: bool = False) -
         asked = _normal(question)
     else:
         raise language.NotAPredicate("ask takes a predicate as a text, or a workload of one query")
-    text = json.dumps([block.to_json() for block in asked.blocks], separators=(",", ":"), sort_keys=True)
-    return Question(asked, hashlib.sha256(text.encode()).hexdigest())
+    text = json.dumps(asked.to_json(), separators=(",", ":"), sort_keys=True)
+    return Question(asked, text, hashlib.sha256(text.encode()).hexdigest())
 
 
 def _normal(question: Workload) -> Workload:
     domain = question.domain
     query: Query = question.query(0)
+    (block,) = [block for block in question.blocks if len(block)]
+    if isinstance(block, Conjunctions) and isinstance(query, Predicate) and len(query.boxes) == 1:
+        return Workload(domain, (block,))
     if isinstance(query, Parity) and len(query.columns) <= _WIDEST_PARITY:
         query = _boxes_of(domain, query)
     if not isinstance(query, Predicate):

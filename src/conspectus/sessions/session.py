@@ -28,7 +28,7 @@ from conspectus.synopses.synopsis import Total
 
 from .account import Account
 from .questions import Question, canonical
-from .store import Given, SessionError, Store
+from .store import Given, SessionError, Standing, Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class Session:
         self._curator, self._account, self._store = curator, account, store
         self._settled = settled
         self._loop: Loop | None = None
-        self._version = -1
+        self._version = self._answered = -1  # of nothing: the first question looks
         self._closed = False
         self._process = os.getpid()
         self._lock = threading.RLock()
@@ -75,7 +75,7 @@ class Session:
         """Buy what the rule buys in advance, and write it down. Called once, by whoever opened the session."""
         loop = self._rule.open(self._curator, self._problem)
         self._store.learn(loop.state())
-        self._loop, self._version = loop, self._store.standing[0]
+        self._loop, self._version = loop, self._store.look().version
 
     def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
         """Answer a predicate or a workload of one query.
@@ -94,11 +94,12 @@ class Session:
             repeated = given is not None
             if given is None:
                 with self._store.alone():
-                    given = self._store.find(asked.key)
-                    repeated = given is not None
-                    self._catch_up()
+                    standing = self._catch_up()
+                    if standing.asked != self._answered:  # somebody else was answered, perhaps the same question
+                        given = self._store.find(asked.key)
+                        repeated = given is not None
                     if given is None:
-                        given = self._answer(asked)
+                        given = self._answer(asked, standing)
             return _shown(given, self._learned().total, confidence=confidence, repeated=repeated)
 
     @property
@@ -126,7 +127,7 @@ class Session:
         """How many different questions were answered."""
         with self._lock:
             self._check_here()
-            return self._store.asked
+            return self._store.look().asked
 
     @property
     def questions(self) -> int:
@@ -138,7 +139,7 @@ class Session:
         """Whether the next new question will be answered from what was learned, unguaranteed."""
         with self._lock:
             self._fresh()
-            return self._ended or self._store.asked >= self.questions or self._learned().exhausted
+            return self._over(self._store.look()) or self._learned().exhausted
 
     def release(self) -> Release:
         """What the session has learned, as a release: its synopsis, with the questions asked and the answers given."""
@@ -170,8 +171,7 @@ class Session:
         with self._lock:
             self._check_here()
             with self._store.alone():
-                self._catch_up()
-                if not self._ended:
+                if not (self._settled or self._catch_up().ended):
                     self._account.settle()
                     self._settled = True
                     self._store.end()
@@ -210,9 +210,8 @@ class Session:
             # A fork copied the noisy threshold too, and one watch must not have a first hit in each of two processes.
             raise SessionError("this session belongs to the process that opened it: resume its file in this one")
 
-    @property
-    def _ended(self) -> bool:
-        return self._settled or self._store.standing[1]
+    def _over(self, standing: Standing) -> bool:
+        return self._settled or standing.ended or standing.asked >= self.questions
 
     def _fresh(self) -> Account:
         with self._lock:
@@ -221,20 +220,20 @@ class Session:
                 self._catch_up()
             return self._account
 
-    def _catch_up(self) -> None:
+    def _catch_up(self) -> Standing:
         """Go on from what other processes learned since; after an interruption, from what was written down."""
-        self._account.catch_up()
-        version, _ = self._store.standing
-        if self._loop is not None and version == self._version:
-            return
-        state = self._store.state()
-        if state is None:
-            raise SessionError("this session has not learned anything yet: it died while it was being opened")
-        if self._loop is None:
-            self._loop = self._rule.restore(self._curator, self._problem, state)
-        else:
-            self._loop.adopt(state)
-        self._version = version
+        standing = self._store.look()
+        if standing.unsure or standing.version != self._version or self._loop is None:
+            self._account.catch_up()
+            state = self._store.state()
+            if state is None:
+                raise SessionError("this session has not learned anything yet: it died while it was being opened")
+            if self._loop is None:
+                self._loop = self._rule.restore(self._curator, self._problem, state)
+            else:
+                self._loop.adopt(state)
+            self._version = standing.version
+        return standing
 
     def _learned(self) -> Loop:
         if self._loop is None:
@@ -243,14 +242,14 @@ class Session:
         assert self._loop is not None
         return self._loop
 
-    def _answer(self, asked: Question) -> Given:
+    def _answer(self, asked: Question, standing: Standing) -> Given:
         loop = self._learned()
         known, before = len(self._account.events), self._account.spent
         # Until the answer is written down the loop is not ours: whatever interrupts us, the next question goes on from
         # the file, as a new process would.
         self._loop = None
         try:
-            reply = self._reply(loop, asked.workload)
+            reply = self._reply(loop, asked.workload, over=self._over(standing))
         except (ValueError, LookupError):
             if len(self._account.events) == known:
                 self._loop = loop  # refused before anything was done: the watch is as good as before
@@ -258,12 +257,12 @@ class Session:
         acted = len(self._account.events) > known
         price = self._account.spent - before if acted else Fraction(0)
         given = Given(count=reply.count, basis=reply.basis, margin=reply.margin, price=price)
-        self._store.keep(asked.key, asked.workload.to_json(), given, state=loop.state() if acted else None)
-        self._loop, self._version = loop, self._store.standing[0]
+        self._store.keep(asked.key, asked.text, given, state=loop.state() if acted else None)
+        self._loop, self._version, self._answered = loop, standing.version + acted, standing.asked + 1
         return given
 
-    def _reply(self, loop: Loop, query: Workload) -> Reply:
-        if not self._ended and self._store.asked < self.questions and not loop.exhausted:
+    def _reply(self, loop: Loop, query: Workload, *, over: bool) -> Reply:
+        if not over and not loop.exhausted:
             try:
                 return loop.ask(query)
             except BudgetExceeded:

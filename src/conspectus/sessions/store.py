@@ -32,12 +32,17 @@ CREATE TABLE terms (id INTEGER PRIMARY KEY CHECK (id = 1), content TEXT NOT NULL
 CREATE TABLE acts (
     position INTEGER PRIMARY KEY, mark TEXT NOT NULL, content TEXT NOT NULL, sure INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX unsure ON acts (position) WHERE sure = 0;
 CREATE TABLE answers (
     number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, question TEXT NOT NULL,
     count REAL NOT NULL, basis TEXT NOT NULL, margin TEXT, price TEXT NOT NULL
 ) STRICT;
 CREATE TABLE learned (name TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT;
 CREATE TABLE standing (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL, ended INTEGER NOT NULL) STRICT;
+"""
+_LOOK = """
+SELECT version, ended, (SELECT coalesce(max(number), 0) FROM answers), EXISTS (SELECT 1 FROM acts WHERE sure = 0)
+FROM standing
 """
 _META = "meta"
 
@@ -91,6 +96,17 @@ class Given:
     price: Fraction
 
 
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where a session stands: how often it learned, whether it was ended, how many different questions were answered,
+    and whether the last one left acts of which only the ledger knows if they happened."""
+
+    version: int
+    ended: bool
+    asked: int
+    unsure: bool
+
+
 class Store:
     """A session file, or the same in memory when there is no path. Not for use by two threads at once."""
 
@@ -99,6 +115,7 @@ class Store:
         self._connection = connection
         self._lock = lock
         self._held = 0
+        self._sure: bool | None = None
 
     @classmethod
     def create(cls, path: Path | None) -> Store:
@@ -165,7 +182,9 @@ class Store:
         """One transaction. `sure`: it returns when the disk has it. Otherwise when the system has it, which outlives
         this process but not a loss of power."""
         connection = self._connection
-        connection.execute(f"PRAGMA synchronous = {'FULL' if sure else 'NORMAL'}")
+        if sure != self._sure:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if sure else 'NORMAL'}")
+            self._sure = sure
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
@@ -194,10 +213,6 @@ class Store:
                 raise ValueError("acts are numbered without a gap")
             return tuple((row[1], from_json(json.loads(row[2]))) for row in rows)
 
-    def unsure(self) -> bool:
-        """Whether the last question left acts of which only the ledger knows if they happened."""
-        return self._connection.execute("SELECT 1 FROM acts WHERE sure = 0 LIMIT 1").fetchone() is not None
-
     def intend(self, position: int, event: Event) -> str:
         """Say, durably, which act comes next, under a mark of its own. Only then is it debited, and only then drawn."""
         mark = os.urandom(8).hex()
@@ -211,16 +226,10 @@ class Store:
             connection.execute("DELETE FROM acts WHERE position >= ?", (happened,))
             connection.execute("UPDATE acts SET sure = 1 WHERE sure = 0")
 
-    @property
-    def asked(self) -> int:
-        """How many different questions were answered."""
-        return int(self._connection.execute("SELECT coalesce(max(number), 0) FROM answers").fetchone()[0])
-
-    @property
-    def standing(self) -> tuple[int, bool]:
-        """(version of what was learned, whether the session was ended)."""
-        version, ended = self._connection.execute("SELECT version, ended FROM standing").fetchone()
-        return int(version), bool(ended)
+    def look(self) -> Standing:
+        """Where the session stands, in one statement."""
+        version, ended, asked, unsure = self._connection.execute(_LOOK).fetchone()
+        return Standing(version=version, ended=bool(ended), asked=asked, unsure=bool(unsure))
 
     def find(self, key: str) -> Given | None:
         """The answer that was given to a question."""
@@ -229,11 +238,10 @@ class Store:
         with self._faithful():
             return None if row is None else _given(*row)
 
-    def keep(self, key: str, question: Any, given: Given, *, state: State | None) -> None:
+    def keep(self, key: str, question: str, given: Given, *, state: State | None) -> None:
         """Write an answer down, and what was learned with it: all of it or nothing, before anybody sees it."""
         margin = None if given.margin is None else json.dumps(given.margin.to_json())
-        text = json.dumps(question, separators=(",", ":"))
-        values = (key, text, given.count, given.basis, margin, str(given.price))
+        values = (key, question, given.count, given.basis, margin, str(given.price))
         with self._writing(sure=state is not None) as connection:
             columns = "key, question, count, basis, margin, price"
             connection.execute(f"INSERT INTO answers ({columns}) VALUES (?, ?, ?, ?, ?, ?)", values)
