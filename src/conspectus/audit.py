@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from .curator.curator import Curator, Watch, selection_range
+from .curator.curator import HALF, Curator, Watch, selection_range
 from .curator.scores import GRID, STEPS, Reweighting, Score, query_errors
 from .data.domain import Domain
 from .data.schema import Schema
@@ -120,7 +120,9 @@ class ForgottenRounds(Curator):
 class BareThreshold(Curator):
     """Broken on purpose: the threshold itself gets no noise."""
 
-    def above_threshold(self, threshold: Fraction, epsilon: Fraction) -> Watch:
+    def above_threshold(
+        self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
+    ) -> Watch:
         reach = Fraction(GRID * self.max_rows)
         return Watch(self._noisy_error, int(threshold * GRID), scale_up(4 * reach / epsilon))
 
@@ -175,7 +177,7 @@ def _plays(case: Case, kind: type[Curator], codes: NDArray[np.int64], trials: in
     columns = _domain(codes.shape[1]).names
     schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
     table = open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
-    endless = Filter("zcdp", Fraction(10**12), case.neighbours)
+    endless = Filter("zcdp" if case.delta else "pure", Fraction(10**12), case.neighbours)
     curator = kind(table, endless, neighbours=case.neighbours, coins=DrawnAhead())
     return np.array([case.play(curator) for _ in range(trials)])
 
@@ -218,6 +220,9 @@ def _estimate(event: Tail, here: NDArray[np.float64], there: NDArray[np.float64]
 
 def cases() -> Iterator[Case]:
     """Every door under both relations, on tables chosen so that one unit does the most it can."""
+    from . import audit_watches  # it is made of cases
+
+    yield from audit_watches.cases()
     relations: tuple[Neighbours, ...] = ("replace", "add-remove")
     for neighbours in relations:
         replaced = neighbours == "replace"

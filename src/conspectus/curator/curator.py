@@ -35,7 +35,7 @@ from conspectus.queries.counting import count
 from conspectus.queries.query import Block, Workload
 
 from . import kept
-from .scores import GRID, SCORES, Score, query_errors
+from .scores import GRID, SCORES, Score, error_of
 
 Progress = Callable[[str, int, int | None], None]
 """Told what is being done, how far it is and how long it will be; never told anything about the table."""
@@ -185,10 +185,10 @@ class Curator:
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
-            if query.step(self.neighbours, self.max_rows, self.rows_are_units) > self.max_rows:
+            if not query.counting and query.step(self.neighbours, self.max_rows, self.rows_are_units) > self.max_rows:
                 raise ValueError("one unit moves this query by more than a watch allows for: measure it instead")
-            score = query_errors(query, np.array([guess]))
-            return int(noise.discrete_laplace(self._truth(score), scale, self._coins)[0])
+            error = error_of(int(self._truth(query)[0]), query.grid, guess)
+            return int(noise.discrete_laplace(np.array([error], dtype=np.int64), scale, self._coins)[0])
 
     def _debit(self, event: Event) -> None:
         self._allowance.admit(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class OneByOne:
     def _box(self, box: Box) -> Any:
         columns = tuple(literal.column for literal in box)
         single = all(len(literal.codes) == 1 for literal in box)
-        if np.prod(self._domain.shape(columns), dtype=float) > _WIDEST:
+        if math.prod(self._domain.shape(columns)) > _WIDEST:
             sides: list[Any] = [slice(None)] * len(self._domain)
             table = self._table
             for literal in box:
