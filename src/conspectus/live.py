@@ -79,6 +79,15 @@ def resume_session(
     return go_on(Path(path), table, ledger=None if ledger is None else Path(ledger), progress=progress)
 
 
+def source_of(path: str | Path) -> Mapping[str, str]:
+    """Where a session's table and schema were, as the command line that opened it was told."""
+    store = Store.open(Path(path).absolute())
+    try:
+        return store.terms().source
+    finally:
+        store.close()
+
+
 def stream_of(table: Table, budget: Budget, *, questions: int, neighbours: str | None, rows: int | None) -> Stream:
     """The public facts of a session."""
     if type(questions) is not int or questions < 1:

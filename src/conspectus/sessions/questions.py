@@ -39,8 +39,13 @@ def canonical(schema: Schema, question: str | Workload, *, snap: bool = False) -
         asked = _normal(question)
     else:
         raise language.NotAPredicate("ask takes a predicate as a text, or a workload of one query")
-    text = json.dumps(asked.to_json(), separators=(",", ":"), sort_keys=True)
+    text = json.dumps([block.to_json() for block in asked.blocks], separators=(",", ":"), sort_keys=True)
     return Question(asked, text, hashlib.sha256(text.encode()).hexdigest())
+
+
+def stored(domain: Domain, blocks: object) -> Workload:
+    """A question from the JSON value of its text."""
+    return Workload.from_json({**Workload(domain, ()).to_json(), "blocks": blocks})
 
 
 def _normal(question: Workload) -> Workload:

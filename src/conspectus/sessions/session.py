@@ -21,13 +21,13 @@ from conspectus.data.schema import Schema
 from conspectus.mechanisms.mechanism import Claim
 from conspectus.mechanisms.rule import Loop, Reply, Rule, Stream
 from conspectus.privacy.accounting import BudgetExceeded
-from conspectus.privacy.guarantee import Guarantee
+from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.queries.query import Block, Workload
 from conspectus.releases import Release
 from conspectus.synopses.synopsis import Total
 
 from .account import Account
-from .questions import Question, canonical
+from .questions import Question, canonical, stored
 from .store import Given, SessionError, Standing, Store
 
 
@@ -108,6 +108,11 @@ class Session:
         return self._store.path
 
     @property
+    def budget(self) -> Budget:
+        """What the session was allowed when it was opened."""
+        return self._problem.budget
+
+    @property
     def currency(self) -> str:
         """What `spent`, `remaining` and costs are counted in: "epsilon", or "rho" where a delta was allowed."""
         return "epsilon" if self._account.currency == "pure" else "rho"
@@ -148,7 +153,7 @@ class Session:
             loop = self._learned()
             history = list(self._store.history())
             domain = self.schema.domain
-            blocks = [block for stored, _ in history for block in Workload.from_json(stored).blocks]
+            blocks = [block for question, _ in history for block in stored(domain, question).blocks]
             return Release(
                 schema=self.schema,
                 workload=Workload(domain, tuple(_joined(blocks))),
