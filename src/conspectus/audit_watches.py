@@ -144,9 +144,7 @@ def cases() -> Iterator[Case]:
 def _questions() -> list[Workload]:
     """For each column the question "is it true?"."""
     domain = Domain(tuple(f"c{i}" for i in range(WIDTH)), (2,) * WIDTH)
-    return list(
-        Workload(domain, (Conjunctions.of(domain, [Predicate(((Literal(i, (1,)),),)) for i in range(WIDTH)]),))
-    )
+    return list(Workload(domain, (Conjunctions.of(domain, [Predicate(((Literal(i, (1,)),),)) for i in range(WIDTH)]),)))
 
 
 def _pattern(

@@ -15,6 +15,7 @@ from .offline.iterative_construction import IterativeConstruction
 from .offline.mwem import Mwem
 from .offline.projection import Projection
 from .online.multiplicative_weights import Pmw
+from .online.perceptron import Perceptron
 from .rule import Rule
 
 OFFLINE: dict[str, type[Mechanism]] = {
@@ -22,7 +23,7 @@ OFFLINE: dict[str, type[Mechanism]] = {
 }
 
 
-ONLINE: dict[str, type[Rule]] = {kind.name: kind for kind in (Pmw,)}
+ONLINE: dict[str, type[Rule]] = {kind.name: kind for kind in (Pmw, Perceptron)}
 
 
 def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> Mechanism:

@@ -21,10 +21,8 @@ import numpy as np
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.iterative import MultiplicativeWeights, Refit, Step
-from conspectus.mechanisms.mechanism import Claim, ErrorBound, Refusal, SettingError, no_histogram
+from conspectus.mechanisms.mechanism import SettingError, no_histogram
 from conspectus.mechanisms.rule import State, Stream
-from conspectus.mechanisms.sparse_vector import FAILURE, Plan, make_plan
-from conspectus.mechanisms.total import SHARE, find_total
 from conspectus.privacy.events import Noise
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.one_by_one import OneByOne
@@ -33,7 +31,8 @@ from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
-from .loop import CITES, OnlineConstruction, read_state, stored_marginals, theorem_plan
+from .loop import CITES, OnlineConstruction, stored_marginals
+from .settings import Surprises
 
 MOST_MARGINALS, MOST_PRIMED = 5_000, 1 << 20
 NOISIEST = 0.02
@@ -82,73 +81,59 @@ class DenseGuess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pmw:
+class Pmw(Surprises):
     """`priming` is the share of the budget that buys marginals of `order` columns first (0: the book's algorithm).
 
-    `hits` is the number of surprises that the rest pays for, `threshold` (a fraction of the rows) from where an error
-    is one, `measuring` the share of a hit that buys its answer; what is not given follows from public facts. `theorem`
-    takes all parameters from Theorem 5.13 and its kin instead, where the number of rows is public.
+    The other settings say how surprises are found; `theorem` takes all of them from Theorem 5.13 and its kin, without
+    priming.
     """
 
     priming: float | None = None
     order: int | None = None
-    hits: int | None = None
-    threshold: float | None = None
-    measuring: float | None = None
-    theorem: bool = False
 
     name: ClassVar[str] = "pmw"
+    citations: ClassVar[tuple[str, ...]] = (*CITES, "Hardt & Rothblum 2010")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= (self.priming or 0) < 1 or (self.order is not None and self.order < 1):
             raise SettingError("priming lies in [0, 1), order at 1 or above")
-        if (self.hits is not None and self.hits < 1) or (self.threshold is not None and not 0 <= self.threshold < 1):
-            raise SettingError("hits is at least 1, and threshold a fraction of the rows")
-        if self.measuring is not None and not 0 < self.measuring < 1:
-            raise SettingError("measuring lies strictly between 0 and 1")
-        if self.theorem and (self.priming or self.hits or self.threshold is not None or self.measuring):
-            raise SettingError("theorem chooses hits, threshold and measuring itself, and knows no priming")
+        if self.theorem and self.priming:
+            raise SettingError("the theorem knows no priming: leave one of them out")
+
+    def refuses(self, problem: Stream) -> str | None:
+        return no_histogram(problem)
+
+    def memory(self, problem: Stream) -> int:
+        return 8 * 14 * problem.cells
+
+    def updates(self, problem: Stream, alpha: float) -> float:
+        return updates(alpha, problem.cells)
+
+    def usual(self, problem: Stream, left: Fraction, rows: float) -> tuple[int, float]:
+        """A primed guess is left with few surprises and is off by half a noise; the book's learns through them all.
+
+        Typical, measured on NLTCS.
+        """
+        primed = self._primed(problem, left, rows)
+        if primed is not None:
+            return PRIMED_HITS, primed[1].scale / 2
+        many = max(10, round(7 * math.log(problem.cells)))
+        return many, rows * 0.1 * math.sqrt(math.log(problem.cells) / (self.hits or many))
+
+    def start(self, problem: Stream, total: Total, alpha: float | None) -> DenseGuess:
+        domain, held = problem.workload.domain, problem.held
+        rule = FullStep(domain, held) if alpha is None else MultiplicativeWeights(domain, held, alpha / 2)
+        return DenseGuess(rule, problem, total)
+
+    def share(self) -> Fraction:
+        return 1 - self._priming
 
     @property
     def _priming(self) -> Fraction:
         if self.theorem:
             return Fraction(0)
         return Fraction(1, 2) if self.priming is None else Fraction(self.priming)
-
-    def claim(self, problem: Stream) -> Claim | Refusal:
-        reason = no_histogram(problem)
-        if reason is None and self.theorem and not (problem.total_is_public and problem.rows):
-            reason = "its theorem needs a public number of rows: leave theorem out"
-        if reason is not None:
-            return Refusal(mechanism=self.name, reason=reason)
-        rows = float(problem.rows or 1)
-        left = problem.cap * (1 if problem.total_is_public else 1 - SHARE)
-        try:
-            plan, alpha = self._plan(problem, left, rows)
-        except SettingError as vacuous:
-            return Refusal(mechanism=self.name, reason=str(vacuous))
-        passed = plan.passed(problem.questions).counts_at(1 - FAILURE)
-        bound = None
-        if alpha is not None:
-            value = max(passed, plan.measured.counts_at(1 - FAILURE)) / rows
-            bound = ErrorBound(value=value, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
-        primed = self._priming_law(problem, left, rows)
-        # Typical, from measurements: a primed guess is off by a fraction of its noise, the book's by what is no hit.
-        mean = plan.threshold / 4 if primed is None else primed[1].scale / 4
-        return Claim(
-            mechanism=self.name,
-            expected_max=plan.threshold if primed is None else primed[1].scale,
-            expected_mean=mean,
-            bound=bound,
-            memory=8 * 14 * problem.cells,
-            citations=(*CITES, "Hardt & Rothblum 2010"),
-            notes=(
-                f"at most {plan.hits:,} of {problem.questions:,} questions are paid for",
-                f"an answer is within {passed / rows:.3g} of the truth while there are hits left"
-                if problem.rows
-                else f"an answer is within {passed:.0f} rows of the truth while there are hits left",
-            ),
-        )
 
     def _marginals(self, problem: Stream, price: Fraction, rows: float) -> Workload:
         """All marginals of the order asked for, or of the highest one that is not too noisy."""
@@ -165,82 +150,40 @@ class Pmw:
                 return workload
         raise SettingError(f"marginals of {self.order} columns are too many to begin with: choose a lower order")
 
-    def _priming_law(self, problem: Stream, left: Fraction, rows: float) -> tuple[Workload, Noise] | None:
+    def _primed(self, problem: Stream, left: Fraction, rows: float) -> tuple[Workload, Noise] | None:
+        """What is bought first, and with which noise."""
         price = left * self._priming
         if not price:
             return None
         workload = self._marginals(problem, price, rows)
         return workload, problem.law(problem.sensitivity(workload), price)
 
-    def _plan(self, problem: Stream, left: Fraction, rows: float) -> tuple[Plan, float | None]:
-        """The sparse vector with what priming leaves, and the theorem's level where it was asked for."""
-        cells = problem.cells
-        if self.theorem:
-            return theorem_plan(problem, left, rows=rows, updates=lambda alpha: updates(alpha, cells), name=self.name)
-        primed = self._priming_law(problem, left, rows)
-        # A primed guess is left with few surprises; the book's learns everything through them.
-        usual = PRIMED_HITS if primed else max(10, round(7 * math.log(cells)))
-        hits = min(self.hits or usual, problem.questions)
-        # Typical, measured on NLTCS: half a noise where it was primed, what so many steps leave where it was not.
-        guess_error = primed[1].scale / 2 if primed else rows * 0.1 * math.sqrt(math.log(cells) / hits)
-        plan = make_plan(
-            problem,
-            left * (1 - self._priming),
-            hits=hits,
-            questions=problem.questions,
-            threshold=None if self.threshold is None else self.threshold * rows,
-            measuring=self.measuring,
-            guess_error=guess_error,
-        )
-        return plan, None
-
-    def _loop(
+    def begin(
         self, curator: Curator, problem: Stream, total: Total, left: Fraction, state: State | None
     ) -> OnlineConstruction:
-        rows = total.divisor
-        plan, alpha = self._plan(problem, left, rows)
-        primed = self._priming_law(problem, left, rows)
-        domain, held = problem.workload.domain, problem.held
+        primed = self._primed(problem, left, total.divisor)
         if primed is None:
-            book = None if alpha is None else MultiplicativeWeights(domain, held, alpha / 2)
-            guess = DenseGuess(book or FullStep(domain, held), problem, total)
-            return OnlineConstruction(curator, problem, plan=plan, guess=guess, total=total)
+            return super().begin(curator, problem, total, left, state)
         workload, law = primed
         if state is None:
             counts = curator.measure(workload, law).astype(np.float64)
         else:
             counts = stored_marginals(state, workload)
-        rule = Refit(domain, held, evaluations=EVALUATIONS, ridge=RIDGE)
-        rule.update(Step(workload, counts, counts, law), rows)
+        domain = workload.domain
+        rule = Refit(domain, problem.held, evaluations=EVALUATIONS, ridge=RIDGE)
+        rule.update(Step(workload, counts, counts, law), total.divisor)
         return OnlineConstruction(
             curator,
             problem,
-            plan=plan,
+            plan=self.plan(problem, left, total.divisor)[0],
             guess=DenseGuess(rule, problem, total),
             total=total,
             primed=NoisyAnswers(domain, workload, counts, (law,), total),
         )
 
-    def open(self, curator: Curator, problem: Stream) -> OnlineConstruction:
-        curator.keep()
-        total, left = find_total(curator, problem)
-        return self._loop(curator, problem, total, left, None)
-
-    def restore(self, curator: Curator, problem: Stream, state: State) -> OnlineConstruction:
-        total = read_state(state, problem)[0]
-        left = problem.cap * (1 if problem.total_is_public else 1 - SHARE)
-        loop = self._loop(curator, problem, total, left, state)
-        loop.adopt(state)
-        return loop
-
     def parameters(self, problem: Stream) -> dict[str, Any]:
-        """What was asked for, and what follows from it where the number of rows is known."""
-        said: dict[str, Any] = {"priming": float(self._priming), "theorem": self.theorem}
-        if problem.rows:
-            rows = float(problem.rows)
-            left = problem.cap * (1 if problem.total_is_public else 1 - SHARE)
-            primed = self._priming_law(problem, left, rows)
-            if primed is not None:
-                said["marginals"], said["priming_scale"] = len(primed[0].blocks), primed[1].scale
-            said |= self._plan(problem, left, rows)[0].to_json()
+        said = {"priming": float(self._priming), **super().parameters(problem)}
+        primed = self._primed(problem, self.left(problem), float(problem.rows)) if problem.rows else None
+        if primed is not None:
+            said["marginals"], said["priming_scale"] = len(primed[0].blocks), primed[1].scale
         return said
