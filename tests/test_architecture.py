@@ -14,9 +14,9 @@ SEALED = ("data.sources", "privacy.noise", "privacy.exponential")
 # Whom a room may import, besides itself; a dotted name allows that module alone.
 LEAVES = {"spelling": (), "data": (), "privacy": ()}
 CORE = {
-    "queries": ("data.domain",),
-    "synopses": ("queries", "data.domain", "privacy.events", "privacy.tails"),
-    "curator": ("queries", "data.domain", "data.sources", "privacy"),
+    "queries": ("data.domain", "data.field", "data.fingerprints"),
+    "synopses": ("queries", "data.domain", "data.field", "privacy.events", "privacy.tails"),
+    "curator": ("queries", "data.domain", "data.field", "data.sources", "privacy"),
 }
 MECHANISMS = ("curator", "synopses", "queries", "data.domain", "privacy", "spelling")
 READING = ("mechanisms", "synopses", "queries", "data", "privacy", "spelling", "answers", "tables")

@@ -13,6 +13,7 @@ from .spelling import spelled
 
 if TYPE_CHECKING:
     from .data.schema import Schema as Schema
+    from .data.sources import open_records as open_records
     from .data.sources import open_table as open_table
     from .live import open_session as open_session
     from .live import resume_session as resume_session
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from .queries.parities import parities as parities
     from .queries.query import Workload as Workload
     from .queries.random_conjunctions import random_conjunctions as random_conjunctions
+    from .queries.supports import overlap as overlap
+    from .queries.supports import sparse as sparse
+    from .queries.supports import sparse_arrays as sparse_arrays
     from .releases import Release as Release
     from .releases import load as load
     from .releasing import release as release
@@ -37,6 +41,7 @@ __version__ = "0.1.0"
 # Loaded when first used: `conspectus --help` must not wait for compilers and databases.
 _HOMES = {
     "Schema": "data.schema",
+    "open_records": "data.sources",
     "open_table": "data.sources",
     "plan": "planning",
     "Ledger": "privacy.ledger",
@@ -54,6 +59,9 @@ _HOMES = {
     "prefixes": "queries.intervals",
     "parities": "queries.parities",
     "sql": "queries.language",
+    "sparse": "queries.supports",
+    "sparse_arrays": "queries.supports",
+    "overlap": "queries.supports",
     "Workload": "queries.query",
 }
 __all__ = ["__version__", *_HOMES]

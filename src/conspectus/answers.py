@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from .mechanisms.certificate import Certificate
 from .privacy.tails import sum_quantile
+from .queries.query import Workload
 from .synopses.noisy_answers import Estimate
 from .synopses.synopsis import Total
 
@@ -77,6 +78,20 @@ def guessed(fraction: float, certificate: Certificate, cells: int, total: Total,
 def within(count: float, margin: Callable[[float], float], total: Total, confidence: float, basis: Basis) -> Answer:
     """A count that is within `margin` of the truth, which says at any confidence how many rows that is."""
     return _interval(count, margin(_count_confidence(total, confidence)), total, confidence, basis)
+
+
+class Projected(Protocol):
+    """A synopsis that knows how far each of its answers may be off."""
+
+    def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]: ...
+
+
+def projected(synopsis: Projected, question: Workload, total: Total, confidence: float) -> Answer:
+    """An answer of a projection: noise whose law is known, and a bound on the distortion by the rest of the table."""
+    count, margin = synopsis.interval(question, _count_confidence(total, confidence))
+    if margin is None:
+        return unguaranteed(count / total.divisor, total, confidence)
+    return _interval(count, margin, total, confidence, "guessed")
 
 
 def unguaranteed(fraction: float, total: Total, confidence: float) -> Answer:

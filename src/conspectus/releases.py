@@ -33,6 +33,8 @@ from .synopses import files
 from .synopses.histogram import Histogram
 from .synopses.median_ensemble import MedianEnsemble
 from .synopses.noisy_answers import Estimate, NoisyAnswers
+from .synopses.random_projection import RandomProjection
+from .synopses.sparse_table import SparseTable
 from .synopses.synopsis import CannotAnswer, Synopsis, Total, load_synopsis
 from .tables import codes_of, covering_cells, fitted_histogram, integer_table, listed_queries, rounded_marginal
 
@@ -71,6 +73,8 @@ class Release:
         query = question.query(0)
         if isinstance(self.synopsis, NoisyAnswers):
             return reading.measured(self.synopsis.estimate(query), self.total, confidence)
+        if isinstance(self.synopsis, RandomProjection | SparseTable):
+            return reading.projected(self.synopsis, question, self.total, confidence)
         fraction = float(self.synopsis.answer(question)[0])
         estimate = self._estimate(query)
         if estimate is not None:
@@ -234,7 +238,7 @@ def keeps(promised: Guarantee, events: Sequence[acts.Event]) -> bool:
     """Whether acts, priced afresh by the best theorem there is, keep a promise (but for a last bit of its floats)."""
     epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
     slack = 1 + Fraction(1, 2**40)
-    if promised.rho is not None and rho > Fraction(promised.rho) * slack:
+    if promised.rho is not None and (rho is None or rho > Fraction(promised.rho) * slack):
         return False
     return bool(events) and (
         promised.epsilon is None or (epsilon is not None and epsilon <= Fraction(promised.epsilon) * slack)

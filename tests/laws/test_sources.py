@@ -281,7 +281,7 @@ def test_a_refusal_shows_nothing_of_the_rows(tmp_path: Path) -> None:
         assert SECRET not in said, name
         assert "\n" not in said, name
     with pytest.raises(SourceError, match="schema"):
-        open_table(arrow([]), None)  # type: ignore[arg-type]
+        open_table(arrow([]), "people.toml")  # type: ignore[arg-type]
 
 
 def test_a_damaged_file_found_midway_is_refused_without_its_rows(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The one room where rows and coins meet: three doors and no fourth.
+"""The one room where rows and coins meet: four doors and no fifth.
 
 A mechanism receives a `Curator` and never a row, a count or a coin. Each door first has its act admitted by the
 allowance (and written to the ledger, where there is one), then draws, then lets only the noisy result out.
@@ -10,14 +10,15 @@ import os
 import threading
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
+from conspectus.data.field import Elements
 from conspectus.data.sources import Table
-from conspectus.privacy import exponential, noise
+from conspectus.privacy import exponential, levels, noise
 from conspectus.privacy.accounting import Allowance, scale_up
 from conspectus.privacy.events import (
     Event,
@@ -28,14 +29,23 @@ from conspectus.privacy.events import (
     Noise,
     Reach,
     RowTotal,
+    StableKeys,
     ThresholdWatch,
 )
 from conspectus.privacy.guarantee import RELATIONS, Neighbours
+from conspectus.queries.addresses import addresses_of
 from conspectus.queries.counting import count
 from conspectus.queries.query import Block, Workload
 
 from . import kept
+from .laminar import LaminarDatabases
+from .nets import ListedNet, SmallDatabases
 from .scores import GRID, SCORES, Score, error_of
+
+Known = TypeVar("Known", bound="Score | Net")
+Net = ListedNet | SmallDatabases | LaminarDatabases
+NETS: tuple[type[Net], ...] = (ListedNet, SmallDatabases, LaminarDatabases)
+"""Ranges to select from that need not be listed; closed, as the list of scores is."""
 
 Progress = Callable[[str, int, int | None], None]
 """Told what is being done, how far it is and how long it will be; never told anything about the table."""
@@ -87,6 +97,7 @@ class Curator:
         self._latest: tuple[Workload, NDArray[np.int64]] | None = None
         self._rows: int | None = None
         self._kept: kept.Kept | None = None
+        self._held: tuple[Elements, NDArray[np.int64]] | None = None
         self._lock = threading.RLock()
 
     def attend(self, workload: Workload) -> None:
@@ -134,20 +145,26 @@ class Curator:
             draw = noise.discrete_laplace if law.kind == "laplace" else noise.discrete_gaussian
             return draw(self._truth(what), law.scale, self._coins)
 
-    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         """`draws` candidates, with replacement, each by the exponential mechanism of range `epsilon` in all.
+
+        A candidate is a number; a member of a net is a line of numbers that the net explains.
 
         Guarantee: the act is ExponentialDraws of range epsilon: 2·rate·reach from the score, the rest for rounding.
         """
         with self._lock:
             reach = _listed(score).reach(self.max_rows, self.rows_are_units)
             here = reach.under(self.neighbours)
-            slack = exponential.slack()
-            if here is None or epsilon <= slack:
-                raise ValueError("a selection needs a score with a known sensitivity and a budget above its rounding")
-            rate = (epsilon - slack) / (2 * here)
-            spread = reach.mapped(lambda step: 2 * rate * step + slack)
+            if here is None:
+                raise ValueError("a selection needs a score with a known sensitivity")
+            rate = selection_rate(here, epsilon)
+            spread = reach.mapped(lambda step: selection_range(step, rate))
             self._debit(ExponentialDraws(range=spread, draws=draws))
+            if isinstance(score, Net):
+                ranked = score.ranked(self._truth(score.workload), levels.cutoff(score.mass, rate))
+                known = ranked.distances, ranked.masses
+                drawn = levels.draw_levels(*known, total=score.mass, rate=rate, draws=draws, coins=self._coins)
+                return np.array([ranked.member(level, rank) for level, rank in drawn], dtype=np.int64)
             return exponential.draw(self._truth(score), rate=rate, draws=draws, coins=self._coins)
 
     def above_threshold(
@@ -182,6 +199,33 @@ class Curator:
     def _go_on(self, epsilon: Fraction) -> None:
         with self._lock:
             self._debit(FurtherHit(epsilon=Reach(replace=epsilon, add_remove=epsilon)))
+
+    def stable_keys(self, scale: float, threshold: int) -> tuple[Elements, NDArray[np.int64]]:
+        """The keys (addresses of full rows) whose noisy counts reach a threshold, sorted, and these counts.
+
+        Every key that some row has gets independent discrete Laplace noise; what stays below is never seen.
+
+        Guarantee: the act is StableKeys: (ε, δ)-differentially private with ε = reach/scale and the δ of the threshold.
+        """
+        with self._lock:
+            self._debit(keys_act(scale, threshold, max_rows=self.max_rows))
+            keys, counts = self._keys()
+            noisy = noise.discrete_laplace(counts, scale, self._coins)
+            shown = noisy >= threshold
+            return keys[shown], noisy[shown]
+
+    def _keys(self) -> tuple[Elements, NDArray[np.int64]]:
+        """The distinct keys, sorted, and their counts: one pass, memory linear in the keys."""
+        if self._held is not None:
+            return self._held
+        keys, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+        for chunk in self._table.chunks():
+            found, times = np.unique(addresses_of(self.domain, chunk), return_counts=True)
+            joined, places = np.unique(np.concatenate([keys, found]), return_inverse=True)
+            counts = np.bincount(places, np.concatenate([counts, times]), len(joined)).astype(np.int64)
+            keys = joined
+        self._held = keys, counts
+        return self._held
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
@@ -256,9 +300,9 @@ class Watch:
             return hit
 
 
-def _listed(score: Score) -> Score:
-    """The score, if it is on the closed list: a stranger could understate how far one unit moves it."""
-    if type(score) not in SCORES:
+def _listed(score: Known) -> Known:
+    """The score, if it is on the closed lists: a stranger could understate how far one unit moves it."""
+    if type(score) not in SCORES and type(score) not in NETS:
         raise TypeError("this score is not on the list of proved ones")
     return score
 
@@ -278,6 +322,19 @@ def measurement(what: Workload | Score, law: Noise, *, max_rows: int, rows_are_u
     if law.kind == "laplace":
         return LaplaceNoise(reach=l1, reach_squared=squared, reach_max=linf, scale=scale)
     return GaussianNoise(reach_squared=squared, sigma_squared=scale * scale)
+
+
+def keys_act(scale: float, threshold: int, *, max_rows: int) -> StableKeys:
+    """The act of publishing keys; a function of public facts alone."""
+    reach = Reach(replace=Fraction(2 * max_rows), add_remove=Fraction(max_rows))
+    return StableKeys(reach=reach, rows=max_rows, scale=Fraction(scale), threshold=threshold)
+
+
+def selection_rate(reach: Fraction, epsilon: Fraction) -> Fraction:
+    """The rate at which `select` draws, with probability ∝ exp(rate·score), for a range of epsilon."""
+    if epsilon <= exponential.slack():
+        raise ValueError("a selection needs a budget above its rounding")
+    return (epsilon - exponential.slack()) / (2 * reach)
 
 
 def selection_range(reach: Fraction, rate: Fraction) -> Fraction:

@@ -19,6 +19,7 @@ from conspectus.data.column import (
 )
 from conspectus.data.discrete import Boolean, Categorical
 from conspectus.data.ordered import WIDTHS, Date, Integer, Number, Ordered
+from conspectus.data.records import Record
 from conspectus.data.values import date_at, day_of
 
 _KEYS: dict[str, tuple[str, ...]] = {
@@ -27,6 +28,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "number": ("edges", "min", "max", "width"),
     "boolean": (),
     "date": ("min", "max", "width"),
+    "record": (),
 }
 _COMMON = ("type", "missing", "default")
 
@@ -66,6 +68,8 @@ def column_from_dict(name: str, declared: Mapping[str, Any]) -> Column:
         return Categorical(name, entries["values"], other=entries.get("other", False), **rest)
     if kind == "boolean":
         return Boolean(name, **rest)
+    if kind == "record":
+        return Record(name, **rest)
     if kind == "integer":
         need("min", "max")
         return Integer(name, entries["min"], entries["max"], width=entries.get("width", 1), **rest)
@@ -118,6 +122,7 @@ __all__ = [
     "NotOrdered",
     "Number",
     "Ordered",
+    "Record",
     "SchemaError",
     "UnknownValue",
     "column_from_dict",

@@ -19,7 +19,9 @@ Codes = NDArray[np.unsignedinteger[Any]]
 
 def code_dtype(size: int) -> type[np.unsignedinteger[Any]]:
     """The smallest unsigned type that holds the codes of a column of this size."""
-    return np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.uint32
+    if size <= 1 << 16:
+        return np.uint8 if size <= 1 << 8 else np.uint16
+    return np.uint32 if size <= 1 << 32 else np.uint64
 
 
 def in_words(cells: int) -> str:
@@ -57,6 +59,10 @@ class Domain:
 
     def shape(self, columns: Iterable[int]) -> tuple[int, ...]:
         return tuple(self.sizes[c] for c in columns)
+
+
+RECORDS = Domain(("record",), ((1 << 61) - 1,))
+"""The universe of `open_records`: one column whose codes are fingerprints of records of any kind."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,26 @@ from .offline.boosting import Boosting
 from .offline.iterative_construction import IterativeConstruction
 from .offline.mwem import Mwem
 from .offline.projection import Projection
+from .offline.small_db import SmallDb
+from .offline.sparse_project import SparseProject
+from .offline.stable_histogram import StableHistogram
 from .online.multiplicative_weights import Pmw
 from .online.perceptron import Perceptron
 from .rule import Rule
 
 OFFLINE: dict[str, type[Mechanism]] = {
-    kind.name: kind for kind in (Laplace, Gaussian, Mwem, IterativeConstruction, Projection, Boosting)
+    kind.name: kind
+    for kind in (
+        Laplace,
+        Gaussian,
+        Mwem,
+        IterativeConstruction,
+        Projection,
+        Boosting,
+        SmallDb,
+        SparseProject,
+        StableHistogram,
+    )
 }
 
 

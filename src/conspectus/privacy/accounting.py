@@ -13,12 +13,13 @@ from fractions import Fraction
 from typing import Protocol
 
 from . import composition
-from .events import Event, GaussianNoise, LaplaceNoise, Reach
+from .events import Event, GaussianNoise, LaplaceNoise, Reach, StableKeys
 from .guarantee import Budget, Guarantee, Neighbours, exact
 from .prices import Currency as Currency
 from .prices import Unpriced as Unpriced
 from .prices import add_up, pure_acts
 from .prices import price as price
+from .prices import price_approximate as price_approximate
 from .prices import price_pure as price_pure
 from .prices import price_rho as price_rho
 from .prices import scale_up as scale_up
@@ -63,17 +64,26 @@ class Filter:
     """Admits acts one by one, with parameters that may depend on all that was seen, until their prices reach the cap.
 
     Whatever is admitted, together it keeps the cap: by basic composition in pure ε, and in ρ because a sum of
-    concentrated prices that never passes ρ is ρ-zCDP (Whitehouse, Ramdas, Rogers & Wu 2023).
+    concentrated prices that never passes ρ is ρ-zCDP (Whitehouse, Ramdas, Rogers & Wu 2023). Acts that hold but for a
+    δ of their own are admitted while these add up to `missing` at most (approximate zCDP, the same theorem).
     """
 
     def __init__(
-        self, currency: Currency, cap: Fraction, neighbours: Neighbours, *, budget: Budget | None = None
+        self,
+        currency: Currency,
+        cap: Fraction,
+        neighbours: Neighbours,
+        *,
+        budget: Budget | None = None,
+        missing: Fraction = Fraction(0),
     ) -> None:
         self.currency: Currency = currency
         self.cap = cap
         self.neighbours: Neighbours = neighbours
         self._budget = budget
         self._spent = Fraction(0)
+        self._missing = missing
+        self._missed = Fraction(0)
         self._events: list[Event] = []
 
     @property
@@ -90,10 +100,17 @@ class Filter:
 
     def admit(self, event: Event) -> None:
         """Add the act's price, or raise `BudgetExceeded` and stay as before."""
-        total = add_up(self._spent, price(event, self.currency, self.neighbours))
-        if total > self.cap:
+        missed = self._missed
+        if isinstance(event, StableKeys):
+            cost, delta = price_approximate(event, self.neighbours)
+            cost = cost if self.currency == "pure" else cost * cost / 2
+            missed += delta
+        else:
+            cost = price(event, self.currency, self.neighbours)
+        total = add_up(self._spent, cost)
+        if total > self.cap or missed > self._missing:
             raise BudgetExceeded(f"this act costs more than what is left of the budget: {left(self)}")
-        self._spent = total
+        self._spent, self._missed = total, missed
         self._events.append(event)
 
     def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
@@ -101,10 +118,11 @@ class Filter:
         can move is free, a loop may stop early), and is then itself an outcome that promises nothing."""
         total = self.cap
         delta = 0.0 if self._budget is None else self._budget.delta
+        missing = scale_up(self._missing)
         if self.currency == "pure":
             return Guarantee(
                 epsilon=scale_up(total),
-                delta=0.0,
+                delta=missing,
                 rho=None,
                 neighbours=self.neighbours,
                 unit=unit,
@@ -113,9 +131,9 @@ class Filter:
                 private=private,
             )
         return Guarantee(
-            epsilon=_shown_epsilon(total, delta, self._budget),
-            delta=delta,
-            rho=scale_up(total),
+            epsilon=_shown_epsilon(total, max(delta - missing, 0.0), self._budget),
+            delta=max(delta, missing),
+            rho=None if missing else scale_up(total),
             neighbours=self.neighbours,
             unit=unit,
             theorem="zero-concentrated composition" + (" with the tight conversion" if delta else ""),
@@ -140,10 +158,19 @@ def _shown_epsilon(rho: Fraction, delta: float, budget: Budget | None) -> float 
     return epsilon
 
 
-def allowance(budget: Budget, neighbours: Neighbours) -> Filter:
-    """A filter over a whole budget, in the budget's own currency."""
-    currency, cap = cap_of(budget)
-    return Filter(currency, cap, neighbours, budget=budget)
+def allowance(budget: Budget, neighbours: Neighbours, missing: float = 0.0) -> Filter:
+    """A filter over a whole budget, in the budget's own currency.
+
+    `missing` of its δ is set aside for acts with a δ of their own.
+    """
+    if not missing:
+        currency, cap = cap_of(budget)
+        return Filter(currency, cap, neighbours, budget=budget)
+    if budget.epsilon is None or not 0 < missing < budget.delta:
+        raise BudgetExceeded("acts with a delta of their own need a budget of epsilon and a larger delta")
+    left_over = math.nextafter(budget.delta - missing, 0.0)
+    cap = Fraction(rho_of(budget.epsilon, left_over))
+    return Filter("zcdp", cap, neighbours, budget=budget, missing=Fraction(missing))
 
 
 class Declared:
@@ -160,7 +187,7 @@ class Declared:
         self._budget = budget
         self._epsilon, self._rho, self._theorem = best(self._declared, budget.delta, neighbours)
         if budget.rho is not None:
-            fits = self._rho <= exact(budget.rho)
+            fits = self._rho is not None and self._rho <= exact(budget.rho)
         else:
             fits = self._epsilon is not None and self._epsilon <= exact(budget.epsilon or 0)
         if not fits:
@@ -182,7 +209,7 @@ class Declared:
         return Guarantee(
             epsilon=None if self._epsilon is None or concentrated_only else scale_up(self._epsilon),
             delta=0.0 if self._theorem == "basic composition" else self._budget.delta,
-            rho=None if self._budget.pure else scale_up(self._rho),
+            rho=None if self._budget.pure or self._rho is None else scale_up(self._rho),
             neighbours=self.neighbours,
             unit=unit,
             theorem="zero-concentrated composition" if concentrated_only else self._theorem,
@@ -191,8 +218,24 @@ class Declared:
         )
 
 
-def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple[Fraction | None, Fraction, str]:
-    """(ε, ρ, theorem) of a list fixed in advance: the least ε at δ that a theorem proves, and Σρ."""
+def best(
+    events: Sequence[Event], delta: float, neighbours: Neighbours
+) -> tuple[Fraction | None, Fraction | None, str]:
+    """(ε, ρ, theorem) of a list fixed in advance: the least ε at δ that a theorem proves, and Σρ where there is one.
+
+    Acts with a δ of their own take it from δ; their ε add to what the others cost at the rest of it.
+    """
+    approximate = [event for event in events if isinstance(event, StableKeys)]
+    if approximate:
+        prices = [price_approximate(event, neighbours) for event in approximate]
+        added, missing = (sum(parts, Fraction(0)) for parts in zip(*prices))
+        theorem = "basic composition of approximate acts"
+        rest = [event for event in events if not isinstance(event, StableKeys)]
+        left_over = Fraction(delta) - missing
+        if left_over < 0:
+            return None, None, theorem
+        epsilon, _, _ = best(rest, float(left_over * (1 - Fraction(1, 2**50))), neighbours)
+        return (None if epsilon is None else epsilon + added), None, theorem
     rho = sum((price_rho(event, neighbours) for event in events), Fraction(0))
     pure = all(not isinstance(event, GaussianNoise) for event in events)
     proofs: list[tuple[Fraction, str]] = []

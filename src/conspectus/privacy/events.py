@@ -89,11 +89,25 @@ class FurtherHit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StableKeys:
+    """The keys of a table whose noisy counts reach a threshold were published, with these counts.
+
+    Every key that some row has got discrete Laplace noise of this scale on its count; `reach` bounds the L1 norm of
+    what one unit moves, and `rows` the rows of a unit, so also how many keys it alone may have, and their counts.
+    """
+
+    reach: Reach
+    rows: int
+    scale: Fraction
+    threshold: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class RowTotal:
     """The exact number of rows was used in the open: free while it is public (rows replaced), unbounded otherwise."""
 
 
-Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | FurtherHit | RowTotal
+Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | FurtherHit | StableKeys | RowTotal
 
 
 def to_json(event: Event) -> dict[str, Any]:
@@ -136,6 +150,7 @@ _KIND: dict[str, type[Event]] = {
     "exponential": ExponentialDraws,
     "threshold": ThresholdWatch,
     "further-hit": FurtherHit,
+    "stable-keys": StableKeys,
     "rows": RowTotal,
 }
 _TAG: dict[type[Event], str] = {kind: tag for tag, kind in _KIND.items()}

@@ -19,6 +19,7 @@ from .events import (
     LaplaceNoise,
     Reach,
     RowTotal,
+    StableKeys,
     ThresholdWatch,
 )
 from .guarantee import Neighbours
@@ -43,6 +44,8 @@ def price_pure(event: Event, neighbours: Neighbours) -> Fraction:
             return _bound(event.epsilon, neighbours)
         case GaussianNoise():
             raise Unpriced("Gaussian noise is never pure: allow a delta above 0, or use Laplace noise")
+        case StableKeys():
+            raise Unpriced("published keys are never pure: allow a delta above 0")
         case RowTotal():
             return _free_total(neighbours)
     assert_never(event)
@@ -66,9 +69,27 @@ def price_rho(event: Event, neighbours: Neighbours) -> Fraction:
             return _bound(event.epsilon, neighbours) ** 2 / 2
         case FurtherHit():
             raise Unpriced("a threshold that is kept after a hit has a pure price alone: open a new watch for each hit")
+        case StableKeys():
+            raise Unpriced("published keys have a delta of their own, which is not added up here: use no ledger")
         case RowTotal():
             return _free_total(neighbours)
     assert_never(event)
+
+
+def price_approximate(event: StableKeys, neighbours: Neighbours) -> tuple[Fraction, Fraction]:
+    """(ε, δ) of published keys: Laplace noise on the counts, and the chance that a unit's own keys show.
+
+    P(Z ≥ t) = p^t/(1 + p) with p = e^(−1/b): a unit has at most `rows` keys of its own, each with at most as many rows.
+    δ is rounded up.
+
+    Guarantee: the act is (ε, δ)-differentially private, and δ-approximately ε²/2-zero-concentrated.
+    """
+    scale, above = _positive(event.scale), event.threshold - event.rows
+    if above < 1 or event.rows < 1:
+        raise Unpriced("a threshold has to lie above the number of rows of a unit")
+    power = math.exp(-float(above / scale)) / (1 + math.exp(-float(1 / scale)))
+    missing = min(Fraction(1), Fraction(event.rows * power * (1 + 1e-12) + 5e-324))
+    return _bound(event.reach, neighbours) / scale, missing
 
 
 def price(event: Event, currency: Currency, neighbours: Neighbours) -> Fraction:

@@ -17,7 +17,7 @@ from .marginals import Marginal
 from .ordering import groups, row_keys
 from .parities import Parities, ParityList
 from .predicates import Conjunctions
-from .query import Block, Indices, Parity, Predicate, Query, Workload
+from .query import Block, Indices, Parity, Predicate, Query, Sparse, Workload, WorkloadError
 
 MarginalSource = Callable[[tuple[int, ...]], NDArray[Any]]
 """Gives the marginal over a sorted tuple of column positions, in the shape of their sizes; () asks for the total."""
@@ -131,6 +131,8 @@ def indicator(query: Query, domain: Domain) -> tuple[tuple[int, ...], NDArray[np
     """The columns that a query reads, sorted, and its value on each cell of their marginal."""
     if isinstance(query, Parity):
         return query.columns, even_cells(len(query.columns)).astype(np.uint8).reshape((2,) * len(query.columns))
+    if isinstance(query, Sparse):
+        raise WorkloadError("a sparse query lists records and has no table of cells: release it with sparse-project")
     columns = query.columns
     shape = domain.shape(columns)
     inside = np.zeros(shape, dtype=np.uint8)
@@ -144,4 +146,6 @@ def is_true(query: Query, record: Sequence[int]) -> bool:
     """Whether a query holds on one record, given by its codes."""
     if isinstance(query, Predicate):
         return any(all(record[literal.column] in literal.codes for literal in box) for box in query.boxes)
+    if isinstance(query, Sparse):
+        raise WorkloadError("a sparse query has a weight on a record, and is neither true nor false")
     return sum(int(record[column]) for column in query.columns) % 2 == 0

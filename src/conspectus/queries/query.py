@@ -83,7 +83,27 @@ class Parity:
             raise WorkloadError("a parity needs its columns sorted and distinct")
 
 
-Query = Predicate | Parity
+@dataclass(frozen=True)
+class Sparse:
+    """Weights on listed records: addresses, sorted and distinct, each with a whole number of steps of `grid` to one."""
+
+    addresses: tuple[int, ...]
+    steps: tuple[int, ...]
+    grid: int
+
+    def __post_init__(self) -> None:
+        if len(self.addresses) != len(self.steps) or any(a >= b for a, b in pairwise(self.addresses)):
+            raise WorkloadError("a sparse query needs its records sorted and distinct, with a weight for each")
+        if any(not 0 < step <= self.grid for step in self.steps):
+            raise WorkloadError("the weights of a sparse query lie in [0, 1], and those of listed records above 0")
+
+    def written(self) -> bytes:
+        """Records and weights as bytes, whatever the grid: equal for equal queries."""
+        weights = np.array([0, *self.steps], dtype=np.uint64) * np.uint64((1 << 32) // self.grid)
+        return np.array(self.addresses, dtype=np.uint64).tobytes() + weights[1:].astype(np.uint64).tobytes()
+
+
+Query = Predicate | Parity | Sparse
 
 
 class Counter(Protocol):

@@ -11,6 +11,7 @@ from .ordering import first_of_each, row_keys
 from .parities import ParityList
 from .predicates import Conjunctions
 from .query import Block, Indices, Workload
+from .sparse import SparseQueries
 
 
 def without_repetition(workload: Workload) -> tuple[Workload, Indices]:
@@ -19,9 +20,9 @@ def without_repetition(workload: Workload) -> tuple[Workload, Indices]:
     first_of: dict[tuple[type, Any], tuple[int, Block]] = {}
     positions: list[Indices] = []
     length = 0
-    listed = {kind: _Seen(workload, kind) for kind in (Conjunctions, ParityList)}
+    listed = {kind: _Seen(workload, kind) for kind in (Conjunctions, ParityList, SparseQueries)}
     for block in workload.blocks:
-        if isinstance(block, Conjunctions | ParityList):
+        if isinstance(block, Conjunctions | ParityList | SparseQueries):
             piece, places = listed[type(block)].next(block, length)
             if len(piece):
                 kept.append(piece)
@@ -68,8 +69,10 @@ class _Seen:
         return (block if len(new) == len(block) else block.take(new)), self._place[numbers]
 
 
-def _keys(block: Conjunctions | ParityList) -> Indices:
+def _keys(block: Conjunctions | ParityList | SparseQueries) -> Indices:
     """Equal for equal queries, different for different ones."""
+    if isinstance(block, SparseQueries):
+        return _sparse_keys(block)
     if isinstance(block, ParityList):
         return row_keys(block.matrix, len(block.domain))
     boxes = row_keys(block.terms, len(block.literals))
@@ -81,3 +84,9 @@ def _keys(block: Conjunctions | ParityList) -> Indices:
     owner = np.repeat(np.arange(len(block)), counts)
     table[owner, np.arange(len(boxes)) - np.repeat(block.starts[:-1], counts)] = ranks
     return row_keys(table, len(boxes))
+
+
+def _sparse_keys(block: SparseQueries) -> Indices:
+    number: dict[bytes, int] = {}
+    keys = (number.setdefault(block.written(i), len(number)) for i in range(len(block)))
+    return np.fromiter(keys, dtype=np.int64, count=len(block))

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, Protocol, runtime_checkable
 
 from .declared import DeclaredColumn, DeclaredSchema
-from .query import Literal, Parity, Predicate, Query, WorkloadError
+from .query import Literal, Parity, Predicate, Query, Sparse, WorkloadError
 
 _MOST_PARITY = 9
 
@@ -24,6 +24,8 @@ def to_sql(schema: DeclaredSchema, query: Query) -> str:
     """A SQL predicate that asks this query; reading it gives the query back, where it came from a predicate."""
     if isinstance(query, Parity):
         query = _cells(query)
+    if isinstance(query, Sparse):
+        raise WorkloadError("a sparse query lists records, which no SQL predicate does")
     boxes = [_box(schema, box) for box in query.boxes]
     if len(boxes) == 1:
         return boxes[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from conspectus.data.domain import Domain
 
-from . import intervals, marginals, parities
+from . import intervals, marginals, parities, sparse
 from .predicates import Conjunctions
 from .query import BLOCK_KINDS, MOST_QUERIES, Block, Literal, Workload, WorkloadError, total_length
 
@@ -20,9 +20,10 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "prefixes": {"column": int, "regular": int},
     "parities": {"columns": list, "k": int},
     "parity-list": {"sets": list},
+    "sparse": {"grid": int, "offsets": str, "addresses": str, "steps": (str, type(None))},
     "conjunctions": {"literals": list, "width": int, "terms": list, "starts": (list, type(None))},
 }
-_MODULES = (intervals, marginals, parities)  # imported so that they enter their kinds of block
+_MODULES = (intervals, marginals, parities, sparse)  # imported so that they enter their kinds of block
 
 
 def read_workload(stored: object) -> Workload:

@@ -20,6 +20,7 @@ from conspectus.privacy.events import (
     LaplaceNoise,
     Reach,
     RowTotal,
+    StableKeys,
     ThresholdWatch,
 )
 from conspectus.privacy.guarantee import Neighbours
@@ -105,6 +106,10 @@ def describe(act: Event, neighbours: Neighbours) -> str:
             return f"questions compared with a noisy threshold until the first hit, with ε {reach(act.epsilon)}"
         case FurtherHit():
             return f"questions compared with the same threshold until the next hit, with ε {reach(act.epsilon)}"
+        case StableKeys():
+            moved = f"one unit moves them by {reach(act.reach)} in all"
+            noise = f"Laplace noise of scale {float(act.scale):.5g}"
+            return f"keys published where their counts, with {noise}, reach {act.threshold:,}; {moved}"
         case RowTotal():
             return "the number of rows used in the open, which is public here"
 

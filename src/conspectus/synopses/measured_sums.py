@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from conspectus.queries.intervals import Intervals
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.predicates import Conjunctions
-from conspectus.queries.query import Block, Parity, Predicate, Query
+from conspectus.queries.query import Block, Parity, Predicate, Query, Sparse
+from conspectus.queries.sparse import SparseQueries
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ def selection_in(block: Block, query: Query) -> Selection | None:
 @selection_in.register
 def _of_marginal(block: Marginal, query: Query) -> Selection | None:
     """Cells of a marginal: any query about its columns is a sum of them."""
-    if not set(query.columns) <= set(block.columns):
+    if isinstance(query, Sparse) or not set(query.columns) <= set(block.columns):
         return None
     shape = block.domain.shape(block.columns)
     if isinstance(query, Parity):
@@ -82,11 +83,15 @@ class Listing:
             self._number = {literal: i for i, literal in enumerate(block.literals)}
             keys = _keys(block.terms, block.starts)
             self._places = {key: i for i, key in zip(reversed(range(length)), reversed(keys))}
+        elif isinstance(block, SparseQueries):
+            self._places = {block.written(i): i for i in reversed(range(length))}
         else:
             self._places = {block.query(i): i for i in reversed(range(length))}
 
     def find(self, query: Query) -> int | None:
         """The first place of this query, in whatever form it is written."""
+        if isinstance(self._block, SparseQueries):
+            return self._places.get(query.written()) if isinstance(query, Sparse) else None
         if not isinstance(self._block, Conjunctions):
             return self._places.get(query)
         if not isinstance(query, Predicate):

@@ -24,7 +24,7 @@ from conspectus.privacy.events import Noise
 from conspectus.queries.intervals import Intervals
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.predicates import Conjunctions
-from conspectus.queries.query import Block, Predicate, Query, Workload, WorkloadError
+from conspectus.queries.query import Block, Predicate, Query, Sparse, Workload, WorkloadError
 
 from .measured_sums import Listing, Selection, selection_in
 from .synopsis import BadSynopsis, CannotAnswer, NoiseKind, Total, checked_noise, part, variance_of
@@ -148,7 +148,9 @@ class NoisyAnswers:
 
     def _sums(self, query: Query) -> list[tuple[Estimate, bool]]:
         """One estimate from each block of which a sum gives this query, and whether it is a single measured count."""
-        sums = []
+        sums: list[tuple[Estimate, bool]] = []
+        if isinstance(query, Sparse):
+            return sums
         for number in (*self._covering(query.columns), *self._intervals):
             selection = selection_in(self._block(number), query)
             if selection is not None:
@@ -200,6 +202,8 @@ class NoisyAnswers:
         return Predicate(((literal(column, left),),)) if left else Predicate(())
 
     def _refusal(self, query: Query) -> str:
+        if isinstance(query, Sparse):
+            return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
         names = ", ".join(self.domain.names[column] for column in query.columns) or "nothing"
         missing = set(query.columns).difference(*self._marginals)
         if missing:

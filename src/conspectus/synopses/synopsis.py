@@ -138,6 +138,8 @@ _HOMES: dict[str, tuple[str, str]] = {
     "noisy-answers": ("noisy_answers", "NoisyAnswers"),
     "histogram": ("histogram", "Histogram"),
     "rows": ("rows", "Rows"),
+    "random-projection": ("random_projection", "RandomProjection"),
+    "sparse-table": ("sparse_table", "SparseTable"),
     "median-ensemble": ("median_ensemble", "MedianEnsemble"),
 }
 KINDS: tuple[str, ...] = tuple(_HOMES)

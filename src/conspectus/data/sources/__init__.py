@@ -12,17 +12,21 @@ from conspectus.data.sources.frames import is_frame, open_frame
 from conspectus.data.sources.origin import Connection, Origin, SourceError, guarded
 from conspectus.data.sources.parquet import SUFFIXES as PARQUET
 from conspectus.data.sources.parquet import open_parquet
+from conspectus.data.sources.records import open_records
 from conspectus.data.sources.sql import WHAT, is_query, is_relation, open_query, open_relation
 from conspectus.data.sources.table import Table
 
 
-def open_table(source: Any, schema: Schema, *, public_seed: int = 0, memory_limit: str | None = None) -> Table:
+def open_table(source: Any, schema: Schema | None, *, public_seed: int = 0, memory_limit: str | None = None) -> Table:
     """Open a source as the table that the schema declares: what the source is decides how it is read.
 
     A path to a CSV (.csv, .tsv, also .gz) or Parquet file, a SELECT over such files, a DuckDB relation, an Arrow table,
     a pandas or polars frame. `public_seed` keys the rule that bounds the rows of an id; `memory_limit` (as in "2GB") is
-    what DuckDB may hold before it spills to disk.
+    what DuckDB may hold before it spills to disk. Without a schema (None) the rows are records of any kind, as in
+    `open_records`.
     """
+    if schema is None:
+        return open_records(source)
     if not isinstance(schema, Schema):
         raise SourceError("open_table needs a schema as its second argument: cs.Schema.load reads one from a file")
     wanted = [column.name for column in schema.columns]
@@ -80,4 +84,4 @@ def _open_file(path: Path, wanted: list[str] | None, memory_limit: str | None) -
     return open_parquet(path, wanted, memory_limit=memory_limit)
 
 
-__all__ = ["SourceError", "Table", "open_table", "open_unknown"]
+__all__ = ["SourceError", "Table", "open_records", "open_table", "open_unknown"]

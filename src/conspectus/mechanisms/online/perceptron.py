@@ -5,7 +5,7 @@ number of cells on which f is 1, so that a step corrects the answer by exactly �
 
 Privacy: composes the row total and the loop; the rest post-processes.
 Accuracy: ‖x* − x‖² falls by at least α²/‖f‖² ≥ α²/|X| in every update of level α, from ‖x*‖² at first, where x* is the
-table as fractions. The book's T(α) = ‖x*‖²·|X|/α² takes the private ‖x*‖; here its public bound ‖x*‖² ≤ ‖x*‖₁² = 1 stands.
+table as fractions. The book's T(α) = ‖x*‖²·|X|/α² takes the private ‖x*‖; here stands its public bound, ‖x*‖₁ = 1.
 """
 
 from __future__ import annotations

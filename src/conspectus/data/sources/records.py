@@ -1,0 +1,205 @@
+"""A table of records of any kind, without a schema: one column or several, each row one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from conspectus.data.domain import RECORDS, Chunk
+from conspectus.data.field import Elements
+from conspectus.data.fingerprints import fingerprints, of_tuples
+from conspectus.data.records import Record
+from conspectus.data.schema import Schema, Unit
+from conspectus.data.sources.delimited import is_delimited, open_unknown
+from conspectus.data.sources.frames import is_frame
+from conspectus.data.sources.origin import SourceError, guarded
+from conspectus.data.sources.parquet import SUFFIXES, check_twins, read_footer
+from conspectus.data.sources.table import Table
+
+_ROWS = 1 << 16
+
+Batch = tuple[int, Callable[[], Elements]]
+"""A number of rows, and a way to their fingerprints."""
+
+Part = Callable[[slice], Elements]
+"""The fingerprints of some values of a column in memory."""
+
+
+class RecordTable(Table):
+    """Rows as fingerprints of records, mapped one by one; the unit of privacy is the row, and no row is left out."""
+
+    def __init__(
+        self,
+        batches: Callable[[], Iterator[Batch]],
+        schema: Schema,
+        *,
+        what: str,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        self.schema = schema
+        self._batches = batches
+        self._what = what
+        self._close = close
+
+    @property
+    def filtered(self) -> bool:
+        return False
+
+    def chunks(self, columns: Sequence[int] | None = None, rows: int = 1 << 17) -> Iterator[Chunk]:
+        """One pass over the rows, at most `rows` at a time; without the column they are only counted."""
+        read = columns is None or 0 in columns
+        batches = self._batches()
+        while True:
+            with guarded(self._what):
+                size, records = next(batches, (0, None))
+                found = records() if read and records is not None else None
+            if records is None:
+                return
+            for start in range(0, size, rows):
+                here = min(rows, size - start)
+                yield Chunk((None if found is None else found[start : start + here],), here)
+
+    def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
+        raise SourceError("records have no schema to check them against: nothing of them is clamped or recoded")
+
+    def tally(self) -> None:
+        return None
+
+    def close(self) -> None:
+        """Let go of the source."""
+        if self._close is not None:
+            self._close()
+
+
+def open_records(source: Any, columns: str | Sequence[str] | None = None, *, neighbours: str | None = None) -> Table:
+    """Open a source as records of any kind: an unbounded universe, unit = row, no schema.
+
+    A path to a CSV or Parquet file, an Arrow table, a pandas or polars frame, of which `columns` names the column, or
+    the columns whose values together are a record (by default all of them); an array, a series, or a list of values.
+    A record of several columns is a tuple. Fields of a CSV file are texts.
+
+    Guarantee: every row is mapped to its fingerprint alone, so neighbouring sources are neighbouring tables.
+    """
+    schema = Schema("records", (Record(RECORDS.names[0]),), Unit(), neighbours)  # type: ignore[arg-type]
+    wanted = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
+    if isinstance(source, str | Path):
+        return _from_file(Path(source), wanted, schema)
+    if is_frame(source):
+        return _from_frame(source, wanted, schema)
+    if wanted is not None:
+        raise SourceError("columns are named for a file or a frame: a list of records has none")
+    if isinstance(source, pa.Array | pa.ChunkedArray):
+        return _in_memory([_part(source)], len(source), schema)
+    if type(source).__name__ == "Series" and hasattr(source, "to_numpy"):
+        source = source.tolist() if hasattr(source, "tolist") else source.to_list()
+    if isinstance(source, np.ndarray) and source.ndim == 2:
+        return _in_memory([_part(column) for column in source.T], len(source), schema)
+    if isinstance(source, bytes | dict | set | frozenset) or not hasattr(source, "__len__"):
+        raise SourceError(
+            f"a {type(source).__name__} is no list of records: pass a list, an array, a frame, or a CSV or Parquet file"
+        )
+    return _in_memory([_part(source)], len(source), schema)
+
+
+def _in_memory(parts: Sequence[Part], rows: int, schema: Schema) -> Table:
+    def batch(start: int) -> Batch:
+        here = slice(start, min(start + _ROWS, rows))
+        return here.stop - start, lambda: _records([part(here) for part in parts])
+
+    return RecordTable(lambda: map(batch, range(0, rows, _ROWS)), schema, what="the records")
+
+
+def _part(values: Any) -> Part:
+    """A column in memory: Arrow and numpy arrays are read again in each pass, other values are fingerprinted once."""
+    if isinstance(values, pa.Array | pa.ChunkedArray) or (isinstance(values, np.ndarray) and values.dtype != object):
+        return lambda here: fingerprints(values[here])
+    done = fingerprints(values)
+    return lambda here: done[here]
+
+
+def _records(columns: Sequence[Elements]) -> Elements:
+    """Each row as one record: its value, or the tuple of its values."""
+    return columns[0] if len(columns) == 1 else of_tuples(columns, len(columns[0]))
+
+
+def _from_frame(source: Any, wanted: list[str] | None, schema: Schema) -> Table:
+    if isinstance(source, pa.RecordBatchReader):
+        raise SourceError("a RecordBatchReader can be read only once: pass reader.read_all(), or a Parquet file")
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    source = source.collect() if hasattr(source, "collect") else source
+    names = source.column_names if isinstance(source, pa.Table) else [str(name) for name in source.columns]
+    chosen = _chosen(names, wanted, "the table")
+    if isinstance(source, pa.Table):
+        held: list[Any] = [source.column(place) for place in chosen]
+    elif hasattr(source, "to_arrow"):
+        held = [source.to_arrow().column(place) for place in chosen]
+    else:
+        held = [_series(source.iloc[:, place]) for place in chosen]
+    return _in_memory([_part(column) for column in held], len(source), schema)
+
+
+def _series(column: Any) -> Any:
+    """A pandas series: one type as Arrow has it, objects one by one."""
+    return column.tolist() if column.dtype == object else pa.array(column, from_pandas=True)
+
+
+def _from_file(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
+    what = f'"{path.name}"'
+    if not path.is_file():
+        raise SourceError(f"there is no file {what}: check the path")
+    if is_delimited(path):
+        return _from_csv(path, wanted, schema)
+    if not path.name.casefold().endswith(SUFFIXES):
+        raise SourceError(f"{what} is no kind of file that is read here: name a CSV or Parquet file")
+    footer = read_footer(path)
+    places = _chosen(list(footer.names), wanted, what)
+    names = [footer.names[place] for place in places]
+
+    def batches() -> Iterator[Batch]:
+        try:
+            with closing(pq.ParquetFile(path, pre_buffer=False, coerce_int96_timestamp_unit="us")) as file:
+                for batch in file.iter_batches(_ROWS, columns=names):
+                    yield _batch([batch.column(name) for name in names])
+        except OSError:
+            raise pa.ArrowInvalid("damaged") from None
+
+    return RecordTable(batches, schema, what=what)
+
+
+def _batch(columns: Sequence[pa.Array]) -> Batch:
+    return len(columns[0]), lambda: _records([fingerprints(column) for column in columns])
+
+
+def _from_csv(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
+    what = f'"{path.name}"'
+    origin = open_unknown(path)
+    places = _chosen(list(origin.names), wanted, what)
+    held = [list(origin.names.values())[place] for place in places]
+
+    def batches() -> Iterator[Batch]:
+        relation = origin.relation(held)
+        with closing(relation.to_arrow_reader(_ROWS)) as reader:
+            for batch in reader:
+                yield _batch([batch.column(name) for name in held])
+
+    return RecordTable(batches, schema, what=what, close=origin.close)
+
+
+def _chosen(names: list[str], wanted: list[str] | None, what: str) -> list[int]:
+    """Where the columns of a record stand."""
+    asked = names if wanted is None else wanted
+    check_twins(names, asked, what)
+    if not asked:
+        raise SourceError(f"{what} has no column: a record needs at least one")
+    for name in asked:
+        if name not in names:
+            # The names are not listed: the first line of a CSV file without a header would be somebody's record.
+            raise SourceError(f'{what} has no column "{name}": check the name')
+    return [names.index(name) for name in asked]

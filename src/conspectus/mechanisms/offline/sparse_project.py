@@ -1,0 +1,259 @@
+"""SparseProject: one noisy random projection of the table answers every sparse query, over any universe.
+
+Blum and Roth 2011, Algorithm 2, in two forms. The dense form is the paper's: a sign for every record and coordinate by
+an r-wise independent hash. The sparse form (a count-sketch, or a sparse Johnson–Lindenstrauss matrix) has s signs for
+each record, one in each of s disjoint blocks: it costs s operations a record instead of T, and the same accuracy.
+
+Privacy: composes one measurement, of the projection, and the row total. It holds for every T, r and hash.
+Accuracy: unbiased. With F = Σ count², w the weights of a query and noise of deviation σ on a projection whose columns
+have norm 1, the mean square of an error is at most ‖w‖²·(σ² + 2F/T): noise σ√m for an m-sparse query, and distortion.
+Expected distortion is at most m·n·s/T in the sparse form, whatever the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from conspectus.curator.curator import Curator, measurement
+from conspectus.mechanisms.mechanism import (
+    Claim,
+    ErrorBound,
+    Outcome,
+    Problem,
+    Refusal,
+    SettingError,
+    expected_maximum,
+    expected_size,
+    root_up,
+)
+from conspectus.mechanisms.total import SHARE
+from conspectus.privacy.accounting import calibrate_laplace, scale_up
+from conspectus.privacy.events import Event, Noise, RowTotal
+from conspectus.queries.conjunctions import always
+from conspectus.queries.projections import MOST_COORDINATES, MOST_INDEPENDENCE, Projection
+from conspectus.queries.query import Workload, WorkloadError
+from conspectus.queries.sparse import SparseQueries
+from conspectus.queries.supports import written_out
+from conspectus.synopses.random_projection import LEAST_INDEPENDENCE, RandomProjection
+from conspectus.synopses.synopsis import Total, public_coins, variance_of
+
+FAILURE = 0.05
+LEAST, MOST = 1 << 10, 1 << 22
+"""Between these the default number of coordinates lies: more take longer to draw than they are worth."""
+
+MOST_CELLS, MOST_QUERIES = 1 << 20, 1 << 13
+"""Predicates over a larger universe, or more of them, are written out only on request: by cs.sparse."""
+
+FEW = 4
+
+UNDECLARED = 1 << 16
+"""Coordinates by default where the number of rows is private and not declared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseProject:
+    """`size` is T, `nonzeros` s, `independence` r, `sparsity` the m to be ready for (by default the workload's).
+
+    `form` is "auto", "sparse" or "dense"; `noise` is "auto", "laplace" or "gaussian"; `paper` takes T and r from the
+    paper's theorem; `public_seed` fixes the hash, which is fresh otherwise and published either way.
+    """
+
+    size: int | None = None
+    nonzeros: int | None = None
+    independence: int | None = None
+    sparsity: int | None = None
+    form: str = "auto"
+    noise: str = "auto"
+    paper: bool = False
+    public_seed: int | None = None
+
+    name: ClassVar[str] = "sparse-project"
+
+    def __post_init__(self) -> None:
+        if self.form not in ("auto", "sparse", "dense") or self.noise not in ("auto", "laplace", "gaussian"):
+            raise SettingError('form is "auto", "sparse" or "dense", and noise "auto", "laplace" or "gaussian"')
+        if self.size is not None and not 1 <= self.size <= MOST_COORDINATES:
+            raise SettingError(f"size lies between 1 and {MOST_COORDINATES:,} coordinates")
+        if self.independence is not None and not 1 <= self.independence <= MOST_INDEPENDENCE:
+            raise SettingError(f"independence lies between 1 and {MOST_INDEPENDENCE:,}")
+        for name in ("nonzeros", "sparsity"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise SettingError(f"{name} must be at least 1")
+        if self.public_seed is not None and not 0 <= self.public_seed < 1 << 64:
+            raise SettingError("public_seed is a whole number below 2**64")
+        if self.paper and (self.size or self.form == "sparse"):
+            raise SettingError("paper=True takes size and form from the paper: leave them out")
+        if self.form == "dense" and self.nonzeros is not None:
+            raise SettingError("the dense form has a non-zero at every coordinate: leave nonzeros out")
+
+    def shape(self, problem: Problem, public_seed: int = 0) -> Projection:
+        """The projection, from public facts alone: by default T keeps the worst distortion m·n·s/T below σ√m."""
+        m, k = self._sparsity(problem), len(problem.workload)
+        size, s = self.size, self.nonzeros or 1
+        if self.paper:
+            size = paper_size(problem.rows or 1, m, k)
+        elif size is None and problem.rows is None:
+            size = UNDECLARED
+        elif size is None:
+            needed = math.sqrt(m) * (problem.rows or 1) * s / self.deviation(problem, s)
+            size = min(max(LEAST, 1 << math.ceil(math.log2(max(needed, 1)))), MOST)
+        dense = self.paper or self.form == "dense" or (self.form == "auto" and self._dense_is_better(problem, size, m))
+        s = size if dense else s
+        size = -(-size // s) * s
+        r = self.independence or (paper_independence(size, k) if self.paper or dense else LEAST_INDEPENDENCE)
+        return Projection(problem.workload.domain, size, s, min(r, MOST_INDEPENDENCE), public_seed)
+
+    def _dense_is_better(self, problem: Problem, size: int, m: int) -> bool:
+        """Noise and worst distortion of the two forms: the sparse one's is m·n·s/T, the dense one's n·√(2m/T)."""
+        if self.nonzeros is not None:
+            return False
+        rows = problem.rows or 0
+        noise = [self.deviation(problem, s) * math.sqrt(m) for s in (size, 1)]
+        distortion = [rows * math.sqrt(2 * m / size), rows * min(m / size, math.sqrt(2 * m / size))]
+        return noise[0] + distortion[0] < noise[1] + distortion[1]
+
+    def _sparsity(self, problem: Problem) -> int:
+        """The largest m of the workload, or the larger one that was asked for."""
+        return max([1, self.sparsity or 1, *(block.sparsity for block in asked(problem.workload) or ())])
+
+    def laws(self, problem: Problem, projection: Projection) -> tuple[Noise | None, Noise]:
+        """The noise on the number of rows, where it has to be bought, and on each coordinate, in counts.
+
+        Of the plans that fit the budget the one with the least noise: all acts pure, or all concentrated; a budget with
+        a δ that no ledger adds up may be spent in either way, since all acts are known before the first draw.
+        """
+        moved = problem.sensitivity(Workload(projection.domain, (projection,)))
+        budget, whole = problem.budget, Fraction(1) if problem.total_is_public else 1 - SHARE
+        plans: list[tuple[Noise | None, Noise]] = []
+        if budget.epsilon is not None and self.noise != "gaussian" and (budget.pure or not problem.ledgered):
+            epsilon = Fraction(budget.epsilon)
+            total = Noise("laplace", scale_up(problem.max_rows / (epsilon * SHARE)))
+            scale = scale_up(moved.l1 / (epsilon * whole))
+            if problem.total_is_public and not budget.pure:
+                norms = (Fraction(moved.l1), Fraction(moved.l2_squared), Fraction(moved.linf))
+                scale = scale_up(calibrate_laplace(*norms, budget))
+            plans.append((total, Noise("laplace", scale)))
+        if not budget.pure:
+            scale = root_up(Fraction(moved.l2_squared) / (2 * problem.cap * whole))
+            total = Noise("gaussian", root_up(problem.max_rows**2 / (2 * problem.cap * SHARE)))
+            kinds = ("gaussian", "laplace") if self.noise == "auto" else (self.noise,)
+            plans += [(total, Noise("laplace" if kind == "laplace" else "gaussian", scale)) for kind in kinds]
+        bought, law = min(plans, key=lambda plan: variance_of(plan[1]))
+        return (None if problem.total_is_public else bought), law
+
+    def deviation(self, problem: Problem, nonzeros: int) -> float:
+        """σ: the deviation of the noise on a single record's count, in counts."""
+        like = Projection(problem.workload.domain, nonzeros, nonzeros, 1, 0)
+        return math.sqrt(variance_of(self.laws(problem, like)[1]) / nonzeros)
+
+    def _refusal(self, problem: Problem) -> str | None:
+        if asked(problem.workload) is None:
+            return "it answers questions that list their records: ask with cs.sparse, which also writes predicates out"
+        if problem.budget.pure and self.noise == "gaussian":
+            return "Gaussian noise is never pure: allow a delta above 0, or take noise='laplace'"
+        if self.paper:
+            if problem.rows is None:
+                return "the paper's number of coordinates depends on the number of rows: declare it with rows="
+            size = paper_size(problem.rows, self._sparsity(problem), len(problem.workload))
+            if size > MOST_COORDINATES:
+                return (
+                    f"the paper's theorem asks for {size:.2g} coordinates (limit {MOST_COORDINATES:,}): "
+                    "leave paper out, or choose size="
+                )
+        return None
+
+    def claim(self, problem: Problem) -> Claim | Refusal:
+        if (reason := self._refusal(problem)) is not None:
+            return Refusal(mechanism=self.name, reason=reason)
+        m, k = self._sparsity(problem), len(problem.workload)
+        projection = self.shape(problem)
+        sigma = self.deviation(problem, projection.nonzeros)
+        blocks = asked(problem.workload) or ()
+        roots = np.concatenate([np.sqrt(np.diff(block.offsets)) for block in blocks])
+        rows = problem.rows or 0
+        # A table of records that are mostly different: F is about n.
+        spread = math.sqrt(sigma * sigma + 2 * rows / projection.size)
+        # A sum of a few noises has their law's tail, one of many a Gaussian's.
+        kind = self.laws(problem, projection)[1].kind if m < FEW else "gaussian"
+        like = Noise("laplace", spread / math.sqrt(2)) if kind == "laplace" else Noise("gaussian", spread)
+        bound = None
+        if rows and problem.total_is_public and projection.independence >= LEAST_INDEPENDENCE:
+            square = float(np.mean(roots**2)) * (sigma**2 + 2 * rows * rows / projection.size) / FAILURE
+            bound = ErrorBound(
+                value=math.sqrt(square) / rows,
+                statistic="rms",
+                probability=1 - FAILURE,
+                theorem="second moments of the projection and the noise, Markov's inequality",
+            )
+        form = "dense" if projection.dense else f"sparse, {projection.nonzeros} non-zeros a record"
+        return Claim(
+            mechanism=self.name,
+            expected_max=math.sqrt(m) * expected_maximum(like, k),
+            expected_mean=float(np.mean(roots)) * expected_size(like),
+            bound=bound,
+            memory=32 * projection.size + 64 * sum(len(block.addresses) for block in blocks),
+            citations=("Blum & Roth 2011, Algorithm 2", "Charikar, Chen & Farach-Colton 2002 (count-sketch)"),
+            notes=(
+                f"{projection.size:,} coordinates ({form}), noise of deviation {sigma:.4g}·√m counts for m records",
+                "answers any sparse query, not only these; heavy records that share a coordinate add to the error",
+            ),
+        )
+
+    def declare(self, problem: Problem) -> Sequence[Event]:
+        projection = self.shape(problem)
+        bought, law = self.laws(problem, projection)
+        facts: dict[str, Any] = {"max_rows": problem.max_rows, "rows_are_units": problem.rows_are_units}
+        first = RowTotal() if bought is None else measurement(always(projection.domain), bought, **facts)
+        return first, measurement(Workload(projection.domain, (projection,)), law, **facts)
+
+    def release(self, curator: Curator, problem: Problem) -> Outcome:
+        seed = self.public_seed
+        if seed is None:
+            seed = int(public_coins(None).integers(1 << 63))
+        projection = self.shape(problem, seed)
+        bought, law = self.laws(problem, projection)
+        if bought is None:
+            total = Total(value=float(curator.rows()), exact=True)
+        else:
+            noisy = float(curator.measure(always(projection.domain), bought)[0])
+            total = Total(value=noisy, exact=False, kind=bought.kind, scale=bought.scale, terms=1)
+        values = curator.measure(Workload(projection.domain, (projection,)), law)
+        synopsis = RandomProjection(problem.workload.domain, projection, values, law, total)
+        parameters = {**projection.to_json(), "noise": law.kind, "scale": law.scale}
+        return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
+
+
+@lru_cache(maxsize=8)
+def asked(workload: Workload) -> tuple[SparseQueries, ...] | None:
+    """The questions as lists of records: predicates over a small universe are written out; None for what is neither."""
+    listed: list[SparseQueries] = []
+    for block in workload.blocks:
+        if isinstance(block, SparseQueries):
+            listed.append(block)
+            continue
+        if workload.domain.cells * len(workload.blocks) > MOST_CELLS or len(workload) > MOST_QUERIES:
+            return None
+        try:
+            listed.append(written_out(Workload(workload.domain, (block,))))
+        except WorkloadError:
+            return None
+    return tuple(listed)
+
+
+def paper_size(rows: int, m: int, k: int) -> int:
+    """T = 4·64²·ς⁻²·ln(1/τ) with ς = 2√m/(m + n²) and τ = β/4k, as Theorem 4.9's proof needs (Algorithm 2 prints a T
+    that is 2√m times larger)."""
+    return math.ceil(4 * 64**2 * (m + rows * rows) ** 2 / (4 * m) * math.log(4 * k / FAILURE))
+
+
+def paper_independence(size: int, k: int) -> int:
+    """An even r of at least 2·log₂(2kT/β), for which the union bound of Lemma 4.6 holds (base 2, as Corollary 4.7
+    needs), and that is at least the 2·ln(1/τ) of Theorem 4.1."""
+    return 2 * math.ceil(math.log2(2 * k * size / FAILURE))

@@ -1,0 +1,99 @@
+"""Public hash functions with a proved degree of independence: random polynomials over the field of 2**61 − 1 elements.
+
+A polynomial of degree below r with independent uniform coefficients takes independent uniform values at any r different
+points: for any r points and any r values exactly one polynomial fits, of p^r. So a family of such polynomials, one for
+each row of a matrix, has entries of which any r are independent. Coefficients come from a public seed by SHAKE-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.data.field import Elements, P, compiled, horner
+
+SIGNS = 16
+"""Signs that are taken from one value: 16 bits of a uniform element are uniform up to a part in 2**45."""
+
+_ONE = np.uint64(1)
+
+
+def polynomials(public_seed: int, functions: int, independence: int) -> Elements:
+    """The coefficients of some polynomials, each of degree below `independence`: independent and uniform in the field.
+
+    They depend on the seed, and not on how many polynomials are drawn after them.
+    """
+    wanted = functions * independence
+    seed = b"conspectus: polynomials %d " % public_seed
+    words = np.frombuffer(hashlib.shake_256(seed).digest(8 * (wanted + 64)), dtype="<u8") & np.uint64(P)
+    kept = words[words != np.uint64(P)][:wanted].astype(np.uint64)  # one word in 2**61 is refused
+    return kept.reshape(functions, independence)
+
+
+@compiled
+def value_at(coefficients: Any, point: Any) -> Any:
+    """The value of one polynomial at one point."""
+    state = coefficients[0]
+    for power in range(1, len(coefficients)):
+        state = horner(state, point, coefficients[power])
+    return state
+
+
+@compiled
+def values_at(coefficients: Any, points: Any) -> Elements:
+    """The values of one polynomial at many points."""
+    found = np.empty(len(points), dtype=np.uint64)
+    for place in range(len(points)):
+        found[place] = value_at(coefficients, points[place])
+    return found
+
+
+@compiled
+def add_signs(coefficients: Any, points: Any, weights: Any, sums: Any) -> None:
+    """sums[i] ±= weight for every point: the dense form, `SIGNS` coordinates from each value."""
+    for place in range(len(points)):
+        for group in range(len(coefficients)):
+            bits = value_at(coefficients[group], points[place])
+            first = group * SIGNS
+            for digit in range(min(SIGNS, len(sums) - first)):
+                sums[first + digit] += weights[place] * (1 - 2 * np.int64((bits >> np.uint64(digit)) & _ONE))
+
+
+@compiled
+def dot_signs(coefficients: Any, points: Any, sums: Any) -> NDArray[np.float64]:
+    """For every point Σ ±sums[i]."""
+    found = np.zeros(len(points), dtype=np.float64)
+    for place in range(len(points)):
+        total = 0.0
+        for group in range(len(coefficients)):
+            bits = value_at(coefficients[group], points[place])
+            first = group * SIGNS
+            for digit in range(min(SIGNS, len(sums) - first)):
+                total += sums[first + digit] * (1 - 2 * np.float64((bits >> np.uint64(digit)) & _ONE))
+        found[place] = total
+    return found
+
+
+@compiled
+def add_buckets(coefficients: Any, points: Any, weights: Any, buckets: int, sums: Any) -> None:
+    """Every point has one ±weight in each block of `buckets` coordinates: the sparse form."""
+    for place in range(len(points)):
+        for block in range(len(coefficients)):
+            value = value_at(coefficients[block], points[place])
+            at = block * buckets + np.int64((value >> _ONE) % np.uint64(buckets))
+            sums[at] += weights[place] * (1 - 2 * np.int64(value & _ONE))
+
+
+@compiled
+def dot_buckets(coefficients: Any, points: Any, buckets: int, sums: Any) -> NDArray[np.float64]:
+    """For every point the sum over the blocks of ±sums at its bucket."""
+    found = np.zeros(len(points), dtype=np.float64)
+    for place in range(len(points)):
+        for block in range(len(coefficients)):
+            value = value_at(coefficients[block], points[place])
+            at = block * buckets + np.int64((value >> _ONE) % np.uint64(buckets))
+            found[place] += sums[at] * (1 - 2 * np.float64(value & _ONE))
+    return found

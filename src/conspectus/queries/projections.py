@@ -1,0 +1,132 @@
+"""A random projection of the table: signed sums of its rows, by a public hash.
+
+A projection has T coordinates in s blocks of T/s. Each record has in each block one coordinate and one sign, both from
+a polynomial hash of its address, so that the table's value at a coordinate is the number of its rows there with sign +1
+less those with −1: an integer. With s = T every block is one coordinate and the matrix is the dense one of ±1 entries
+(Blum and Roth 2011, Algorithm 2, before the division by √T); with s = 1 it is a count-sketch; between, a sparse
+Johnson–Lindenstrauss matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.data.domain import Chunk, Domain
+from conspectus.data.field import Elements
+
+from . import hashing
+from .addresses import addresses_of
+from .moves import Sensitivity
+from .query import Counter, Indices, Query, WorkloadError
+
+MOST_COORDINATES = 1 << 24
+MOST_INDEPENDENCE = 1 << 12
+_NO_QUESTION = "a coordinate of a projection is a sum of signs, and no question of its own"
+
+
+@dataclass(frozen=True)
+class Projection:
+    """`size` coordinates (T) in `nonzeros` blocks (s), by an `independence`-wise independent hash (r)."""
+
+    domain: Domain
+    size: int
+    nonzeros: int
+    independence: int
+    public_seed: int
+
+    grid = 1
+    whole = None
+
+    def __post_init__(self) -> None:
+        numbers = (self.size, self.nonzeros, self.independence, self.public_seed)
+        if any(type(number) is not int for number in numbers) or self.public_seed < 0:
+            raise WorkloadError("a projection is given by whole numbers: size, nonzeros, independence, public_seed")
+        if not 1 <= self.size <= MOST_COORDINATES:
+            raise WorkloadError(f"a projection has between 1 and {MOST_COORDINATES:,} coordinates, not {self.size:,}")
+        if not 1 <= self.nonzeros <= self.size or self.size % self.nonzeros:
+            raise WorkloadError("the coordinates of a projection are divided evenly among its nonzeros")
+        if not 1 <= self.independence <= MOST_INDEPENDENCE:
+            raise WorkloadError(f"the independence of a projection lies between 1 and {MOST_INDEPENDENCE:,}")
+
+    @property
+    def dense(self) -> bool:
+        """Whether every record has a sign at every coordinate."""
+        return self.nonzeros == self.size
+
+    @property
+    def buckets(self) -> int:
+        """Coordinates in a block."""
+        return self.size // self.nonzeros
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return tuple(range(len(self.domain)))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def query(self, index: int) -> Query:
+        raise WorkloadError(_NO_QUESTION)
+
+    def take(self, indices: Indices) -> Projection:
+        raise WorkloadError(_NO_QUESTION)
+
+    def moved(self, neighbours: str, max_rows: int, rows_are_units: bool) -> Sensitivity:
+        """How far one unit moves the coordinates together.
+
+        Guarantee: a row that is added or removed moves one coordinate of each of the s blocks by 1: L1 s, squared L2 s.
+        A replaced row moves in each block one coordinate by 2 (same place, opposite sign) or two by 1: L1 2s, squared
+        L2 at most 4s. m rows move at most m times as far in every norm, whatever the hash.
+        """
+        far = 1 if neighbours == "add-remove" else 2
+        s = self.nonzeros
+        return Sensitivity(max_rows * far * s, max_rows * max_rows * far * far * s, max_rows * far)
+
+    @cached_property
+    def _coefficients(self) -> Elements:
+        functions = -(-self.size // hashing.SIGNS) if self.dense else self.nonzeros
+        return hashing.polynomials(self.public_seed, functions, self.independence)
+
+    def add(self, places: Elements, weights: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
+        """Add the columns of some records, times their weights, to a vector."""
+        if self.dense:
+            hashing.add_signs(self._coefficients, places, weights, sums)
+        else:
+            hashing.add_buckets(self._coefficients, places, weights, self.buckets, sums)
+
+    def dot(self, places: Elements, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The inner product of each record's column with a vector, divided by s: an unbiased estimate of its count."""
+        if self.dense:
+            return hashing.dot_signs(self._coefficients, places, values) / self.nonzeros
+        return hashing.dot_buckets(self._coefficients, places, self.buckets, values) / self.nonzeros
+
+    def counter(self) -> Counter:
+        return ProjectionCounts(self)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "size": self.size,
+            "nonzeros": self.nonzeros,
+            "independence": self.independence,
+            "public_seed": self.public_seed,
+        }
+
+
+class ProjectionCounts:
+    """Adds up the columns of the rows, chunk by chunk."""
+
+    def __init__(self, projection: Projection) -> None:
+        self._projection = projection
+        self._sums = np.zeros(projection.size, dtype=np.int64)
+
+    def add(self, chunk: Chunk) -> None:
+        places = addresses_of(self._projection.domain, chunk)
+        self._projection.add(places, np.ones(len(places), dtype=np.int64), self._sums)
+
+    def counts(self) -> NDArray[np.int64]:
+        return self._sums.copy()

@@ -1,0 +1,149 @@
+"""A noisy random projection: one small vector and a public hash answer any sparse query, over any universe.
+
+An estimate of a record's count is the inner product of its column with the vector, divided by the number of its
+non-zeros; a query adds up the estimates of its records with their weights. Two things are between the answer and the
+truth. *Noise*: a weighted sum of independent draws whose weights are known. *Distortion*: other rows that share
+coordinates with the query's records. With F = Σ_x count(x)², w the weights of the query and T coordinates, distortion
+has mean 0 and over a 4-wise independent hash a variance of at most (‖w‖²·F + (Σ w·count)²)/T.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from conspectus.data.domain import Chunk, Domain
+from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import moments_of, weighted_quantile
+from conspectus.queries.projections import Projection
+from conspectus.queries.query import Block, Workload, WorkloadError
+from conspectus.queries.sparse import SparseQueries
+from conspectus.queries.supports import written_out
+
+from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
+
+_FIELDS = ("size", "nonzeros", "independence", "public_seed")
+LEAST_INDEPENDENCE = 4
+"""Variances are sums over pairs of pairs of records: a bound needs that many to be independent."""
+
+_SHARES = (0.4, 0.45, 0.15)
+"""How the failure probability of an interval is shared by noise, distortion, and the estimate of F."""
+
+
+@dataclass(frozen=True, eq=False)
+class RandomProjection:
+    """`values` is the projection of the table with noise, in whole counts; `noise` is its law."""
+
+    domain: Domain
+    projection: Projection
+    values: NDArray[np.int64]
+    noise: Noise
+    total: Total
+
+    kind: ClassVar[str] = "random-projection"
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.int64)
+        if values.shape != (self.projection.size,) or self.projection.domain != self.domain:
+            raise BadSynopsis("a projection needs one value for each coordinate, of one table")
+        object.__setattr__(self, "noise", checked_noise(*self.noise))
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+
+    def answer(self, workload: Workload) -> NDArray[np.float64]:
+        """One fraction per query, from the vector and the hash alone."""
+        if workload.domain != self.domain:
+            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        parts = [self._counts(_listed(workload.domain, block)) for block in workload.blocks]
+        return np.concatenate(parts) / self.total.divisor if parts else np.zeros(0)
+
+    def _counts(self, block: SparseQueries) -> NDArray[np.float64]:
+        estimates = self.projection.dot(block.index.distinct, self.values.astype(np.float64))
+        return block.weighed(estimates)
+
+    def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]:
+        """The count of one query, and how far it may be from the truth at this confidence, noise and hash together.
+
+        None where the hash is not independent enough for a bound.
+        """
+        block = _listed(self.domain, question.blocks[0])
+        count = float(self._counts(block)[0])
+        if self.projection.independence < LEAST_INDEPENDENCE:
+            return count, None
+        failure = 1 - confidence
+        shared = np.zeros(self.projection.size, dtype=np.int64)
+        self.projection.add(block.addresses, block.steps.astype(np.int64), shared)
+        norm = float(np.square(block.steps / block.grid).sum())
+        weights = shared / (block.grid * self.projection.nonzeros)
+        noise = weighted_quantile(self.noise, weights, 1 - _SHARES[0] * failure)
+        factor = math.sqrt(1 / (_SHARES[1] * failure))  # Chebyshev's inequality
+        spread = math.sqrt(norm * self.second_moment(_SHARES[2] * failure) / self.projection.size)
+        own = factor / math.sqrt(self.projection.size)
+        widest = noise + factor * spread * math.sqrt(2)  # (Σ w·count)² is at most ‖w‖²·F
+        if own >= 1:
+            return count, widest
+        return count, min(widest, (noise + factor * spread + own * max(count, 0.0)) / (1 - own))
+
+    def second_moment(self, failure: float) -> float:
+        """An upper bound on F = Σ count(x)², except with this probability.
+
+        ‖u + ν‖² = ‖u‖² + 2u·ν + ‖ν‖². The lower tail of ‖ν‖², a sum of independent terms that are not negative, is
+        P(E − sum ≥ t) ≤ exp(−t²/2ΣE ν⁴) (Maurer 2003). u·ν has the tail of a Gaussian of deviation σ‖u‖, or for Laplace
+        noise P(u·ν ≥ √2·b·‖u‖·(1 + L)) ≤ e^(−L), by its moments at 1/√2·b. ‖u‖²/s has mean F, and over a 4-wise
+        independent hash a variance of at most 2F²/T (Chebyshev). No table of n rows has a larger F than n².
+        """
+        size, s = self.projection.size, self.projection.nonzeros
+        second, fourth = moments_of(self.noise)
+        rows = self.total.value + self.total.margin(1 - failure / 4)
+        most = max(rows, 0.0) ** 2
+        factor = math.sqrt(4 / failure)
+        lost = 1 - factor * math.sqrt(2 / size)
+        if lost <= 0:
+            return most
+        noisy = float(np.square(self.values.astype(np.float64)).sum())
+        level = math.log(4 / failure)
+        slip = math.sqrt(2 * size * fourth * level)
+        if self.noise.kind == "gaussian":
+            linear = self.noise.scale * math.sqrt(2 * level)
+        else:
+            linear = self.noise.scale * math.sqrt(2) * (1 + level)
+        root = linear + math.sqrt(linear * linear + max(noisy - size * second + slip, 0.0))
+        return min(most, root * root / (s * lost))
+
+    def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
+        """A projection has no rows; this always raises `CannotAnswer`."""
+        raise CannotAnswer("a projection has no rows to give: ask it about listed records, or release a histogram")
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        meta = {"projection": self.projection.to_json(), "noise": list(self.noise), "total": self.total.to_json()}
+        return meta, {"projection": pa.table({"value": self.values})}
+
+    @classmethod
+    def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
+        shape, noise = meta.get("projection"), meta.get("noise")
+        if not isinstance(shape, Mapping) or set(shape) != set(_FIELDS) or not isinstance(noise, list):
+            raise BadSynopsis("the projection is not readable")
+        if len(noise) != 2:
+            raise BadSynopsis("a projection has one law of noise")
+        values = part(tables, "projection", [("value", pa.int64())])["value"].to_numpy()
+        try:
+            projection = Projection(domain, *(shape[field] for field in _FIELDS))
+        except WorkloadError as problem:
+            raise BadSynopsis("the projection is not readable") from problem
+        return cls(domain, projection, values, checked_noise(*noise), Total.from_json(meta.get("total")))
+
+
+def _listed(domain: Domain, block: Block) -> SparseQueries:
+    """A block as sparse queries: predicates are written out where they can be."""
+    if isinstance(block, SparseQueries):
+        return block
+    try:
+        return written_out(Workload(domain, (block,)))
+    except WorkloadError as problem:
+        raise CannotAnswer(f"a projection answers questions about few records alone: {problem}") from problem
