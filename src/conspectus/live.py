@@ -127,6 +127,7 @@ def begin(
 
     `source` says, for a later command line, where table and schema were.
     """
+    problem = dataclasses.replace(problem, concentrated=ledger is not None and ledger.currency == "zcdp")
     claim = _claimed(rule, problem)
     file = None if path is None else Path(path).absolute()
     bound = {"fingerprint": table.schema.fingerprint, "neighbours": problem.neighbours, "unit": str(table.schema.unit)}
@@ -187,6 +188,7 @@ def _terms(table: Table, problem: Stream, rule: Rule, settings: Mapping[str, Any
         fingerprint=table.schema.fingerprint,
         unit=str(table.schema.unit),
         filtered=table.filtered,
+        concentrated=problem.concentrated,
         source=dict(source),
     )
 
@@ -271,7 +273,7 @@ def _same_table(table: Table, terms: Terms) -> Stream:
     if found.rows != terms.rows:
         # The number is compared where it is public only: elsewhere it is the declared one.
         raise SessionError("this table has another number of rows than the session's: give it the same table")
-    return found
+    return dataclasses.replace(found, concentrated=terms.concentrated)
 
 
 def _ledger_of(store: Store, terms: Terms, given: Path | None) -> Ledger:

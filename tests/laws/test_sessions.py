@@ -536,3 +536,42 @@ def test_margins_and_replies_are_checked() -> None:
 def test_a_filter_of_the_whole_budget_is_the_promise(table) -> None:
     with cs.open_session(table, epsilon=2.0, mechanism="standin") as session:
         assert session.guarantee == allowance(Budget(epsilon=2.0), "replace").guarantee("row")
+
+
+def test_a_pure_session_under_a_concentrated_ledger_has_a_price_for_every_act(table, tmp_path: Path) -> None:
+    """One threshold for several hits has a pure price alone: under such a ledger every hit has its own."""
+    ledger = ledger_for(table, tmp_path / "ledger", Budget(epsilon=400.0, delta=1e-6))
+    with cs.open_session(table, epsilon=20.0, ledger=ledger, priming=0.0, hits=4, threshold=0.02) as session:
+        answers = [session.ask(question) for question in ("smoker", "ill", SURPRISE)]
+        assert [answer.basis for answer in answers] == ["measured"] * 3
+        assert session.release().parameters["one_threshold"] is False
+        assert session.spent <= 20
+    with cs.open_session(table, epsilon=20.0, priming=0.0, hits=4, threshold=0.02) as session:
+        assert session.release().parameters["one_threshold"] is True
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 5.0}, {"epsilon": 5.0, "delta": 1e-6}, {"rho": 0.5}])
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_every_rule_goes_on_from_its_file(tmp_path: Path, budget, neighbours) -> None:
+    """Each online rule, stopped and resumed: the same answers, one more watch, and never beyond the budget."""
+    schema, table = people(neighbours=neighbours)
+    for name in sorted(set(ONLINE) - {"standin"}):
+        path = tmp_path / name
+        rows = {"rows": 2000} if neighbours == "add-remove" else {}
+        try:
+            session = cs.open_session(table, mechanism=name, questions=50, path=path, **budget, **rows)
+        except NoMechanism:
+            continue  # a rule may refuse this table; what it serves it must serve again
+        with session:
+            before = [session.ask(question) for question in SURPRISES]
+            whole = session.spent + session.remaining
+        with cs.resume_session(path, table) as session:
+            assert [session.ask(question).fraction for question in SURPRISES] == [a.fraction for a in before]
+            assert session.spent + session.remaining == pytest.approx(whole)
+            assert 0 < session.ask(GUESS).fraction + 1
+            assert session.spent <= whole * (1 + 1e-12)
+            release = session.release()
+        release.save(tmp_path / f"{name}.conspectus")
+        loaded = cs.load(tmp_path / f"{name}.conspectus")
+        assert np.array_equal(loaded.answers, release.answers)
+        assert loaded.guarantee.neighbours == neighbours

@@ -36,10 +36,12 @@ class BadState(ValueError):
 class Stream(Problem):
     """The public facts of a session: a Problem whose workload is empty, and how many questions will be asked.
 
-    `held` are all columns of the table: any of them may be asked about.
+    `held` are all columns of the table: any of them may be asked about. `concentrated` says that the acts of a session
+    with a pure budget are debited in a ledger that counts ρ: each must then have a price there too.
     """
 
     questions: int
+    concentrated: bool = False
 
     @property
     def held(self) -> tuple[int, ...]:

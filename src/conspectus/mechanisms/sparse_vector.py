@@ -19,7 +19,7 @@ from conspectus.privacy.events import Noise
 from conspectus.queries.query import Sensitivity, Workload
 
 from .mechanism import Problem, SettingError, root_down
-from .rule import Margin
+from .rule import Margin, Stream
 
 FAILURE = 0.05
 """The probability with which the noises of a whole session may reach further than its default threshold allows for."""
@@ -97,13 +97,14 @@ def make_plan(
 ) -> Plan:
     """All hits together for `price`, of which the part `measuring` buys the answers.
 
-    `kept` is the tighter form where it has a price: in pure ε. The threshold, unless it is given, is where hardly any
-    of the announced questions is a hit by noise alone: an eighth as many as there are hits, were every guess right,
-    moved up by `guess_error`, the error that is to be expected of them.
+    `kept` is the tighter form where it has a price: in pure ε, unless a ledger counts ρ. The threshold, unless it is
+    given, is where hardly any of the announced questions is a hit by noise alone: an eighth as many as there are hits,
+    were every guess right, moved up by `guess_error`, the error that is to be expected of them.
     """
     pure = problem.currency == "pure"
     part = Fraction(measuring) if measuring is not None else Fraction(1, 9) if pure else Fraction(1, 5)
-    kept = pure if kept is None else kept
+    if kept is None:
+        kept = pure and not (isinstance(problem, Stream) and problem.concentrated)
     if hits < 1 or not 0 < part < 1:
         raise SettingError("hits is at least 1, and measuring lies strictly between 0 and 1")
     if kept and not pure:

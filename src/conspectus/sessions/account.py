@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from conspectus.privacy.accounting import BudgetExceeded, Currency, Filter, allowance
+from conspectus.privacy.accounting import BudgetExceeded, Currency, Filter, allowance, price
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee
 from conspectus.privacy.ledger import Ledger, LedgerError, Reservation, StaleCopy
@@ -47,6 +47,9 @@ class Account:
         process did before in this session; whoever works on an old copy of the file is refused.
         """
         position = len(self._filter.events)
+        if self._reservation is not None:
+            ledger = self._reservation.ledger
+            price(event, ledger.currency, ledger.neighbours)  # refused where it has none, before anything is written
         self._filter.admit(event)
         mark = self._store.intend(position, event)
         if self._reservation is not None:
@@ -54,6 +57,9 @@ class Account:
                 self._reservation.debit(event, after=position, label=mark)
             except StaleCopy:
                 raise SessionError(OLD_COPY) from None
+            except BudgetExceeded:
+                self.reconcile()  # not debited, so not drawn: the intention is struck
+                raise
 
     def catch_up(self) -> None:
         """Count what other processes did since, and find out what became of acts that a crash left open."""

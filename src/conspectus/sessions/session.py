@@ -6,6 +6,7 @@ import dataclasses
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
@@ -268,10 +269,8 @@ class Session:
 
     def _reply(self, loop: Loop, query: Workload, *, over: bool) -> Reply:
         if not over and not loop.exhausted:
-            try:
+            with suppress(BudgetExceeded):
                 return loop.ask(query)
-            except BudgetExceeded:
-                self._account.catch_up()
         return Reply(count=float(loop.guess(query)), basis="unguaranteed", margin=None)
 
 

@@ -65,6 +65,7 @@ class Terms:
     fingerprint: str
     unit: str
     filtered: bool
+    concentrated: bool = False
     ledger: str | None = None
     reservation: int | None = None
     source: Mapping[str, str] = field(default_factory=dict)
