@@ -28,12 +28,14 @@ EDGES = {
     "releases": READING,
     "report": (*READING, "planning", "releases"),
     "releasing": (*READING, "curator", "planning", "releases"),
+    "sessions": (*READING, "curator", "releases"),
+    "live": (*READING, "curator", "planning", "releasing", "sessions"),
     "audit": (*READING, "curator", "planning", "releases", "releasing"),
-    "cli": (*READING, "planning", "releases", "releasing", "report", "audit", ""),
+    "cli": (*READING, "planning", "releases", "releasing", "live", "sessions", "report", "audit", ""),
     "__main__": ("cli",),
 }
 ALLOWED: dict[str, tuple[str, ...]] = {**LEAVES, **CORE, **EDGES}
-KEYHOLDERS = ("curator", "releasing", "audit")
+KEYHOLDERS = ("curator", "releasing", "live", "audit")
 BANNED = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "random", "secrets", "numpy.random")
 BANNED_NAMES = ("utils", "common", "types", "base", "errors", "helpers", "misc")
 

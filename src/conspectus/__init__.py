@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .data.schema import Schema as Schema
     from .data.sources import open_records as open_records
     from .data.sources import open_table as open_table
+    from .live import open_session as open_session
+    from .live import resume_session as resume_session
     from .planning import plan as plan
     from .privacy.ledger import Ledger as Ledger
     from .queries.conjunctions import between as between
@@ -55,6 +57,8 @@ _HOMES = {
     "release": "releasing",
     "Release": "releases",
     "load": "releases",
+    "open_session": "live",
+    "resume_session": "live",
     "between": "queries.conjunctions",
     "conjunctions": "queries.conjunctions",
     "random_conjunctions": "queries.random_conjunctions",

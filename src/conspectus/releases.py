@@ -24,7 +24,7 @@ from .data.schema import Schema
 from .mechanisms.certificate import Certificate
 from .mechanisms.mechanism import Claim, ErrorBound
 from .privacy import events as acts
-from .privacy.accounting import best
+from .privacy.accounting import best, price_pure
 from .privacy.guarantee import Guarantee
 from .queries import language
 from .queries.marginals import marginal
@@ -249,8 +249,12 @@ def load(path: str | Path) -> Release:
 
 def keeps(promised: Guarantee, events: Sequence[acts.Event]) -> bool:
     """Whether acts, priced afresh by the best theorem there is, keep a promise (but for a last bit of its floats)."""
-    epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
     slack = 1 + Fraction(1, 2**40)
+    if promised.rho is None and not promised.delta and promised.epsilon is not None:
+        # Some acts have a pure price alone: a promise of pure ε asks for no other.
+        spent = sum((price_pure(event, promised.neighbours) for event in events), Fraction(0))
+        return bool(events) and spent <= Fraction(promised.epsilon) * slack
+    epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
     if promised.rho is not None and (rho is None or rho > Fraction(promised.rho) * slack):
         return False
     return bool(events) and (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import composition, doors
+from . import composition, doors, watches
 from .evidence import ALPHA as ALPHA
 from .evidence import Audited as Audited
 from .evidence import AuditResult as AuditResult
@@ -18,6 +18,7 @@ from .evidence import lower_bound as lower_bound
 def cases() -> Iterator[Audited]:
     """Everything that can be audited, under both relations."""
     yield from doors.cases()
+    yield from watches.cases()
     yield from composition.cases()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.curator.curator import Curator, Net, Watch, selection_range
+from conspectus.curator.curator import HALF, Curator, Net, Watch, selection_range
 from conspectus.curator.scores import GRID, STEPS, Reweighting, Score, query_errors
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
@@ -96,7 +96,9 @@ class ForgottenRounds(Curator):
 class BareThreshold(Curator):
     """Broken on purpose: the threshold itself gets no noise."""
 
-    def above_threshold(self, threshold: Fraction, epsilon: Fraction) -> Watch:
+    def above_threshold(
+        self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
+    ) -> Watch:
         reach = Fraction(GRID * self.max_rows)
         return Watch(self._noisy_error, int(threshold * GRID), scale_up(4 * reach / epsilon))
 
@@ -137,7 +139,7 @@ def _plays(case: Case, kind: type[Curator], codes: NDArray[np.int64], trials: in
     columns = _domain(codes.shape[1]).names
     schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
     table = open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
-    endless = Filter("zcdp", Fraction(10**12), case.neighbours)
+    endless = Filter("zcdp" if case.delta else "pure", Fraction(10**12), case.neighbours)
     curator = kind(table, endless, neighbours=case.neighbours, coins=DrawnAhead())
     return np.array([case.play(curator) for _ in range(trials)])
 

@@ -51,6 +51,17 @@ def to_grid(counts: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.rint(np.clip(steps, -_FARTHEST, _FARTHEST)).astype(np.int64)
 
 
+def error_of(count: int, grid: int, guess: float) -> int:
+    """The error of one query, exactly as `WorstErrors` scores it: |count − guess| in grid steps; `count` is in its own.
+
+    Guarantee: that of `WorstErrors`, of which it is the case of a single query.
+    """
+    steps = count * GRID if grid == 1 else int(steps_of(np.array([count], dtype=np.int64), grid)[0])
+    if math.isnan(guess):
+        return abs(steps)
+    return abs(steps - round(min(max(guess * GRID, -_FARTHEST), _FARTHEST)))
+
+
 @dataclass(frozen=True, eq=False)
 class WorstErrors:
     """For each group of consecutive queries, max |count − guess| over the group.

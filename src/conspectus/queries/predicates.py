@@ -200,6 +200,8 @@ def _check(block: Conjunctions) -> None:
 
 def _runs(codes: tuple[int, ...]) -> list[int]:
     """Codes as first and last of each run of consecutive ones."""
+    if codes[-1] - codes[0] == len(codes) - 1:  # one run, as most are
+        return [codes[0], codes[-1]]
     values = np.array(codes)
     cuts = np.flatnonzero(np.diff(values) != 1)
     first = values[np.concatenate([[0], cuts + 1])]

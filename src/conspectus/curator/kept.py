@@ -1,0 +1,81 @@
+"""The table held ready for single questions, so that a stream of them does not read it again for each. Never leaves.
+
+Small universes are kept as their exact histogram; beyond, the rows are kept as codes, and a question looks at the rows
+that the literals before have left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.data.domain import Chunk, Codes, Domain
+from conspectus.queries.counting import count
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.one_by_one import OneByOne
+from conspectus.queries.query import Box, Parity, Query, Workload
+
+MOST_CELLS = 1 << 22
+"""The largest universe that is kept as a histogram of counts: 32 MiB."""
+
+
+class Kept(Protocol):
+    """Exact counts of single queries, from memory."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def count(self, query: Query) -> int: ...
+
+
+class KeptCells:
+    """One exact count for each cell of the universe."""
+
+    def __init__(self, domain: Domain, chunks: Iterable[Chunk]) -> None:
+        whole = Workload(domain, (Marginal(domain, tuple(range(len(domain)))),))
+        counts, self.rows = count(whole, chunks)
+        self._cells = OneByOne(domain, counts)
+
+    def count(self, query: Query) -> int:
+        return int(self._cells.of(query))
+
+
+class KeptRows:
+    """The codes of all rows, column by column."""
+
+    def __init__(self, domain: Domain, chunks: Iterable[Chunk]) -> None:
+        parts: list[list[Codes]] = [[] for _ in domain.sizes]
+        self.rows = 0
+        for chunk in chunks:
+            self.rows += chunk.rows
+            for column, codes in enumerate(parts):
+                codes.append(chunk.column(column))
+        self._columns = [np.concatenate(codes) if codes else np.zeros(0, dtype=np.uint8) for codes in parts]
+
+    def count(self, query: Query) -> int:
+        if isinstance(query, Parity):
+            odd = np.zeros(self.rows, dtype=np.uint8)
+            for column in query.columns:
+                odd ^= self._columns[column].astype(np.uint8)
+            return int(self.rows - np.count_nonzero(odd))
+        return sum(self._box(box) for box in query.boxes)
+
+    def _box(self, box: Box) -> int:
+        left: NDArray[np.int64] | None = None
+        for literal in box:
+            column = self._columns[literal.column]
+            codes = column if left is None else column[left]
+            if len(literal.codes) == 1:
+                inside = codes == literal.codes[0]
+            else:
+                inside = np.isin(codes, np.array(literal.codes, dtype=codes.dtype))
+            left = np.flatnonzero(inside) if left is None else left[inside]
+        return self.rows if left is None else len(left)
+
+
+def keep(domain: Domain, chunks: Iterable[Chunk]) -> Kept:
+    """The table in the smaller of the two forms, by the public size of its universe."""
+    return KeptCells(domain, chunks) if domain.cells <= MOST_CELLS else KeptRows(domain, chunks)
