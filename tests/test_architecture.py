@@ -14,8 +14,8 @@ SEALED = ("data.sources", "privacy.noise", "privacy.exponential")
 # Whom a room may import, besides itself; a dotted name allows that module alone.
 LEAVES = {"spelling": (), "data": (), "privacy": ()}
 CORE = {
-    "queries": ("data.domain",),
-    "synopses": ("queries", "data.domain", "privacy.events", "privacy.tails"),
+    "queries": ("data.domain", "data.sets"),
+    "synopses": ("queries", "data.domain", "data.sets", "privacy.events", "privacy.tails"),
     "curator": ("queries", "data.domain", "data.sources", "privacy"),
 }
 MECHANISMS = ("curator", "synopses", "queries", "data.domain", "privacy", "spelling")
