@@ -13,6 +13,7 @@ from .spelling import spelled
 
 if TYPE_CHECKING:
     from .data.schema import Schema as Schema
+    from .data.sources import open_pairs as open_pairs
     from .data.sources import open_table as open_table
     from .planning import plan as plan
     from .privacy.ledger import Ledger as Ledger
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Schema": "data.schema",
     "open_table": "data.sources",
+    "open_pairs": "data.sources",
     "plan": "planning",
     "Ledger": "privacy.ledger",
     "release": "releasing",
