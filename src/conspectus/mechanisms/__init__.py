@@ -11,12 +11,13 @@ from conspectus.spelling import meant
 from .mechanism import Mechanism, NoMechanism, SettingError
 from .offline.additive import Gaussian, Laplace
 from .offline.boosting import Boosting
+from .offline.dual_query import DualQuery
 from .offline.iterative_construction import IterativeConstruction
 from .offline.mwem import Mwem
 from .offline.projection import Projection
 
 OFFLINE: dict[str, type[Mechanism]] = {
-    kind.name: kind for kind in (Laplace, Gaussian, Mwem, IterativeConstruction, Projection, Boosting)
+    kind.name: kind for kind in (Laplace, Gaussian, Mwem, IterativeConstruction, Projection, Boosting, DualQuery)
 }
 
 
