@@ -19,6 +19,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "mwem": ("select", *MEASURE),
     "iterative": ("select", *MEASURE),
     "boosting": ("boosting", *MEASURE),
+    "dual-query": ("dual-query", *MEASURE),
 }
 
 

@@ -240,8 +240,8 @@ class DualQuery:
         return min(0.5, max(0.02, needed / float(problem.cap)))
 
     def _draws(self, problem: Problem) -> int:
-        """About 25 for each column asked about, fewer a column where there are many (measured)."""
-        return self.draws or max(50, min(20_000, round(60 * len(problem.workload.columns) ** 0.75)))
+        """25 for each column that is asked about, between 50 and 2,000 (measured)."""
+        return self.draws or max(50, min(2000, 25 * len(problem.workload.columns)))
 
     def _responses(self, problem: Problem) -> int:
         if self.oracle == "exact":
