@@ -80,7 +80,7 @@ class SetChunk:
         return cls(columns, rows, ends, np.zeros(0, dtype=np.uint16), bitmap, bits, ones)
 
     @classmethod
-    def of_codes(cls, columns: Sequence[int], codes: NDArray[np.unsignedinteger[Any]], *, rows: int) -> SetChunk:
+    def of_codes(cls, columns: Sequence[int], codes: NDArray[np.integer[Any]], *, rows: int) -> SetChunk:
         """From a matrix of the codes 0 and 1, a row of it for each column."""
         return cls.of_bits(np.asarray(columns, dtype=np.int64), packed(codes), rows=rows)
 
@@ -103,7 +103,7 @@ class SetChunk:
         return codes
 
 
-def packed(codes: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.uint64]:
+def packed(codes: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
     """A matrix of 0 and 1 as words of 64 bits along its rows, the first column in the lowest bit."""
     rows = codes.shape[1]
     whole = np.zeros((len(codes), 8 * _words(rows)), dtype=np.uint8)
