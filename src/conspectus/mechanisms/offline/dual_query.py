@@ -61,7 +61,7 @@ _SPREAD = 0.01  # the noise on a one-way marginal that is aimed at, in fractions
 class DualQuery:
     """Rounds, draws a round and step: those that are left out follow from public facts, so that the budget is used up.
 
-    `accuracy` takes all three from Theorem 4.6 for that accuracy. `decay` makes the step η·t^(−decay) (below 0 it
+    `accuracy` takes all three from Theorem 4.6 for that accuracy; with the exact oracle, however long it takes, it is kept. `decay` makes the step η·t^(−decay) (below 0 it
     grows). A round is answered by `responses` rows, each the best of `restarts` local searches, or by one row of the
     exact `oracle` within so many `seconds`. `untouched` says what a row starts from, and keeps where no drawn query
     reads: noisy one-way "marginals", which cost the share `marginals` of the budget, "uniform" values, or each column's
@@ -173,7 +173,7 @@ class DualQuery:
                     responses=self._responses(problem),
                     restarts=self.restarts,
                     exact=self.oracle == "exact",
-                    seconds=self.seconds,
+                    seconds=self.seconds if self.accuracy is None else math.inf,
                 ),
                 coins=coins,
                 pool=pool,
