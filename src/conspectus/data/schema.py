@@ -20,10 +20,10 @@ import pyarrow as pa
 from conspectus.data.column import suggestion
 from conspectus.data.columns import Boolean, Categorical, Column, SchemaError, column_from_dict
 from conspectus.data.domain import Codes, Domain
-from conspectus.data.values import Nulls
+from conspectus.data.values import Nulls, text_of
 
 RELATIONS = ("replace", "add-remove")
-_KEYS = ("name", "neighbours", "null_values", "unit", "columns", "draft")
+_KEYS = ("name", "neighbours", "null_values", "unit", "columns", "draft", "items", "items_file")
 _UNIT_KEYS = ("kind", "column", "max_rows", "item", "users")
 
 
@@ -154,6 +154,10 @@ class Schema:
             named = [(column["name"], column) for column in columns]
         else:
             raise SchemaError("columns are tables, as in [columns.sex]")
+        if "items" in declared or "items_file" in declared:
+            if named:
+                raise SchemaError("items and columns do not go together: each item is a column")
+            named = [(item, {"type": "boolean"}) for item in _items(declared, folder)]
         nulls = declared.get("null_values", ())
         if isinstance(nulls, str) or not isinstance(nulls, Sequence):
             raise SchemaError('null_values is a list of texts, as in null_values = ["?", "NA"]')
@@ -222,20 +226,39 @@ def _unit(declared: Any) -> Unit:
     return Unit(**entries)
 
 
+def _items(declared: Mapping[str, Any], folder: Path | None) -> list[str]:
+    """The items of a table of pairs: listed, or one a line in a file beside the schema file."""
+    if "items_file" in declared:
+        if "items" in declared:
+            raise SchemaError("items and items_file do not go together: leave one out")
+        return _lines("items_file", declared["items_file"], folder)
+    items = declared["items"]
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        raise SchemaError('items is a list, as in items = ["a", "b"]')
+    return [text for text in map(text_of, items) if text is not None]
+
+
+def _lines(key: str, file: Any, folder: Path | None) -> list[str]:
+    """The lines of a file beside the schema file that are not empty."""
+    if not isinstance(file, str) or folder is None:
+        raise SchemaError(f"{key} is the name of a file beside the schema file")
+    try:
+        lines = (folder / file).read_text(encoding="utf-8-sig").splitlines()
+    except OSError as problem:
+        raise SchemaError(f'{key} "{file}" cannot be read ({problem.strerror})') from None
+    except UnicodeDecodeError:
+        raise SchemaError(f'{key} "{file}" is not UTF-8 text: save it as UTF-8') from None
+    return [line.strip() for line in lines if line.strip()]
+
+
 def _inline(name: str, declared: Any, folder: Path | None) -> Any:
     """The declaration with the lines of its `values_file` as its values."""
     if not isinstance(declared, Mapping) or "values_file" not in declared or declared.get("type") != "categorical":
         return declared
     rest = {key: value for key, value in declared.items() if key != "values_file"}
-    file = declared["values_file"]
     if "values" in rest:
         raise SchemaError(f'column "{name}": values and values_file do not go together: leave one out')
-    if not isinstance(file, str) or folder is None:
-        raise SchemaError(f'column "{name}": values_file is the name of a file beside the schema file')
     try:
-        lines = (folder / file).read_text(encoding="utf-8-sig").splitlines()
-    except OSError as problem:
-        raise SchemaError(f'column "{name}": values_file "{file}" cannot be read ({problem.strerror})') from None
-    except UnicodeDecodeError:
-        raise SchemaError(f'column "{name}": values_file "{file}" is not UTF-8 text: save it as UTF-8') from None
-    return {**rest, "values": [line.strip() for line in lines if line.strip()]}
+        return {**rest, "values": _lines("values_file", declared["values_file"], folder)}
+    except SchemaError as problem:
+        raise SchemaError(f'column "{name}": {problem}') from None
