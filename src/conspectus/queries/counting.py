@@ -52,11 +52,9 @@ class Tally:
         self._buffer: NDArray[np.unsignedinteger[Any]] = np.zeros((0, 0), dtype=np.uint8)
         self._filled = 0
         self.rows = 0
-        # All listed queries share one tree, however many blocks they came in.
-        listed = [block for block in workload.blocks if isinstance(block, Conjunctions)]
-        self._listed = Conjunctions.join(listed) if listed else None
+        self._listed = [block for block in workload.blocks if isinstance(block, Conjunctions)]
         self._conjunctions: ConjunctionCounts | None = None
-        self._sets: SetCounts | None = None
+        self._sets: list[SetCounts] = []
         self._tables: _Tables | None = None
         self._parities: ParityCounts | None = None
 
@@ -66,8 +64,8 @@ class Tally:
             self._begin(type(chunk))
         if not isinstance(chunk, self._form or object):
             raise ValueError("the chunks of a table are all of one form")
-        if self._sets is not None and isinstance(chunk, SetChunk):
-            self._run(self._sets.tasks(chunk))
+        if isinstance(chunk, SetChunk):
+            self._run([task for counts in self._sets for task in counts.tasks(chunk)])
         room = self._buffer.shape[1]
         start = 0
         while self._coded and start < chunk.rows:
@@ -88,8 +86,8 @@ class Tally:
         """Prepare for chunks of one form: what is counted as sets needs no place in the buffer of codes."""
         self._form = form
         blocks, domain = self._workload.blocks, self._workload.domain
-        if form is SetChunk and self._listed is not None:
-            self._sets = SetCounts(self._listed, self._threads)
+        if form is SetChunk:
+            self._sets = [SetCounts(block, self._threads) for block in self._listed]
             blocks = tuple(block for block in blocks if not isinstance(block, Conjunctions))
         self._coded = bool(blocks)
         columns = sorted({column for block in blocks for column in block.columns})
@@ -99,8 +97,9 @@ class Tally:
         room = BUFFER_BYTES // max(1, len(columns) * np.dtype(dtype).itemsize)
         self._buffer = np.zeros((len(columns), max(ROWS // 8, min(BUFFER_ROWS, room))), dtype=dtype)
         self._tables = _Tables(domain, blocks, self._place)
-        if form is not SetChunk and self._listed is not None:
-            self._conjunctions = ConjunctionCounts(self._listed, self._place, self._threads)
+        if form is not SetChunk and self._listed:
+            # All listed queries share one tree, however many blocks they came in.
+            self._conjunctions = ConjunctionCounts(Conjunctions.join(self._listed), self._place, self._threads)
         parities = [block.matrix for block in blocks if isinstance(block, Parities | ParityList)]
         self._parities = ParityCounts(_stacked(parities), self._place, self._threads) if parities else None
 
@@ -110,8 +109,9 @@ class Tally:
             self._begin(Chunk)
         assert self._tables is not None
         self._count_buffer()
-        counted = self._sets or self._conjunctions
-        listed = counted.counts(self.rows) if counted is not None else None
+        listed = self._conjunctions.counts(self.rows) if self._conjunctions is not None else None
+        if self._sets:
+            listed = np.concatenate([counts.counts(self.rows) for counts in self._sets])
         parities = self._parities.counts(self.rows) if self._parities is not None else None
         marginals = self._tables.marginals(self.rows)
         parts: list[NDArray[np.int64]] = []

@@ -18,7 +18,7 @@ from conspectus.data.discrete import Categorical
 from conspectus.data.schema import Schema
 from conspectus.data.sets import MOST_ROWS, SetChunk
 from conspectus.data.sources.numbering import Numbering
-from conspectus.data.sources.origin import Origin, SourceError
+from conspectus.data.sources.origin import Origin, SourceError, guarded
 from conspectus.data.sources.table import Table, read
 from conspectus.data.values import text_of
 
@@ -107,7 +107,8 @@ class Pairs:
     def read(self, origin: Origin, names: Sequence[str], what: str) -> None:
         """One pass over the source."""
         for batch in read(origin, names, what=what, rows=_ROWS):
-            users, items = self._user_numbers.of(batch.column(0)), self._item_numbers.of(batch.column(1))
+            with guarded(what):
+                users, items = self._user_numbers.of(batch.column(0)), self._item_numbers.of(batch.column(1))
             known = (users >= 0) & (items >= 0)
             if not known.all():
                 users, items = users[known], items[known]
