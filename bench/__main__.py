@@ -5,7 +5,18 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("counting", "nltcs", "adult", "boosting", "faithful", "crossover", "streaming", "sessions")
+NAMES = (
+    "counting",
+    "nltcs",
+    "adult",
+    "boosting",
+    "faithful",
+    "crossover",
+    "streaming",
+    "sessions",
+    "wide",
+    "dimension",
+)
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ SEALED = ("data.sources", "privacy.noise", "privacy.exponential")
 # Whom a room may import, besides itself; a dotted name allows that module alone.
 LEAVES = {"spelling": (), "data": (), "privacy": ()}
 CORE = {
-    "queries": ("data.domain", "data.field", "data.fingerprints"),
-    "synopses": ("queries", "data.domain", "data.field", "privacy.events", "privacy.tails"),
+    "queries": ("data.domain", "data.field", "data.fingerprints", "data.sets"),
+    "synopses": ("queries", "data.domain", "data.field", "data.sets", "privacy.events", "privacy.tails"),
     "curator": ("queries", "data.domain", "data.field", "data.sources", "privacy"),
 }
 MECHANISMS = ("curator", "synopses", "queries", "data.domain", "privacy", "spelling")

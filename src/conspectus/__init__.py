@@ -13,6 +13,7 @@ from .spelling import spelled
 
 if TYPE_CHECKING:
     from .data.schema import Schema as Schema
+    from .data.sources import open_pairs as open_pairs
     from .data.sources import open_records as open_records
     from .data.sources import open_table as open_table
     from .live import open_session as open_session
@@ -52,6 +53,7 @@ _HOMES = {
     "Schema": "data.schema",
     "open_records": "data.sources",
     "open_table": "data.sources",
+    "open_pairs": "data.sources",
     "plan": "planning",
     "Ledger": "privacy.ledger",
     "release": "releasing",

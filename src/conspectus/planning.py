@@ -76,7 +76,11 @@ def problem_of(
     if rows is not None and (type(rows) is not int or rows < 1):
         raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
     relation = relation_of(neighbours, schema)
-    whole = schema.unit.kind == "row" and not filtered
+    if relation == "add-remove" and schema.unit.users is not None:
+        raise ProblemError(
+            "users= makes the number of users public, and add-remove hides it: leave users out, or take replace"
+        )
+    whole = schema.unit.whole and not filtered
     return Problem(
         workload=workload,
         budget=budget,

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from . import answers as reading
 from .answers import Answer
+from .data.domain import Chunk
 from .data.schema import Schema
 from .mechanisms.certificate import Certificate
 from .mechanisms.mechanism import Claim, ErrorBound
@@ -122,12 +123,28 @@ class Release:
 
     def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
         """Synthetic rows in the schema's own values; they are nobody's records."""
+        codes = self._sampled(rows, public_seed)
+        rng = np.random.Generator(np.random.PCG64(public_seed))
+        return pa.table({c.name: c.decode(codes.column(i), rng) for i, c in enumerate(self.schema.columns)})
+
+    def synthetic_pairs(self, users: int, *, public_seed: int | None = None) -> pa.Table:
+        """Synthetic users of a table of pairs, as pairs again; a user without items has none, and all are nobody."""
+        unit = self.schema.unit
+        if unit.kind != "pairs":
+            raise CannotAnswer("this release is not about pairs: make rows with synthetic")
+        codes = self._sampled(users, public_seed)
+        found = [np.flatnonzero(codes.column(position)) for position in range(len(self.schema.columns))]
+        owner = np.concatenate(found)
+        item = np.repeat(np.arange(len(found), dtype=np.int32), [len(places) for places in found])
+        order = np.lexsort((item, owner))
+        named = pa.DictionaryArray.from_arrays(pa.array(item[order]), pa.array(self.schema.domain.names))
+        return pa.table({str(unit.column): owner[order], str(unit.item): named.dictionary_decode()})
+
+    def _sampled(self, rows: int, public_seed: int | None) -> Chunk:
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise CannotAnswer(f"the number of synthetic rows is zero or more, not {rows!r}")
         source = self._histogram if isinstance(self.synopsis, NoisyAnswers) else self.synopsis
-        codes = source.sample(rows, public_seed=public_seed)
-        rng = np.random.Generator(np.random.PCG64(public_seed))
-        return pa.table({c.name: c.decode(codes.column(i), rng) for i, c in enumerate(self.schema.columns)})
+        return source.sample(rows, public_seed=public_seed)
 
     @cached_property
     def _histogram(self) -> Histogram:

@@ -27,6 +27,7 @@ EXACT = {
     "iterative": ({}, 2e-3),
     "projection": ({}, 2e-3),
     "boosting": ({"rounds": 3}, 2e-3),
+    "dual-query": ({"rounds": 300, "draws": 2000, "eta": 0.2}, 1e-2),
 }
 
 
@@ -168,7 +169,7 @@ def test_guessed_answers_are_within_the_certificate(name):
     assert release.ask("smoker AND ill AND age < 30").low is None
 
 
-FEW = {"mwem": {"rounds": 4}, "iterative": {"rounds": 6}, "boosting": {"rounds": 3}}
+FEW = {"mwem": {"rounds": 4}, "iterative": {"rounds": 6}, "boosting": {"rounds": 3}, "dual-query": {"rounds": 5}}
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.curator.curator import HALF, Curator, Net, Watch, selection_range
-from conspectus.curator.scores import GRID, STEPS, Reweighting, Score, query_errors
+from conspectus.curator.scores import GRID, STEPS, DualPayoffs, Reweighting, Score, query_errors
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.data.sources import open_table
@@ -91,6 +91,13 @@ class ForgottenRounds(Curator):
     def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         rounds = len(score.rates) if isinstance(score, Reweighting) else 1
         return super().select(score, rounds * epsilon, draws=draws)
+
+
+class LastRoundForgotten(Curator):
+    """Broken on purpose: DualQuery's draws charged for the rounds before the last one alone, of two that were."""
+
+    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+        return super().select(score, 2 * epsilon, draws=draws)
 
 
 class BareThreshold(Curator):
@@ -209,6 +216,19 @@ def cases() -> Iterator[Case]:
             delta=0.0,
             twin=ForgottenRounds,
         )
+        # From the first table to the second the one query falls that is likely, and the likely negations rise.
+        crowd = np.repeat([[1] + [0] * (width - 1)], 6, axis=0)
+        other = np.zeros((1 if replaced else 0, width), dtype=np.int64)
+        payoffs, spread = _payoffs(width)
+        yield Case(
+            name="dual-query",
+            neighbours=neighbours,
+            tables=(np.concatenate([crowd, np.ones((1, width), dtype=np.int64)]), np.concatenate([crowd, other])),
+            play=_drawing(payoffs, spread),
+            epsilon=float(spread),
+            delta=0.0,
+            twin=LastRoundForgotten,
+        )
         yield Case(
             name="above-threshold",
             neighbours=neighbours,
@@ -278,7 +298,18 @@ def _boosted(guess: NDArray[np.float64]) -> tuple[Reweighting, Fraction]:
     return score, selection_range(reach, Fraction(1, STEPS * STEPS))
 
 
-def _drawing(score: Reweighting, spread: Fraction) -> Play:
+def _payoffs(width: int) -> tuple[DualPayoffs, Fraction]:
+    """Payoffs after two rounds, whose rows satisfied every query but the first, and the range of a draw: 1."""
+    total = 7
+    rate = total * STEPS // 2
+    played = np.array([0] + [rate] * (width - 1), dtype=np.int64)
+    score = DualPayoffs(_ones(width), total, rate, played)
+    reach = score.reach(1, True).replace
+    assert reach is not None
+    return score, selection_range(reach, Fraction(1, total * STEPS))
+
+
+def _drawing(score: Reweighting | DualPayoffs, spread: Fraction) -> Play:
     def play(curator: Curator) -> float:
         return float(curator.select(score, spread)[0] == 0)
 

@@ -25,6 +25,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "mwem": ("select", *MEASURE),
     "iterative": ("select", *MEASURE),
     "boosting": ("boosting", "functions", *MEASURE),
+    "dual-query": ("dual-query", *MEASURE),
 }
 
 

@@ -93,17 +93,20 @@ def synthesize(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make synthetic rows in the schema's own values; they are nobody's records."""
+    """Make synthetic rows in the schema's own values; they are nobody's records. Users of pairs come as pairs."""
     import conspectus as cs
 
     kind = kind_of(output, TABLES)
     with destination(output, inputs=[out]) as part:
-        made = cs.load(out).synthetic(rows, public_seed=public_seed)
+        release = cs.load(out)
+        paired = release.schema.unit.kind == "pairs"
+        made = (release.synthetic_pairs if paired else release.synthetic)(rows, public_seed=public_seed)
         write_table(made, part, kind)
     if as_json:
         printing.as_json({"rows": made.num_rows, "columns": made.column_names, "saved": str(output)})
         return
-    print(f"Wrote {made.num_rows:,} synthetic rows to {output}.")
+    what = f"{rows:,} synthetic users as {made.num_rows:,} pairs" if paired else f"{made.num_rows:,} synthetic rows"
+    print(f"Wrote {what} to {output}.")
 
 
 def report(

@@ -82,11 +82,13 @@ class Curator:
         coins: noise.Coins | None = None,
         progress: Progress | None = None,
     ) -> None:
+        if neighbours == "add-remove" and table.schema.unit.users is not None:
+            raise ValueError("a table of a declared number of users has no neighbour with one user more")
         self.neighbours: Neighbours = neighbours
         self.domain: Domain = table.domain
         self.max_rows: int = table.schema.unit.max_rows
         # Where rows may be dropped, a unit holds between none and max_rows of them, and the row total is private.
-        self.rows_are_units: bool = table.schema.unit.kind == "row" and not table.filtered
+        self.rows_are_units: bool = table.schema.unit.whole and not table.filtered
         self.total_is_public: bool = neighbours == "replace" and self.rows_are_units
         self._table = table
         self._allowance = allowance

@@ -7,6 +7,7 @@ table is here; what the codes *mean* is the schema's business.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,10 +27,8 @@ def code_dtype(size: int) -> type[np.unsignedinteger[Any]]:
 
 def in_words(cells: int) -> str:
     """A number of cells for people: exact while it is short, a power of ten beyond any float."""
-    if cells < 10**12:
-        return f"{cells:,}"
-    # Python writes out no integer of more than 4,300 digits.
-    return f"about 10^{len(str(cells)) - 1 if cells < 10**4000 else int(math.log10(cells))}"
+    # Digits from the logarithm: an integer of many thousand digits is not written out.
+    return f"{cells:,}" if cells < 10**12 else f"about 10^{math.floor(math.log10(cells) + 1e-12)}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Domain:
     @property
     def cells(self) -> int:
         """|X|, as an exact integer: it may be astronomically large."""
-        return math.prod(self.sizes)
+        return math.prod(size**times for size, times in Counter(self.sizes).items())
 
     def position(self, name: str) -> int:
         return self.names.index(name)

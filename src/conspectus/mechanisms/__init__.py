@@ -11,6 +11,7 @@ from conspectus.spelling import meant
 from .mechanism import Mechanism, NoMechanism, SettingError
 from .offline.additive import Gaussian, Laplace
 from .offline.boosting import Boosting
+from .offline.dual_query import DualQuery
 from .offline.iterative_construction import IterativeConstruction
 from .offline.mwem import Mwem
 from .offline.projection import Projection
@@ -30,6 +31,7 @@ OFFLINE: dict[str, type[Mechanism]] = {
         IterativeConstruction,
         Projection,
         Boosting,
+        DualQuery,
         SmallDb,
         SparseProject,
         StableHistogram,

@@ -45,6 +45,8 @@ class Literal:
 
     def __post_init__(self) -> None:
         codes = self.codes
+        if len(codes) == 1 and self.column >= 0 and codes[0] >= 0:
+            return
         if self.column < 0 or not codes or codes[0] < 0 or any(a >= b for a, b in pairwise(codes)):
             raise WorkloadError("a literal needs a column and a non-empty sorted set of codes")
 

@@ -83,7 +83,9 @@ def _conjunctions(domain: Domain, fields: Mapping[str, Any]) -> Conjunctions:
 
 
 def _literal(domain: Domain, entry: object) -> Literal:
-    values = _integers(entry, "literals").tolist()
+    if not isinstance(entry, list) or not set(map(type, entry)) <= {int}:
+        raise WorkloadError(f"{_REFUSAL}literals must be lists of integers")
+    values: list[int] = entry
     if len(values) < 3 or len(values) % 2 == 0 or not 0 <= values[0] < len(domain):
         raise WorkloadError(_REFUSAL + "a literal is a column and the first and last code of each run")
     column, size = values[0], domain.sizes[values[0]]
