@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,15 @@ class Domain:
 
 RECORDS = Domain(("record",), ((1 << 61) - 1,))
 """The universe of `open_records`: one column whose codes are fingerprints of records of any kind."""
+
+
+class CodedRows(Protocol):
+    """The role of a chunk: some rows of a table, whose codes can be read column by column."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def column(self, position: int) -> Codes: ...
 
 
 @dataclass(frozen=True, eq=False)

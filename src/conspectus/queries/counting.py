@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain, code_dtype
+from conspectus.data.domain import Chunk, CodedRows, Domain, code_dtype
 from conspectus.data.sets import SetChunk
 
 from .bitmaps import ConjunctionCounts, ParityCounts
@@ -60,7 +60,7 @@ class Tally:
         self._tables: _Tables | None = None
         self._parities: ParityCounts | None = None
 
-    def add(self, chunk: Chunk | SetChunk) -> None:
+    def add(self, chunk: CodedRows) -> None:
         """Take in some rows."""
         if self._form is None:
             self._begin(type(chunk))
@@ -90,7 +90,7 @@ class Tally:
         """Prepare for chunks of one form: what is counted as sets needs no place in the buffer of codes."""
         self._form = form
         domain = self._workload.domain
-        blocks = tuple(block for block in self._workload.blocks if isinstance(block, ZeroOne))
+        blocks: tuple[Block, ...] = tuple(block for block in self._workload.blocks if isinstance(block, ZeroOne))
         if form is SetChunk:
             self._sets = [SetCounts(block, self._threads) for block in self._listed]
             blocks = tuple(block for block in blocks if not isinstance(block, Conjunctions))
@@ -208,7 +208,7 @@ def _processors() -> int:
 
 def count(
     workload: Workload,
-    chunks: Iterable[Chunk | SetChunk],
+    chunks: Iterable[CodedRows],
     *,
     threads: int | None = None,
     progress: Callable[[str, int, int | None], None] | None = None,

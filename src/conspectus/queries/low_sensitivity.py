@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain
+from conspectus.data.domain import CodedRows, Domain
 
 from .declared import DeclaredSchema
 from .moves import Sensitivity, WorkloadError, check_unit
@@ -168,7 +168,7 @@ class _Gathered:
         self._block = block
         self._chunks: list[NDArray[np.int64]] = []
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: CodedRows) -> None:
         columns = [chunk.column(place).astype(np.int64) for place in self._block.columns]
         self._chunks.append(np.stack(columns, axis=1))
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain
+from conspectus.data.domain import CodedRows, Domain
 
 from .moves import Sensitivity as Sensitivity
 from .moves import WorkloadError as WorkloadError
@@ -121,7 +121,7 @@ Query = Predicate | Parity | TableFunction | Sparse
 class Counter(Protocol):
     """Counts the queries of a block over chunks of rows."""
 
-    def add(self, chunk: Chunk) -> None: ...
+    def add(self, chunk: CodedRows) -> None: ...
 
     def counts(self) -> NDArray[np.int64]: ...
 

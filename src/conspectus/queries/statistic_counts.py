@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain, code_dtype
+from conspectus.data.domain import CodedRows, Domain, code_dtype
 
 from .query import Box, Literal, check_length
 from .statistic import KINDS, STEPS, Statistic
@@ -91,7 +91,7 @@ class StatisticCounts:
         self._threads = threads or processors()
         self._parts = np.array_split(np.arange(len(by_group)), min(4 * self._threads, len(by_group)))
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: CodedRows) -> None:
         """Take in some rows."""
         dtype = code_dtype(int(self._sizes.max(initial=1)))
         codes = np.zeros((len(self._columns), chunk.rows), dtype=dtype)
