@@ -29,6 +29,9 @@ improve: Any = row_kernels.improve
 Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+SLACK = 1.0
+"""How near, in deviations of its noise, an answer is near enough."""
+
 _LEAST = 1e-9
 """The least deviation, as a share: exact answers weigh much and not infinitely much."""
 
@@ -121,10 +124,12 @@ class RowFitter:
         held = np.zeros(int(self._held_at[-1]), dtype=np.int64)
         values = np.zeros(len(self._answers), dtype=np.int64)
         fill(rows, *self._arrays, held, values)
-        wanted, weights = self._answers * (STEPS * count), 1 / np.square(self._deviations * (STEPS * count))
+        wanted, off = self._answers * (STEPS * count), self._deviations * (STEPS * count)
+        weights, slack = 1 / np.square(off), SLACK * off
         code_counts = np.concatenate([np.bincount(rows[:, c], minlength=size) for c, size in enumerate(sizes)])
         code_wanted = np.concatenate(self.one_way.shares) * count
-        code_weights = np.repeat(1 / np.square(np.maximum(self.one_way.deviations, _LEAST) * count), sizes)
+        code_off = np.repeat(np.maximum(self.one_way.deviations, _LEAST) * count, sizes)
+        code_weights, code_slack = 1 / np.square(code_off), SLACK * code_off
         # A distance from independence does not say in which direction: what does say so goes first.
         for here, part in ((np.where(self._undirected, 0.0, weights), tries // 3), (weights, tries - tries // 3)):
             improve(
@@ -137,10 +142,12 @@ class RowFitter:
                 values,
                 wanted,
                 here,
+                slack,
                 starts_of(sizes),
                 code_counts,
                 code_wanted,
                 code_weights,
+                code_slack,
             )
         left = float((weights * np.square(values - wanted)).sum())
         return rows, left + float((code_weights * np.square(code_counts - code_wanted)).sum())

@@ -43,6 +43,13 @@ def cell_of(rows: Any, row: int, f: int, over: Any, class_at: Any, classes: Any,
 
 
 @compiled
+def beyond(distance: float, slack: float) -> float:
+    """The square of what a distance is beyond its slack."""
+    left = abs(distance) - slack
+    return left * left if left > 0 else 0.0
+
+
+@compiled
 def fill(
     rows: Any,
     boxes_at: Any,
@@ -103,14 +110,17 @@ def improve(
     values: Any,
     wanted: Any,
     weights: Any,
+    slack: Any,
     codes_at: Any,
     code_counts: Any,
     code_wanted: Any,
     code_weights: Any,
+    code_slack: Any,
 ) -> int:
     """Try to set row `which[p]`, column `where[p]` to the code `what[p]`, one p after the other; how many were kept.
 
-    The loss is the weighted sum of squared distances from what is wanted, of functions and of codes column by column.
+    The loss is the weighted sum of squared distances from what is wanted, of functions and of codes column by column;
+    a distance counts from its slack on. What is wanted is noisy: to come nearer than the noise would be to learn it.
     """
     kept = 0
     most = 1
@@ -125,8 +135,9 @@ def improve(
         if a == b:
             continue
         here = codes_at[c]
-        change = code_weights[here + a] * (1 - 2 * (code_counts[here + a] - code_wanted[here + a]))
-        change += code_weights[here + b] * (1 + 2 * (code_counts[here + b] - code_wanted[here + b]))
+        old, new = code_counts[here + a] - code_wanted[here + a], code_counts[here + b] - code_wanted[here + b]
+        change = code_weights[here + a] * (beyond(old - 1, code_slack[here + a]) - beyond(old, code_slack[here + a]))
+        change += code_weights[here + b] * (beyond(new + 1, code_slack[here + b]) - beyond(new, code_slack[here + b]))
         count = 0
         for reader in range(readers_at[c], readers_at[c + 1]):
             f = readers[reader]
@@ -150,8 +161,7 @@ def improve(
             value = value_of(
                 kinds[f], held, held_at[f], shapes[f, 0], second, numbers, number_at[f], conditions[f], steps
             )
-            off, before = value - wanted[f], values[f] - wanted[f]
-            change += weights[f] * (off * off - before * before)
+            change += weights[f] * (beyond(value - wanted[f], slack[f]) - beyond(values[f] - wanted[f], slack[f]))
             touched[count], fresh[count] = f, value
             trace[count, 0], trace[count, 1] = weight, cell
             trace[count, 2], trace[count, 3] = weight_now, cell_now
