@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from .curator.curator import Curator, Watch, selection_range
+from .curator.curator import Curator, Net, Watch, selection_range
 from .curator.scores import GRID, STEPS, Reweighting, Score, query_errors
 from .data.domain import Domain
 from .data.schema import Schema
@@ -105,14 +105,14 @@ class HalfTheNoise(Curator):
 class ForgottenFactor(Curator):
     """Broken on purpose: the exponential mechanism without the factor 2 that non-monotone scores need."""
 
-    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         return super().select(score, 2 * epsilon, draws=draws)
 
 
 class ForgottenRounds(Curator):
     """Broken on purpose: boosting's draws charged as if one round alone had moved the weights, not all that were."""
 
-    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         rounds = len(score.rates) if isinstance(score, Reweighting) else 1
         return super().select(score, rounds * epsilon, draws=draws)
 
@@ -218,6 +218,9 @@ def _estimate(event: Tail, here: NDArray[np.float64], there: NDArray[np.float64]
 
 def cases() -> Iterator[Case]:
     """Every door under both relations, on tables chosen so that one unit does the most it can."""
+    from .audit_nets import net_cases
+
+    yield from net_cases()
     relations: tuple[Neighbours, ...] = ("replace", "add-remove")
     for neighbours in relations:
         replaced = neighbours == "replace"

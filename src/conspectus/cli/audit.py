@@ -19,6 +19,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "mwem": ("select", *MEASURE),
     "iterative": ("select", *MEASURE),
     "boosting": ("boosting", *MEASURE),
+    "small-db": ("net", *MEASURE),
 }
 
 
@@ -73,7 +74,7 @@ def audit(
 
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    doors = {door: (door,) for door in (*MEASURE, "select", "boosting", "above-threshold")}
+    doors = {door: (door,) for door in (*MEASURE, "select", "net", "boosting", "above-threshold")}
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')
