@@ -26,6 +26,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "iterative": ("select", *MEASURE),
     "boosting": ("boosting", "functions", *MEASURE),
     "dual-query": ("dual-query", *MEASURE),
+    "small-db": ("net", *MEASURE),
 }
 
 
@@ -88,7 +89,10 @@ def _clear() -> None:
 
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    doors = {door: (door,) for door in (*MEASURE, "functions", "select", "boosting", "above-threshold", "composition")}
+    doors = {
+        door: (door,)
+        for door in (*MEASURE, "functions", "select", "net", "boosting", "above-threshold", "composition")
+    }
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')
