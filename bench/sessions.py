@@ -101,8 +101,8 @@ def _stress(frame: Any, schema: Any, questions: list[Any], place: Path) -> None:
     heads = ["what", "answers shown", "questions with two answers", "acts", "acts in the ledger", "ρ spent / allowed"]
     note = (
         f"Unprimed `pmw` with {SURPRISED['hits']} hits on NLTCS. All threads and processes ask the same questions in "
-        "orders of their own. Each kill (`kill -9`) comes at a random moment after a random number of answers; then the "
-        "session is resumed by another process. At the end everything that was ever shown is asked again."
+        "orders of their own. Each kill (`kill -9`) comes at a random moment after a random number of answers; then "
+        "the session is resumed by another process. At the end everything that was ever shown is asked again."
     )
     text = markdown(heads, lines) + "\n\n" + note
     record("sessions-stress", "Sessions under stress", text, "python -m bench sessions")

@@ -35,7 +35,8 @@ from conspectus.privacy.events import (
 from conspectus.privacy.guarantee import RELATIONS, Neighbours
 from conspectus.queries.addresses import addresses_of
 from conspectus.queries.counting import count
-from conspectus.queries.query import Block, Workload
+from conspectus.queries.query import Block, Sparse, Workload
+from conspectus.queries.sparse import SparseQueries
 
 from . import kept
 from .laminar import LaminarDatabases
@@ -231,7 +232,9 @@ class Curator:
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
-            if not query.counting and query.step(self.neighbours, self.max_rows, self.rows_are_units) > self.max_rows:
+            # A weight in [0, 1] moves by at most one, so records that are listed need no look at their sensitivity.
+            small = query.counting or _lists_records(query)
+            if not small and query.step(self.neighbours, self.max_rows, self.rows_are_units) > self.max_rows:
                 raise ValueError("one unit moves this query by more than a watch allows for: measure it instead")
             error = error_of(int(self._truth(query)[0]), query.grid, guess)
             return int(noise.discrete_laplace(np.array([error], dtype=np.int64), scale, self._coins)[0])
@@ -246,8 +249,10 @@ class Curator:
             return _listed(what).of(self._truth(what.workload))
         if self._latest is not None and self._latest[0] is what:
             return self._latest[1]
-        if self._kept is not None and len(what) == 1 and what.counting:
-            return np.array([self._kept.count(what.query(0))], dtype=np.int64)
+        if self._kept is not None and len(what) == 1 and (what.counting or _lists_records(what)):
+            query = what.query(0)
+            finer = what.grid // query.grid if isinstance(query, Sparse) else 1
+            return np.array([self._kept.count(query) * finer], dtype=np.int64)
         self.attend(what)
         parts = [self._counts[block] for block in what.blocks]
         truth = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
@@ -300,6 +305,10 @@ class Watch:
             self._left -= hit
             self._unpaid = hit
             return hit
+
+
+def _lists_records(query: Workload) -> bool:
+    return all(isinstance(block, SparseQueries) for block in query.blocks)
 
 
 def _listed(score: Known) -> Known:

@@ -20,6 +20,7 @@ from .offline.sparse_project import SparseProject
 from .offline.stable_histogram import StableHistogram
 from .online.multiplicative_weights import Pmw
 from .online.perceptron import Perceptron
+from .online.sparse_weights import SparseMw
 from .rule import Rule
 
 OFFLINE: dict[str, type[Mechanism]] = {
@@ -39,7 +40,7 @@ OFFLINE: dict[str, type[Mechanism]] = {
 }
 
 
-ONLINE: dict[str, type[Rule]] = {kind.name: kind for kind in (Pmw, Perceptron)}
+ONLINE: dict[str, type[Rule]] = {kind.name: kind for kind in (Pmw, SparseMw, Perceptron)}
 
 
 def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> Mechanism:

@@ -30,7 +30,8 @@ class Plan:
     """A NumericSparse of at most `hits` hits, found by watches of `epsilon` and measured with the noise `law`.
 
     `threshold` is in counts, `share` the part of a watch's ε that hides the threshold. With `kept`, one threshold
-    serves all hits and `epsilon` is what the first one costs; otherwise each hit has a watch of its own.
+    serves all hits and `epsilon` is what the first one costs; otherwise each hit has a watch of its own. `watches` is
+    how many the budget can pay for: who goes on in another process opens one more.
     """
 
     hits: int
@@ -40,6 +41,7 @@ class Plan:
     law: Noise
     max_rows: int
     kept: bool = False
+    watches: int = 0
 
     @property
     def threshold_noise(self) -> Noise:
@@ -56,7 +58,7 @@ class Plan:
 
         Noise on the grid reaches no further than noise on whole counts; a guess and the threshold are rounded to it.
         """
-        thresholds = 1 if self.kept else self.hits
+        thresholds = max(self.watches, 1 if self.kept else self.hits)
         noises = ((self.threshold_noise, thresholds), (self.error_noise, questions))
         return Margin(offset=max(self.threshold, 0.0) + 1 / GRID, noises=noises)
 
@@ -125,7 +127,17 @@ def make_plan(
     law = problem.law(Sensitivity(moved, moved * moved, moved), price * part / hits)
     comparing = 2 * moved / float((1 - share) * epsilon)
     level = comparing * math.log(max(4 * questions / hits, 2.0)) + guess_error if threshold is None else threshold
-    return Plan(hits=hits, threshold=level, epsilon=epsilon, share=share, law=law, max_rows=problem.max_rows, kept=kept)
+    watches = math.floor(price / (epsilon if pure else epsilon**2 / 2))
+    return Plan(
+        hits=hits,
+        threshold=level,
+        epsilon=epsilon,
+        share=share,
+        law=law,
+        max_rows=problem.max_rows,
+        kept=kept,
+        watches=watches,
+    )
 
 
 def _part(share: float) -> Fraction:

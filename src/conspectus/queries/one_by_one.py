@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 
 from .evaluation import even_cells
-from .query import Box, Parity, Query
+from .query import Box, Parity, Predicate, Query, Sparse
 
 _KEPT_CELLS = 1 << 22
 _WIDEST = 1 << 12  # cells of a marginal that is worth keeping; a query about more columns leaves few cells to sum
+_FEW = 1 << 11  # cells of a table that are summed as fast as a marginal of it is found
 
 
 class OneByOne:
@@ -34,26 +35,38 @@ class OneByOne:
         if isinstance(query, Parity):
             table = self._marginal(query.columns)
             return table.ravel()[even_cells(table.ndim)].sum()
+        if isinstance(query, Sparse):
+            cells = self._table.ravel()[np.array(query.addresses, dtype=np.int64)]
+            return (cells * np.array(query.steps)).sum() / query.grid
+        if not isinstance(query, Predicate):
+            raise TypeError("a function of the table is no sum over records")
         return sum((self._box(box) for box in query.boxes), self._table.dtype.type(0))
 
     def _box(self, box: Box) -> Any:
         columns = tuple(literal.column for literal in box)
-        single = all(len(literal.codes) == 1 for literal in box)
-        if math.prod(self._domain.shape(columns)) > _WIDEST:
-            sides: list[Any] = [slice(None)] * len(self._domain)
-            table = self._table
-            for literal in box:
-                # Codes are dropped column by column, so that what is left shrinks before it is copied.
-                sides[literal.column] = slice(literal.codes[0], literal.codes[-1] + 1)
-            table = table[tuple(sides)]
-            for literal in box:
-                if len(literal.codes) != literal.codes[-1] + 1 - literal.codes[0]:
-                    table = table.take(np.array(literal.codes) - literal.codes[0], axis=literal.column)
-            return table.sum()
+        if columns not in self._marginals:
+            wide = math.prod(self._domain.shape(columns)) > _WIDEST
+            if wide or self._table.size // math.prod(self._domain.shape(columns)) <= _FEW:
+                return self._slice(box)
         table = self._marginal(columns)
-        if single:
+        if all(len(literal.codes) == 1 for literal in box):
             return table[tuple(literal.codes[0] for literal in box)]
         return table[np.ix_(*(literal.codes for literal in box))].sum()
+
+    def _slice(self, box: Box) -> Any:
+        """The box cut out of the table itself: single codes drop their axis, several are taken from it."""
+        several = [literal for literal in box if len(literal.codes) > 1]
+        sides: list[Any] = [slice(None)] * len(self._domain)
+        for literal in box:
+            codes = literal.codes
+            sides[literal.column] = codes[0] if len(codes) == 1 else slice(codes[0], codes[-1] + 1)
+        table = self._table[tuple(sides)]
+        dropped = [literal.column for literal in box if len(literal.codes) == 1]
+        for literal in several:
+            if len(literal.codes) != literal.codes[-1] + 1 - literal.codes[0]:
+                axis = literal.column - sum(column < literal.column for column in dropped)
+                table = table.take(np.array(literal.codes) - literal.codes[0], axis=axis)
+        return table.sum()
 
     def _marginal(self, columns: tuple[int, ...]) -> NDArray[Any]:
         known = self._marginals.get(columns)
