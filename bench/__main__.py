@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("counting", "nltcs", "adult", "boosting", "streaming", "wide", "dimension")
+NAMES = ("counting", "nltcs", "adult", "boosting", "streaming", "wide", "dimension", "dual_query")
 
 
 def main() -> None:

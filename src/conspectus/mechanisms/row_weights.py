@@ -20,10 +20,15 @@ from conspectus.queries.clauses import AskedClauses
 from .dual_game import Played
 from .mechanism import Problem
 
-NOISE = 0.003
-"""The noise that is aimed at, in fractions of the rows: so many queries are measured as the price allows with it."""
+NOISE = 0.012
+"""The noise that is aimed at, in fractions of the rows: so many queries are measured as the price allows with it.
 
-MOST_MEASURED = 1000
+Many queries with more noise each fit better than few with less (measured on Adult)."""
+
+MOST_MEASURED = 2000
+STRENGTH = 10.0
+"""How strongly weights stay near equal ones, for each round that was played (measured on Adult)."""
+
 COPIES = 16
 """Copies of a row, on average: weights are rounded to whole numbers of them."""
 
@@ -61,7 +66,7 @@ def reweighted(
         inner.tally(game.rows[number : number + 1], satisfied, 1, pool)
         holds[number] = satisfied
     before = game.multiplicities / game.multiplicities.sum()
-    weights = fitted(holds, noisy, before, deviation=law.scale / total, strength=float(rounds))
+    weights = fitted(holds, noisy, before, deviation=law.scale / total, strength=STRENGTH * rounds)
     copies = np.rint(COPIES * len(weights) * weights).astype(np.int64)
     return replace(game, multiplicities=copies if copies.any() else game.multiplicities)
 
@@ -87,6 +92,6 @@ def fitted(
         value = float(gap @ gap) / (2 * variance) + strength * float(weights @ (log_weights - base))
         return value, weights * (slope - weights @ slope)
 
-    found = minimize(loss, base, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    found = minimize(loss, base, jac=True, method="L-BFGS-B", options={"maxiter": 80})
     weights = np.exp(found.x - found.x.max())
     return np.asarray(weights / weights.sum(), dtype=np.float64)
