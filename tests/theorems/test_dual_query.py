@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from tests.made import people, truth
 
 import conspectus as cs
@@ -240,7 +241,7 @@ def test_rows_are_filled_by_the_rule():
 
 
 def test_weights_fit_what_was_measured_and_stay_where_nothing_was():
-    holds = np.eye(4, 3, dtype=np.float32)
+    holds = csr_array(np.eye(4, 3))
     noisy = np.array([0.5, 0.3, 0.1])
     before = np.full(4, 0.25)
     close = fitted(holds, noisy, before, deviation=1e-4, strength=1.0)

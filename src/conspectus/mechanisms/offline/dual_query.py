@@ -191,7 +191,6 @@ class DualQuery:
                     total=total.divisor,
                     rounds=schedule.rounds,
                     price=problem.cap * Fraction(share),
-                    pool=pool,
                 )
             answers = answers_of(clauses, game, pool)[problem.workload.positions_in(asked)]
         kept = game.multiplicities > 0
