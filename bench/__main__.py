@@ -16,6 +16,7 @@ NAMES = (
     "sessions",
     "wide",
     "dimension",
+    "dual_query",
 )
 
 

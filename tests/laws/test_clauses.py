@@ -18,7 +18,7 @@ from conspectus.queries.evaluation import is_true
 
 
 def asked():
-    """Every kind of query over four columns: cells, negated literals, intervals, parities, unions of boxes, constants."""
+    """Every kind of query over four columns: cells, negations, intervals, parities, unions of boxes, constants."""
     schema, _ = people(rows=5)
     predicates = [
         "smoker OR region = 'west'",
