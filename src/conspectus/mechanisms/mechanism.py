@@ -228,10 +228,20 @@ def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:
     return law.scale * math.sqrt(2 * math.log(2 * k / failure))
 
 
+def not_counting(problem: Problem) -> str | None:
+    """Why a mechanism that asks which records satisfy a query cannot serve these; None where it can."""
+    if problem.workload.whole:
+        return "functions of the whole table are no counts of rows: use boosting, gaussian or laplace"
+    if not problem.counting:
+        return "these queries put weights on listed records, not predicates on columns: use sparse-project or laplace"
+    return None
+
+
 def no_histogram(problem: Problem, *, copies: float = 1) -> str | None:
     """Why there can be no `copies` histograms over the columns asked about, one weight per cell; None if they can."""
-    if not problem.counting:
-        return "it keeps a histogram, and these queries are not counts of records: use laplace, gaussian or boosting"
+    refused = not_counting(problem)
+    if refused is not None:
+        return refused
     if problem.cells * max(copies, 1) <= MAX_CELLS:
         return None
     made = f"{len(problem.held)} columns make {in_words(problem.cells)} cells (limit {MAX_CELLS:,})"

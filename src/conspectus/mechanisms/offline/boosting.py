@@ -43,6 +43,7 @@ from conspectus.mechanisms.mechanism import (
     expected_maximum,
     expected_size,
     no_histogram,
+    not_counting,
 )
 from conspectus.mechanisms.reweighting import growing_rates, needed_edge, plan_sampling
 from conspectus.mechanisms.row_search import ANCHOR, ROWS, RowSearch
@@ -210,6 +211,8 @@ class Boosting:
         return 8 * (10 + rounds) * problem.cells + answers
 
     def _refusal(self, problem: Problem) -> str | None:
+        if not problem.workload.whole and (refused := not_counting(problem)) is not None:
+            return refused
         if self._kind(problem) == "rows":
             said = "Theorem 6.1 is served by other generators, and for counts: leave theorem=True out"
             return said if self.theorem else None

@@ -36,7 +36,7 @@ from conspectus.mechanisms.dual_schedule import (
     lay_out,
 )
 from conspectus.mechanisms.filling import RULES, Filling, measured, single_columns, single_width
-from conspectus.mechanisms.mechanism import Claim, ErrorBound, Outcome, Problem, Refusal, SettingError
+from conspectus.mechanisms.mechanism import Claim, ErrorBound, Outcome, Problem, Refusal, SettingError, not_counting
 from conspectus.mechanisms.oracles import TIME_LIMIT, available
 from conspectus.mechanisms.row_weights import reweighted
 from conspectus.mechanisms.total import SHARE, find_total
@@ -114,6 +114,9 @@ class DualQuery:
             raise SettingError("the exact oracle finds one row a round: leave responses out")
 
     def claim(self, problem: Problem) -> Claim | Refusal:
+        refused = not_counting(problem)
+        if refused is not None:
+            return Refusal(mechanism=self.name, reason=refused)
         if self.oracle == "exact" and not available():
             return Refusal(
                 mechanism=self.name,
