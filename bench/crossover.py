@@ -14,11 +14,11 @@ from conspectus.queries.query import Workload
 
 FILE = Path(__file__).parent.parent / "docs" / "crossover.svg"
 BLOCKS = (3, 10, 32, 100, 313, 1000, 3125)
-EPSILON, DELTA, RUNS, WIDTH = 1.0, 1e-6, 2, 5
+EPSILON, DELTA, RUNS, WIDTH = 1.0, 1e-6, 1, 5
 SINGLES = (100, 1000)
 PLAYERS = {"gaussian": "d", "mwem": "b", "projection": "c", "boosting": "a"}
 NOTE = (
-    f"NLTCS, marginals of {WIDTH} columns chosen at random, ε = 1, δ = 1e-6, replace; means of {RUNS} runs. In "
+    f"NLTCS, marginals of {WIDTH} columns chosen at random, ε = 1, δ = 1e-6, replace; {RUNS} run each. In "
     "brackets what the planner expects before anything is spent; bold is its pick, by public facts alone. Noise on "
     "everything is as good as anything while there are few questions, and then gives way: its error grows like the "
     "root of the number of marginals, that of the others hardly at all.\n\n"
@@ -39,16 +39,16 @@ def main() -> None:
     FILE.write_text(draw([len(workload) for workload in workloads], found, picks), encoding="utf-8")
     heads = ["questions", *(f"`{name}`" for name in PLAYERS)]
     singles = [cs.random_conjunctions(schema, WIDTH, size, 1) for size in SINGLES]
-    _, single_lines, _ = measured(table, schema, singles, runs=1)
+    _, single_lines, _ = measured(table, schema, singles)
     told = (
         "The same for single questions, conjunctions of five columns drawn at random, of which a measurement tells "
-        f"much less (one run each):\n\n{markdown(heads, single_lines)}"
+        f"much less:\n\n{markdown(heads, single_lines)}"
     )
     body = f"{NOTE}\n\n{markdown(heads, lines)}\n\n{told}"
     record("crossover", "How many questions: the crossover", body, "python -m bench crossover")
 
 
-def measured(table, schema, workloads, runs: int = RUNS):
+def measured(table, schema, workloads):
     """Mean maximum errors by mechanism, the lines of a table, and the planner's picks."""
     found: dict[str, list[float]] = {name: [] for name in PLAYERS}
     lines, picks = [], []
@@ -60,7 +60,7 @@ def measured(table, schema, workloads, runs: int = RUNS):
         cells = [f"{len(workload):,}"]
         for name in PLAYERS:
             worst = []
-            for _ in range(runs):
+            for _ in range(RUNS):
                 release = cs.release(table, workload, epsilon=EPSILON, delta=DELTA, mechanism=name)
                 worst.append(float(np.abs(release.answers - counts / rows).max()))
             found[name].append(float(np.mean(worst)))
