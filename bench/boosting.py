@@ -125,7 +125,8 @@ def _certificates(table, schema) -> str:
         f"{CERTIFIED_RUNS} releases of all 3-way marginals of NLTCS at ε = 1, δ = 1e-6, replace, each certificate "
         f"with a stated failure probability of 0.05: the noisy maximum error bounds all answers by "
         f"{np.mean(bounds):.4f} on average and was wrong {wrong} times; ln Z proved all answers within λ + μ = "
-        f"{np.mean(within):.4f} in {proved} runs and was wrong {unproved} times. An exact binomial test at 1e-6 would refute the stated probability above {most} times."
+        f"{np.mean(within):.4f} in {proved} runs and was wrong {unproved} times. An exact "
+        f"binomial test at 1e-6 would refute the stated probability above {most} times."
     )
 
 
