@@ -33,12 +33,12 @@ PLAYERS = (
     ("`boosting`", "boosting", {}),
 )
 NOTE = (
-    "Functions of ten columns of Adult: mode shares of every column; quantile shares, interval balances, truncated means "
-    "and Kolmogorov distances of age, education and hours; all of them for 140 overlapping parts of the population; and "
-    "for eight parts how far pairs of events are from independent. Each moves by 1/n at most when a row is replaced, and "
-    "`gaussian` is charged for all of them together. The base generator alone fits synthetic rows to the one-way "
-    "marginals and to noisy answers of 300 functions, which is what one round of boosting with the whole budget does. "
-    "The settings of `boosting` were chosen on this table. Seconds are the median of a whole release."
+    "Functions of ten columns of Adult: mode shares of every column; quantile shares, interval balances, truncated "
+    "means and Kolmogorov distances of age, education and hours; all of them for 140 overlapping parts of the "
+    "population; and for eight parts how far pairs of events are from independent. Each moves by 1/n at most when a "
+    "row is replaced, and `gaussian` is charged for all of them together. The base generator alone fits synthetic "
+    "rows to the one-way marginals and to noisy answers of 300 functions, drawn evenly: one round of boosting with the "
+    "whole budget. The settings of `boosting` were chosen on this table. Seconds are the median of a whole release."
 )
 
 

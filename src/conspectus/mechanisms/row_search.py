@@ -8,6 +8,7 @@ held near them. Everything after the two measurements is post-processing.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +19,7 @@ from conspectus.data.domain import Domain, code_dtype
 from conspectus.privacy.events import Noise
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Query, Workload
+from conspectus.queries.statistic_counts import processors
 from conspectus.synopses.row_fitting import Integers, OneWay, RowFitter, Vector, Wanted, can_fit, independent_rows
 from conspectus.synopses.row_trials import TrialFitter
 from conspectus.synopses.rows import Rows
@@ -31,14 +33,11 @@ ANCHOR = Fraction(1, 10)
 ROWS, TRIED_ROWS = 1024, 128
 """Synthetic rows: where each change costs little, and where it costs an evaluation of every function."""
 
-TRIES, EVALUATIONS = 150_000, 40_000
+TRIES, EVALUATIONS = 80_000, 20_000
 """Changes that one search tries; and at most how many evaluations of functions, where each needs all of them."""
 
-STARTS = 3
-"""Independent starts of the first search: distances do not say in which direction, and a start may be stuck."""
-
-STUCK = 0.3
-"""Squared distance left for each answer, in deviations of its noise, above which a search is tried another way too."""
+SEARCHES = 4
+"""Independent searches, whose rows are put together: where nothing was measured each drifts its own way."""
 
 
 def one_way(domain: Domain, columns: tuple[int, ...]) -> Workload:
@@ -79,11 +78,12 @@ class RowSearch:
         self.history = history
         self.tries = tries
         self.stepwise = can_fit(problem.workload.queries())
+        self.searches = SEARCHES if self.stepwise else 1
         self.rows = rows or (ROWS if self.stepwise else TRIED_ROWS)
         self.coins = public_coins(public_seed)
         self.near: OneWay | None = None
         self.known: list[tuple[Workload, Vector, float]] = []
-        self.found: Integers | None = None
+        self.found: list[Integers] = []
 
     def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Rows | None:
         if self.near is None:
@@ -92,18 +92,30 @@ class RowSearch:
         scale = sample.grid * self.total.divisor
         shares = curator.measure(sample, law) / scale
         if not self.history:
-            self.known, self.found = [], None
+            self.known, self.found = [], []
         self.known.append((sample, shares, deviation(law) / scale))
-        fitter, part = self._fitter(), self.tries // (STARTS + 1)
-        if self.found is None:
-            tried = [fitter.fit(self._independent(), part, self.coins, anew=True) for _ in range(STARTS)]
-        else:
-            tried = [fitter.fit(self.found, part, self.coins)]
-            if tried[0][1] > STUCK * sum(len(shares) for _, shares, _ in self.known):
-                tried.append(fitter.fit(self.found, part, self.coins, anew=True))
-        best = min(tried, key=lambda result: result[1])[0]
-        self.found, left = fitter.fit(best, self.tries - part * len(tried), self.coins)
-        return as_rows(sample.domain, self.found, self.total) if math.isfinite(left) else None
+        fitter, tries = self._fitter(), self.tries
+        if not self.found:
+            # More starts than searches: one that got stuck is given up.
+            tries = tries // 2
+            begun = self._searched(fitter, [self._independent() for _ in range(2 * self.searches)], tries)
+            self.found = [rows for rows, _ in sorted(begun, key=lambda result: result[1])[: self.searches]]
+        ended = self._searched(fitter, self.found, tries)
+        if not all(math.isfinite(left) for _, left in ended):
+            return None
+        self.found = [rows for rows, _ in ended]
+        return as_rows(sample.domain, np.concatenate(self.found), self.total)
+
+    def _searched(
+        self, fitter: RowFitter | TrialFitter, starts: list[Integers], tries: int
+    ) -> list[tuple[Integers, float]]:
+        """Independent searches, each with coins of its own; the loops run without the interpreter's lock."""
+        coins = self.coins.spawn(len(starts))
+        if not self.stepwise:
+            # Foreign code is called from one thread at a time.
+            return [fitter.fit(start, tries, own) for start, own in zip(starts, coins)]
+        with ThreadPoolExecutor(min(processors(), len(starts))) as pool:
+            return list(pool.map(lambda pair: fitter.fit(pair[0], tries, pair[1]), zip(starts, coins)))
 
     def _anchored(self, curator: Curator) -> OneWay:
         """The one-way shares of the columns asked about; a column that nobody asks about is spread evenly."""

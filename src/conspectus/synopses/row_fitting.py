@@ -117,13 +117,11 @@ class RowFitter:
             self._held_at,
         )
 
-    def fit(
-        self, start: Integers, tries: int, coins: np.random.Generator, *, anew: bool = False
-    ) -> tuple[Integers, float]:
+    def fit(self, start: Integers, tries: int, coins: np.random.Generator) -> tuple[Integers, float]:
         """The rows `start` after this many tried changes, and the weighted squared distance that is left.
 
-        A distance from independence does not say in which direction. With `anew` a third of the changes are for what
-        does say so.
+        A distance from independence does not say in which direction: the first third of the changes is for questions
+        that do say so.
         """
         rows = np.ascontiguousarray(start, dtype=np.int64).copy()
         count, sizes = len(rows), self.domain.sizes
@@ -136,7 +134,7 @@ class RowFitter:
         code_wanted = np.concatenate(self.one_way.shares) * count
         code_off = np.repeat(np.maximum(self.one_way.deviations, _LEAST) * count, sizes)
         code_weights, code_slack = 1 / np.square(code_off), SLACK * code_off
-        first = tries // 3 if anew else 0
+        first = tries // 3
         for here, part in ((np.where(self._undirected, 0.0, weights), first), (weights, tries - first)):
             improve(
                 rows,

@@ -32,13 +32,8 @@ class TrialFitter:
         self._domain = samples[0].domain
         self._most = max(1, evaluations // max(len(answers), 1))
 
-    def fit(
-        self, start: Integers, tries: int, coins: np.random.Generator, *, anew: bool = False
-    ) -> tuple[Integers, float]:
-        """The rows `start` after this many tried changes, or as many as may be evaluated, and the distance left.
-
-        Nothing is known about the functions, so that there is one way to search, `anew` or not.
-        """
+    def fit(self, start: Integers, tries: int, coins: np.random.Generator) -> tuple[Integers, float]:
+        """The rows `start` after this many tried changes, or as many as may be evaluated, and the distance left."""
         rows = start.copy()
         loss = self._loss(rows)
         which, where, what = changes(self._domain, rows, min(tries, self._most), coins)
