@@ -36,8 +36,11 @@ ROWS, TRIED_ROWS = 1024, 128
 TRIES, EVALUATIONS = 80_000, 20_000
 """Changes that one search tries; and at most how many evaluations of functions, where each needs all of them."""
 
-SEARCHES = 4
+SEARCHES = 3
 """Independent searches, whose rows are put together: where nothing was measured each drifts its own way."""
+
+STUCK = 0.1
+"""Squared distance for each answer, in deviations of its noise, that a search may leave, or be worse than the best."""
 
 
 def one_way(domain: Domain, columns: tuple[int, ...]) -> Workload:
@@ -101,9 +104,16 @@ class RowSearch:
             begun = self._searched(fitter, [self._independent() for _ in range(2 * self.searches)], tries)
             self.found = [rows for rows, _ in sorted(begun, key=lambda result: result[1])[: self.searches]]
         ended = self._searched(fitter, self.found, tries)
-        if not all(math.isfinite(left) for _, left in ended):
+        allowed = STUCK * fitter.questions
+        if min(left for _, left in ended) > allowed and self.history:
+            # What was measured since contradicts a direction that earlier rows took: start again with all of it.
+            ended += self._searched(fitter, [self._independent() for _ in range(self.searches)], 2 * tries)
+        least = min(left for _, left in ended)
+        if not math.isfinite(least):
             return None
-        self.found = [rows for rows, _ in ended]
+        # A search that got stuck goes on from the rows of the best one.
+        ended.sort(key=lambda result: result[1])
+        self.found = [rows if left <= least + allowed else ended[0][0] for rows, left in ended[: self.searches]]
         return as_rows(sample.domain, np.concatenate(self.found), self.total)
 
     def _searched(

@@ -85,6 +85,7 @@ class RowFitter:
         known = [number for number, query in enumerate(wanted.queries) if query != Predicate(())]
         queries = [wanted.queries[number] for number in known]
         self._answers, self._deviations = wanted.answers[known], np.maximum(wanted.deviations[known], _LEAST)
+        self.questions = len(queries)
         functions = [_as_function(query) for query in queries]
         sorts = Classes(functions)
         kinds = np.where([isinstance(query, Predicate) for query in queries], COUNT, sorts.kinds)
