@@ -16,7 +16,7 @@ from conspectus.data.domain import Chunk
 from conspectus.queries.counting import count
 from conspectus.queries.query import Literal, Workload, WorkloadError
 from conspectus.queries.statistic import STEPS, Statistic, Statistics
-from conspectus.queries.statistic_counts import StatisticCounts
+from conspectus.queries.statistic_counts import Layout, StatisticCounts
 
 SCHEMA = cs.Schema.from_dict(
     {
@@ -180,7 +180,8 @@ def test_chunks_and_threads_do_not_matter():
     assert rows == again
     np.testing.assert_array_equal(whole, parts)
     block = workload.blocks[0]
-    one, many = (StatisticCounts(block.domain, block.functions, threads=threads) for threads in (1, 3))
+    layout = Layout(block.domain, block.functions)
+    one, many = (StatisticCounts(layout, threads=threads) for threads in (1, 3))
     for chunk in table.chunks():
         one.add(chunk)
         many.add(chunk)

@@ -73,6 +73,20 @@ def growing_rates(queries: int, rounds: int, growth: float) -> tuple[int, ...]:
     return tuple(max(1, round(STEPS * total * part / sum(shape))) for part in shape)
 
 
+def focused_rates(rounds: int) -> tuple[int, ...]:
+    """Rates for synopses with a history of which the first is poor: it points at what it gets wrong at once.
+
+    The rates in between are small, since each is paid for in all rounds after its own; the last is never paid for, and
+    the last two synopses, which know the most, hold most of the weight.
+    """
+    if rounds < 4:
+        shape = [3.0] * rounds
+    else:
+        shape = [3.0] + [0.8] * (rounds - 3) + [2.0]
+        shape.append(0.8 * sum(shape))
+    return tuple(round(STEPS * rate) for rate in shape)
+
+
 def potential_bound(queries: int, rates: Sequence[int], edge: float) -> float:
     """|Q|·Π ((½+η)e^(−α_j) + (½−η)e^(α_j)): what Z is at most, if every round had this edge."""
     alphas = [rate / STEPS for rate in rates]

@@ -8,15 +8,18 @@ held near them. Everything after the two measurements is post-processing.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
 
 from conspectus.curator.curator import Curator
+from conspectus.curator.scores import GRID
 from conspectus.data.domain import Domain, code_dtype
 from conspectus.privacy.events import Noise
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Query, Workload
+from conspectus.queries.statistic_counts import processors
 from conspectus.synopses.row_fitting import Integers, OneWay, RowFitter, Vector, Wanted, can_fit, independent_rows
 from conspectus.synopses.row_trials import TrialFitter
 from conspectus.synopses.rows import Rows
@@ -27,14 +30,17 @@ from .mechanism import Problem
 ANCHOR = Fraction(1, 10)
 """The share of the budget that buys the one-way marginals."""
 
-ROWS, TRIED_ROWS = 500, 100
+ROWS, TRIED_ROWS = 1024, 128
 """Synthetic rows: where each change costs little, and where it costs an evaluation of every function."""
 
-TRIES, EVALUATIONS = 150_000, 40_000
+TRIES, EVALUATIONS = 80_000, 20_000
 """Changes that one search tries; and at most how many evaluations of functions, where each needs all of them."""
 
-STARTS = 3
-"""Independent starts of the first search: distances do not say in which direction, and a start may be stuck."""
+SEARCHES = 3
+"""Independent searches, whose rows are put together: where nothing was measured each drifts its own way."""
+
+STUCK = 0.1
+"""Squared distance for each answer, in deviations of its noise, that a search may leave, or be worse than the best."""
 
 
 def one_way(domain: Domain, columns: tuple[int, ...]) -> Workload:
@@ -75,11 +81,12 @@ class RowSearch:
         self.history = history
         self.tries = tries
         self.stepwise = can_fit(problem.workload.queries())
+        self.searches = SEARCHES if self.stepwise else 1
         self.rows = rows or (ROWS if self.stepwise else TRIED_ROWS)
         self.coins = public_coins(public_seed)
         self.near: OneWay | None = None
         self.known: list[tuple[Workload, Vector, float]] = []
-        self.found: Integers | None = None
+        self.found: list[Integers] = []
 
     def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Rows | None:
         if self.near is None:
@@ -88,15 +95,37 @@ class RowSearch:
         scale = sample.grid * self.total.divisor
         shares = curator.measure(sample, law) / scale
         if not self.history:
-            self.known, self.found = [], None
+            self.known, self.found = [], []
         self.known.append((sample, shares, deviation(law) / scale))
-        fitter = self._fitter()
-        starts = [self.found] if self.found is not None else [self._independent() for _ in range(STARTS)]
-        part = self.tries // (len(starts) + 1)
-        tried = [fitter.fit(start, part, self.coins) for start in starts]
-        best = min(tried, key=lambda result: result[1])[0]
-        self.found, left = fitter.fit(best, self.tries - part * len(starts), self.coins)
-        return as_rows(sample.domain, self.found, self.total) if math.isfinite(left) else None
+        fitter, tries = self._fitter(), self.tries
+        if not self.found:
+            # More starts than searches: one that got stuck is given up.
+            tries = tries // 2
+            begun = self._searched(fitter, [self._independent() for _ in range(2 * self.searches)], tries)
+            self.found = [rows for rows, _ in sorted(begun, key=lambda result: result[1])[: self.searches]]
+        ended = self._searched(fitter, self.found, tries)
+        allowed = STUCK * fitter.questions
+        if min(left for _, left in ended) > allowed and self.history:
+            # What was measured since contradicts a direction that earlier rows took: start again with all of it.
+            ended += self._searched(fitter, [self._independent() for _ in range(self.searches)], 2 * tries)
+        least = min(left for _, left in ended)
+        if not math.isfinite(least):
+            return None
+        # A search that got stuck goes on from the rows of the best one.
+        ended.sort(key=lambda result: result[1])
+        self.found = [rows if left <= least + allowed else ended[0][0] for rows, left in ended[: self.searches]]
+        return as_rows(sample.domain, np.concatenate(self.found), self.total)
+
+    def _searched(
+        self, fitter: RowFitter | TrialFitter, starts: list[Integers], tries: int
+    ) -> list[tuple[Integers, float]]:
+        """Independent searches, each with coins of its own; the loops run without the interpreter's lock."""
+        coins = self.coins.spawn(len(starts))
+        if not self.stepwise:
+            # Foreign code is called from one thread at a time.
+            return [fitter.fit(start, tries, own) for start, own in zip(starts, coins)]
+        with ThreadPoolExecutor(min(processors(), len(starts))) as pool:
+            return list(pool.map(lambda pair: fitter.fit(pair[0], tries, pair[1]), zip(starts, coins)))
 
     def _anchored(self, curator: Curator) -> OneWay:
         """The one-way shares of the columns asked about; a column that nobody asks about is spread evenly."""
@@ -131,3 +160,17 @@ class RowSearch:
 def deviation(law: Noise) -> float:
     """The standard deviation of a noise."""
     return law.scale * (math.sqrt(2.0) if law.kind == "laplace" else 1.0)
+
+
+def usual_draws(problem: Problem, first: int, rounds: int) -> int:
+    """How many questions a round draws, from public facts: the more the better the answers are that the budget buys.
+
+    A sample of about 5·√s questions in all, where s is the number of rows divided by the noise of one answer that costs
+    everything (measured on Adult, 10,000 and 30,162 rows).
+    """
+    if problem.whole is None:
+        return 20
+    rho = float(problem.cap if problem.currency == "zcdp" else problem.cap**2 / 8)
+    strength = problem.whole * math.sqrt(rho) * GRID / problem.step
+    wanted = (5 * math.sqrt(strength) - first) / max(rounds - 1, 1)
+    return max(5, min(round(wanted), 100, max(1, len(problem.workload) // rounds)))

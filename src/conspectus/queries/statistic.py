@@ -12,13 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from conspectus.data.domain import Domain
 
 from .moves import Sensitivity, WorkloadError, check_unit
 from .predicates import Conjunctions
 from .query import BLOCK_KINDS, Box, Counter, Indices, Literal, Predicate, TableFunction
+
+if TYPE_CHECKING:
+    from .statistic_counts import Layout
 
 STEPS = 256
 """Steps to one row: weights and reference distributions are rounded to them."""
@@ -192,7 +195,13 @@ class Statistics:
     def counter(self) -> Counter:
         from .statistic_counts import StatisticCounts
 
-        return StatisticCounts(self.domain, self.functions)
+        return StatisticCounts(self._layout)
+
+    @cached_property
+    def _layout(self) -> Layout:
+        from .statistic_counts import Layout
+
+        return Layout(self.domain, self.functions)
 
     def to_json(self) -> dict[str, Any]:
         """Conditions and classes that many functions share are stored once, by number."""

@@ -19,7 +19,7 @@ from .statistic_kernels import tabulate_given, values
 
 Integers = NDArray[np.int64]
 
-_LITTLE = 1 << 16
+_LITTLE = 1 << 18
 """Work that is done before threads would have started."""
 
 
@@ -62,19 +62,19 @@ class Classes:
         self.conditions = np.array([len(f.given) for f in functions], dtype=np.int64)
 
 
-class StatisticCounts:
-    """Tables of codes for every condition and set of columns that the functions ask about, and the values from them."""
+class Layout:
+    """What a list of functions needs: the tables of codes for each condition, and how values are read from them."""
 
-    def __init__(self, domain: Domain, functions: Sequence[Statistic], *, threads: int | None = None) -> None:
-        self._columns = tuple(sorted({column for function in set(functions) for column in function.columns}))
-        place = {column: number for number, column in enumerate(self._columns)}
-        self._classes = Classes(functions)
+    def __init__(self, domain: Domain, functions: Sequence[Statistic]) -> None:
+        self.columns = tuple(sorted({column for function in set(functions) for column in function.columns}))
+        place = {column: number for number, column in enumerate(self.columns)}
+        self.classes = Classes(functions)
         by_group: dict[tuple[Box, ...], dict[tuple[int, ...], int]] = {}
         for function in functions:
             by_group.setdefault(function.given, {}).setdefault(function.over, 0)
-        self._conditions = Conditions(domain, [box for given in by_group for box in given], place)
-        self._group_boxes = starts_of([len(given) for given in by_group])
-        self._group_tables = starts_of([len(tables) for tables in by_group.values()])
+        self.conditions = Conditions(domain, [box for given in by_group for box in given], place)
+        self.group_boxes = starts_of([len(given) for given in by_group])
+        self.group_tables = starts_of([len(tables) for tables in by_group.values()])
         columns: list[tuple[int, int]] = []
         cells: list[int] = []
         for tables in by_group.values():
@@ -83,24 +83,32 @@ class StatisticCounts:
                 columns.append(padded(tuple(place[c] for c in over), -1))
                 cells.append(math.prod(domain.shape(over)))
         check_length(sum(cells), "the tables behind these functions")
-        self._table_columns = np.array(columns, dtype=np.int64).reshape(-1, 2)
-        self._table_at = starts_of(cells)
-        self._table_of = np.array([by_group[f.given][f.over] for f in functions], dtype=np.int64)
-        self._sizes = np.array(domain.shape(self._columns), dtype=np.int64)
-        self._held = np.zeros(int(self._table_at[-1]), dtype=np.int64)
+        self.groups = len(by_group)
+        self.table_columns = np.array(columns, dtype=np.int64).reshape(-1, 2)
+        self.table_at = starts_of(cells)
+        self.table_of = np.array([by_group[f.given][f.over] for f in functions], dtype=np.int64)
+        self.sizes = np.array(domain.shape(self.columns), dtype=np.int64)
+
+
+class StatisticCounts:
+    """The tables of a layout, filled while rows stream by, and the values of its functions."""
+
+    def __init__(self, layout: Layout, *, threads: int | None = None) -> None:
+        self._layout = layout
+        self._held = np.zeros(int(layout.table_at[-1]), dtype=np.int64)
         self._threads = threads or processors()
-        self._parts = np.array_split(np.arange(len(by_group)), min(4 * self._threads, len(by_group)))
+        self._parts = np.array_split(np.arange(layout.groups), max(1, min(4 * self._threads, layout.groups)))
 
     def add(self, chunk: CodedRows) -> None:
         """Take in some rows."""
-        dtype = code_dtype(int(self._sizes.max(initial=1)))
-        codes = np.zeros((len(self._columns), chunk.rows), dtype=dtype)
-        for number, column in enumerate(self._columns):
+        layout = self._layout
+        codes = np.zeros((len(layout.columns), chunk.rows), dtype=code_dtype(int(layout.sizes.max(initial=1))))
+        for number, column in enumerate(layout.columns):
             here = chunk.column(column)
-            if len(here) != chunk.rows or (chunk.rows and int(here.max()) >= self._sizes[number]):
+            if len(here) != chunk.rows or (chunk.rows and int(here.max()) >= layout.sizes[number]):
                 raise ValueError("a chunk does not fit its domain: it must come from a table of the same schema")
             codes[number] = here
-        if chunk.rows * len(self._parts) < _LITTLE:
+        if chunk.rows * len(layout.table_columns) < _LITTLE:
             for part in self._parts:
                 self._tabulate(codes, chunk.rows, part)
             return
@@ -110,31 +118,31 @@ class StatisticCounts:
                 done.result()
 
     def _tabulate(self, codes: NDArray[np.unsignedinteger[Any]], rows: int, groups: Integers) -> None:
-        known = self._conditions
+        layout, known = self._layout, self._layout.conditions
         tabulate_given(
             codes,
             rows,
             groups,
-            self._group_boxes,
+            layout.group_boxes,
             known.box_literals,
             known.literal_column,
             known.literal_at,
             known.inside,
-            self._group_tables,
-            self._table_columns,
-            self._table_at,
-            self._sizes,
+            layout.group_tables,
+            layout.table_columns,
+            layout.table_at,
+            layout.sizes,
             self._held,
         )
 
     def counts(self) -> Integers:
         """The values of all functions so far, in steps."""
-        sorts = self._classes
+        layout, sorts = self._layout, self._layout.classes
         found = np.zeros(len(sorts.kinds), dtype=np.int64)
         values(
             self._held,
-            self._table_of,
-            self._table_at,
+            layout.table_of,
+            layout.table_at,
             sorts.kinds,
             sorts.shapes,
             sorts.code_sizes,

@@ -85,6 +85,7 @@ class RowFitter:
         known = [number for number, query in enumerate(wanted.queries) if query != Predicate(())]
         queries = [wanted.queries[number] for number in known]
         self._answers, self._deviations = wanted.answers[known], np.maximum(wanted.deviations[known], _LEAST)
+        self.questions = len(queries)
         functions = [_as_function(query) for query in queries]
         sorts = Classes(functions)
         kinds = np.where([isinstance(query, Predicate) for query in queries], COUNT, sorts.kinds)
@@ -118,7 +119,11 @@ class RowFitter:
         )
 
     def fit(self, start: Integers, tries: int, coins: np.random.Generator) -> tuple[Integers, float]:
-        """The rows `start` after this many tried changes, and the weighted squared distance that is left."""
+        """The rows `start` after this many tried changes, and the weighted squared distance that is left.
+
+        A distance from independence does not say in which direction: the first third of the changes is for questions
+        that do say so.
+        """
         rows = np.ascontiguousarray(start, dtype=np.int64).copy()
         count, sizes = len(rows), self.domain.sizes
         held = np.zeros(int(self._held_at[-1]), dtype=np.int64)
@@ -130,8 +135,8 @@ class RowFitter:
         code_wanted = np.concatenate(self.one_way.shares) * count
         code_off = np.repeat(np.maximum(self.one_way.deviations, _LEAST) * count, sizes)
         code_weights, code_slack = 1 / np.square(code_off), SLACK * code_off
-        # A distance from independence does not say in which direction: what does say so goes first.
-        for here, part in ((np.where(self._undirected, 0.0, weights), tries // 3), (weights, tries - tries // 3)):
+        first = tries // 3
+        for here, part in ((np.where(self._undirected, 0.0, weights), first), (weights, tries - first)):
             improve(
                 rows,
                 *changes(self.domain, rows, part, coins),
@@ -149,8 +154,9 @@ class RowFitter:
                 code_weights,
                 code_slack,
             )
-        left = float((weights * np.square(values - wanted)).sum())
-        return rows, left + float((code_weights * np.square(code_counts - code_wanted)).sum())
+        left = float((weights * np.square(np.maximum(np.abs(values - wanted) - slack, 0.0))).sum())
+        off_codes = np.maximum(np.abs(code_counts - code_wanted) - code_slack, 0.0)
+        return rows, left + float((code_weights * np.square(off_codes)).sum())
 
 
 def changes(

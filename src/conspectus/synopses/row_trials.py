@@ -26,6 +26,7 @@ class TrialFitter:
         evaluations: int,
     ) -> None:
         self._samples = samples
+        self.questions = len(answers)
         self._answers = answers
         self._weights = 1 / np.square(np.maximum(deviations, 1e-9))
         self._one_way = one_way

@@ -45,8 +45,8 @@ from conspectus.mechanisms.mechanism import (
     no_histogram,
     not_counting,
 )
-from conspectus.mechanisms.reweighting import growing_rates, needed_edge, plan_sampling
-from conspectus.mechanisms.row_search import ANCHOR, ROWS, RowSearch
+from conspectus.mechanisms.reweighting import focused_rates, growing_rates, needed_edge, plan_sampling
+from conspectus.mechanisms.row_search import ANCHOR, ROWS, RowSearch, usual_draws
 from conspectus.mechanisms.spread import first_size
 from conspectus.mechanisms.total import find_total
 from conspectus.privacy.events import Event
@@ -57,7 +57,7 @@ ROUNDS, GROWTH = 7, 1.6
 """With a history: chosen on NLTCS, 3-way and 5-way marginals at three budgets."""
 
 FRESH_ROUNDS = 3
-ROW_ROUNDS, ROW_FIRST, ROW_DRAWS = 9, 100, 20
+ROW_ROUNDS, ROW_FIRST = 8, 100
 """With synthetic rows: chosen on 20,000 functions of Adult."""
 
 GENERATORS = ("entropy", "syntheticizer", "brute", "rows")
@@ -70,12 +70,12 @@ class Boosting:
     """Few rounds with a strong edge by default; `theorem=True` takes everything from Theorem 6.1.
 
     `first` questions are measured in the first round, `draws` in each later one, of `rounds` in all. `selection` is
-    the share of the budget that the draws cost, `certificate` the share that the two certificates do. `generator` is
-    "entropy" (with all measurements so far, or without `history` the round's own), "rows" (synthetic rows by local
-    search, for every kind of question), "syntheticizer" or "brute"; by default rows for functions of the table and
-    entropy for counts. Rates grow by `growth` a round, where synopses have a history and so get better, and the answer
-    is the median weighted by them; with `aggregate="median"` all rates are equal. `public_seed` fixes the public
-    choices: the first round's questions and the coins of searches.
+    the share of the budget that the draws cost (a quarter by default, half with rows), `certificate` the share that the
+    two certificates do. `generator` is "entropy" (with all measurements so far, or without `history` the round's own),
+    "rows" (synthetic rows by local search, for every kind of question), "syntheticizer" or "brute"; by default rows for
+    functions of the table and entropy for counts. Rates grow by `growth` a round, where synopses have a history and so
+    get better, and the answer is the median weighted by them; with `aggregate="median"` all rates are equal.
+    `public_seed` fixes the public choices: the first round's questions and the coins of searches.
     """
 
     theorem: bool = False
@@ -84,7 +84,7 @@ class Boosting:
     rounds: int | None = None
     first: int | None = None
     draws: int | None = None
-    selection: float = 0.25
+    selection: float | None = None
     growth: float | None = None
     aggregate: str = "weighted"
     certificate: float = 0.04
@@ -99,7 +99,7 @@ class Boosting:
             raise SettingError("rounds, first and draws are at least 1")
         if self.rounds is not None and self.rounds > MOST_MEMBERS:
             raise SettingError(f"rounds is at most {MOST_MEMBERS}")
-        if not 0 < self.selection < 1 or not 0 <= self.certificate < 1:
+        if (self.selection is not None and not 0 < self.selection < 1) or not 0 <= self.certificate < 1:
             raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
         if self.generator not in (None, *GENERATORS) or self.aggregate not in AGGREGATES:
             raise SettingError(f"generator is one of {', '.join(GENERATORS)}; aggregate one of {', '.join(AGGREGATES)}")
@@ -268,18 +268,23 @@ class Boosting:
         first = self._first(problem, candidates)
         # A synopsis of its own sample alone needs as large a one in every round.
         draws = self.draws or (first if fresh else max(1, round(first / (3 * max(rounds - 1, 1)))))
-        if kind == "rows" and not self.draws and not fresh:
-            draws = min(ROW_DRAWS, max(1, len(candidates) // rounds))
+        selection = Fraction(self.selection or 0.25)
         growth = (self.growth or (1.0 if fresh else GROWTH)) if self.aggregate == "weighted" else 1.0
-        anchor = left * ANCHOR if kind == "rows" else Fraction(0)
-        left -= anchor
         rates = growing_rates(len(candidates), rounds, growth)
+        anchor = Fraction(0)
+        if kind == "rows":
+            anchor = left * ANCHOR
+            left -= anchor
+            selection = Fraction(self.selection or 0.5)
+            draws = self.draws or usual_draws(problem, first, rounds)
+            if self.growth is None and self.aggregate == "weighted" and not fresh:
+                rates = focused_rates(rounds)
         sampled = first + (rounds - 1) * draws
-        measuring = left * (1 - Fraction(self.selection))
+        measuring = left * (1 - selection)
         # A sampled question is as wrong as its noise; what is less wrong than that counts as right.
         near = expected_size(problem.law(problem.sensitivity(candidates[0]), measuring / sampled)) / candidates[0].grid
         near = min(near, float(problem.whole or math.inf))
-        sampling = plan_sampling(problem, rates=rates, draws=draws, near=near, price=left * Fraction(self.selection))
+        sampling = plan_sampling(problem, rates=rates, draws=draws, near=near, price=left * selection)
         if sampling is None:
             return None
         measuring = left - sampling.price
