@@ -19,7 +19,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "mwem": ("select", *MEASURE),
     "iterative": ("select", *MEASURE),
     "boosting": ("boosting", *MEASURE),
-    "small-db": ("net", *MEASURE),
+    "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
 }
 
 
