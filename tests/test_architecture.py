@@ -28,13 +28,14 @@ EDGES = {
     "releases": READING,
     "report": (*READING, "planning", "releases"),
     "releasing": (*READING, "curator", "planning", "releases"),
-    "audit": (*READING, "curator", "planning", "releases", "releasing", "audit_nets"),
+    "audit": (*READING, "curator", "planning", "releases", "releasing", "audit_nets", "audit_sparse"),
     "audit_nets": (*READING, "curator", "audit"),
+    "audit_sparse": (*READING, "curator", "audit"),
     "cli": (*READING, "planning", "releases", "releasing", "report", "audit", ""),
     "__main__": ("cli",),
 }
 ALLOWED: dict[str, tuple[str, ...]] = {**LEAVES, **CORE, **EDGES}
-KEYHOLDERS = ("curator", "releasing", "audit", "audit_nets")
+KEYHOLDERS = ("curator", "releasing", "audit", "audit_nets", "audit_sparse")
 BANNED = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "random", "secrets", "numpy.random")
 BANNED_NAMES = ("utils", "common", "types", "base", "errors", "helpers", "misc")
 

@@ -175,7 +175,7 @@ def _plays(case: Case, kind: type[Curator], codes: NDArray[np.int64], trials: in
     columns = _domain(codes.shape[1]).names
     schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
     table = open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
-    endless = Filter("zcdp", Fraction(10**12), case.neighbours)
+    endless = Filter("zcdp", Fraction(10**12), case.neighbours, missing=Fraction(10**12))
     curator = kind(table, endless, neighbours=case.neighbours, coins=DrawnAhead())
     return np.array([case.play(curator) for _ in range(trials)])
 
@@ -221,6 +221,9 @@ def cases() -> Iterator[Case]:
     from .audit_nets import net_cases
 
     yield from net_cases()
+    from .audit_sparse import sparse_cases
+
+    yield from sparse_cases()
     relations: tuple[Neighbours, ...] = ("replace", "add-remove")
     for neighbours in relations:
         replaced = neighbours == "replace"

@@ -20,6 +20,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "iterative": ("select", *MEASURE),
     "boosting": ("boosting", *MEASURE),
     "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
+    "sparse-project": ("project", *MEASURE),
+    "stable-histogram": ("stable-keys", *MEASURE),
 }
 
 
@@ -74,7 +76,8 @@ def audit(
 
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    doors = {door: (door,) for door in (*MEASURE, "select", "net", "boosting", "above-threshold")}
+    single = (*MEASURE, "select", "net", "boosting", "above-threshold", "project", "stable-keys")
+    doors = {door: (door,) for door in single}
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')
