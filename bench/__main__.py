@@ -11,12 +11,16 @@ NAMES = (
     "adult",
     "boosting",
     "faithful",
+    "functions",
     "crossover",
-    "streaming",
-    "sessions",
+    "dual_query",
     "wide",
     "dimension",
-    "dual_query",
+    "sparse",
+    "small_db",
+    "live",
+    "sessions",
+    "streaming",
 )
 
 

@@ -33,7 +33,17 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guarantees.md", "docs/boosting.md", "docs/live-sessions.md"])
+PAGES = (
+    "README.md",
+    "docs/guarantees.md",
+    "docs/boosting.md",
+    "docs/live-sessions.md",
+    "docs/sparse.md",
+    "docs/small-db.md",
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_python_examples_run(page: str, people: Path) -> None:
     names: dict[str, object] = {}
     found = blocks(ROOT / page, "python")

@@ -11,15 +11,19 @@ from collections import Counter
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import conspectus as cs
-from conspectus.curator.curator import selection_range, selection_rate
+from conspectus.curator.curator import Curator, selection_range, selection_rate
 from conspectus.curator.laminar import LaminarDatabases, laminar_tree
 from conspectus.curator.nets import ListedNet, SmallDatabases, answer_levels, databases
+from conspectus.data.domain import Chunk
 from conspectus.mechanisms.answer_vectors import AnswerVectors
 from conspectus.mechanisms.nets import listed
 from conspectus.mechanisms.small_databases import multiset
+from conspectus.privacy.accounting import Filter
+from conspectus.privacy.events import Noise, Reach
 from conspectus.privacy.levels import cutoff, level_weights
 from conspectus.queries.counting import count
 from conspectus.queries.signatures import signatures
@@ -174,8 +178,6 @@ def laws(workload, kind, tables, epsilon, max_rows, coarse, *, factor=1):
 
 
 def _count(workload, columns, rows):
-    from conspectus.data.domain import Chunk
-
     return count(workload, [Chunk(tuple(columns), rows)])[0]
 
 
@@ -242,3 +244,25 @@ def test_multisets_are_sorted_and_each_is_met():
     assert set(met) == set(itertools.combinations_with_replacement(range(3), 2))
     # Six of them, each 500 times on average with a deviation of 20.4: six deviations, 1.2e-8 in all.
     assert max(abs(number - 500) for number in met.values()) < 6 * 20.5
+
+
+class Stranger(ListedNet):
+    """A net that understates how far one unit moves it."""
+
+    def reach(self, max_rows, rows_are_units):
+        return Reach(replace=Fraction(0), add_remove=Fraction(0))
+
+
+def test_a_net_of_ones_own_is_refused_and_no_net_is_measured():
+    workload = cs.sql(COINS, ["a", "b"])
+    table = cs.open_table(pa.table({"a": [True, False], "b": [True, True]}), COINS)
+    purse = Filter("pure", Fraction(10), "replace")
+    curator = Curator(table, purse, neighbours="replace")
+    with pytest.raises(TypeError, match="not on the list"):
+        curator.select(Stranger(workload, np.zeros((2, 2)), (1, 1)), Fraction(1))
+    with pytest.raises(TypeError, match="not on the list"):
+        curator.measure(ListedNet(workload, np.zeros((2, 2)), (1, 1)), Noise("laplace", 1.0))
+    assert purse.events == ()
+    drawn = curator.select(ListedNet(workload, np.zeros((2, 2)), (1, 1)), Fraction(1), draws=5)
+    assert drawn.shape == (5, 1)
+    assert len(purse.events) == 1

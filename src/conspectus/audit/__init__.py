@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import composition, doors, nets, watches
+from . import composition, doors, nets, sparse, watches
 from .evidence import ALPHA as ALPHA
 from .evidence import Audited as Audited
 from .evidence import AuditResult as AuditResult
@@ -20,6 +20,7 @@ def cases() -> Iterator[Audited]:
     yield from doors.cases()
     yield from watches.cases()
     yield from nets.cases()
+    yield from sparse.cases()
     yield from composition.cases()
 
 

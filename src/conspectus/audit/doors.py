@@ -146,7 +146,8 @@ def _plays(case: Case, kind: type[Curator], codes: NDArray[np.int64], trials: in
     columns = _domain(codes.shape[1]).names
     schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
     table = open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
-    endless = Filter("zcdp" if case.delta else "pure", Fraction(10**12), case.neighbours)
+    missing = Fraction(10**12 if case.delta else 0)
+    endless = Filter("zcdp" if case.delta else "pure", Fraction(10**12), case.neighbours, missing=missing)
     curator = kind(table, endless, neighbours=case.neighbours, coins=DrawnAhead())
     return np.array([case.play(curator) for _ in range(trials)])
 

@@ -26,7 +26,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "iterative": ("select", *MEASURE),
     "boosting": ("boosting", "functions", *MEASURE),
     "dual-query": ("dual-query", *MEASURE),
-    "small-db": ("net", *MEASURE),
+    "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
+    "sparse-project": ("project", *MEASURE),
+    "stable-histogram": ("stable-keys", *MEASURE),
 }
 
 
@@ -89,10 +91,8 @@ def _clear() -> None:
 
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    doors = {
-        door: (door,)
-        for door in (*MEASURE, "functions", "select", "net", "boosting", "above-threshold", "composition")
-    }
+    others = ("functions", "select", "net", "boosting", "above-threshold", "project", "stable-keys", "composition")
+    doors = {door: (door,) for door in (*MEASURE, *others)}
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')

@@ -156,7 +156,7 @@ class Curator:
         Guarantee: the act is ExponentialDraws of range epsilon: 2·rate·reach from the score, the rest for rounding.
         """
         with self._lock:
-            reach = _listed(score).reach(self.max_rows, self.rows_are_units)
+            reach = _listed(score, (*SCORES, *NETS)).reach(self.max_rows, self.rows_are_units)
             here = reach.under(self.neighbours)
             if here is None:
                 raise ValueError("a selection needs a score with a known sensitivity")
@@ -311,9 +311,9 @@ def _lists_records(query: Workload) -> bool:
     return all(isinstance(block, SparseQueries) for block in query.blocks)
 
 
-def _listed(score: Known) -> Known:
-    """The score, if it is on the closed lists: a stranger could understate how far one unit moves it."""
-    if type(score) not in SCORES and type(score) not in NETS:
+def _listed(score: Known, known: tuple[type[Score | Net], ...] = SCORES) -> Known:
+    """The score, if it is on a closed list: a stranger could understate how far one unit moves it."""
+    if type(score) not in known:
         raise TypeError("this score is not on the list of proved ones")
     return score
 

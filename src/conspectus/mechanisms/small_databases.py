@@ -29,13 +29,13 @@ from .answer_vectors import MOST_WORK, AnswerVectors, vectors_work
 from .mechanism import Problem
 from .nets import coarseness, level_reach, listed
 
-MOST_STEPS = 1 << 33
+MOST_STEPS = 1 << 34
 """Databases that are enumerated, times questions: about a minute of two cores."""
 
 MOST_SECONDS = 45.0
 """What counting along a tree of questions may take, by a cautious estimate."""
 
-QUICK = 1 / 8
+QUICK = 1 / 16
 """The share of these that is taken where nobody asked for a size."""
 
 Method = Literal["laminar", "enumeration", "vectors"]

@@ -55,7 +55,8 @@ def level_weights(distances: Sequence[int], *, total: int, rate: Fraction) -> li
     farthest = cutoff(total, rate)
     # The smallest power, at the cutoff, still has 56 bits.
     bits = _bits(rate * farthest) + 56
-    return [_exp_minus(rate * min(distance, farthest), bits) for distance in distances]
+    beyond = _exp_minus(rate * farthest, bits)
+    return [_exp_minus(rate * distance, bits) if distance < farthest else beyond for distance in distances]
 
 
 def _bits(exponent: Fraction) -> int:
