@@ -268,7 +268,7 @@ class Session:
         return given
 
     def _reply(self, loop: Loop, query: Workload, *, over: bool) -> Reply:
-        if not over and not loop.exhausted:
+        if not over:
             with suppress(BudgetExceeded):
                 return loop.ask(query)
         return Reply(count=float(loop.guess(query)), basis="unguaranteed", margin=None)
