@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import threading
+from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
 
@@ -499,6 +500,29 @@ def test_two_processes_learn_from_one_another(table, tmp_path: Path) -> None:
         assert one.exhausted
         assert one.spent == other.spent <= 1280
         assert [one.ask(q).fraction for q in SURPRISES] == [other.ask(q).fraction for q in SURPRISES]
+
+
+def test_without_the_lock_the_file_itself_refuses_a_second_answer(table, tmp_path: Path, monkeypatch) -> None:
+    """The twin without a lock: another process answers the question in between. The late answer is never shown."""
+    monkeypatch.setattr(Store, "alone", lambda self: nullcontext())
+    path = tmp_path / "a.session"
+    one = cs.open_session(table, path=path, **LARGE)
+    other = cs.resume_session(path, table)
+    one.ask(GUESS)
+    other.ask(GUESS.replace("smoker", "NOT smoker"))
+    original = StandInLoop.guess
+
+    def overtaken(self, query):
+        monkeypatch.setattr(StandInLoop, "guess", original)
+        other.ask(SURPRISE)
+        return original(self, query)
+
+    monkeypatch.setattr(StandInLoop, "guess", overtaken)
+    with pytest.raises((sqlite3.IntegrityError, SessionError)):
+        one.ask(SURPRISE)
+    assert other.ask(SURPRISE).repeated
+    for session in (one, other):
+        session.close()
 
 
 def test_acts_beyond_the_budget_are_refused_before_they_are_written(table, tmp_path: Path) -> None:
