@@ -25,7 +25,7 @@ PLAYERS = (
     ("`gaussian`", "gaussian", {}, (3, 5)),
     ("base generator alone", "boosting", {"rounds": 1}, (3, 5)),
     ("`mwem`", "mwem", {}, (3, 5)),
-    ("`projection`", "projection", {}, (3,)),
+    ("`projection`", "projection", {}, (3, 5)),
     ("`boosting`", "boosting", {}, (3, 5)),
     ('`boosting`, `aggregate="median"`', "boosting", {"aggregate": "median"}, (3, 5)),
 )

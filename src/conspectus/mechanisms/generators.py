@@ -35,6 +35,10 @@ MOST_ENTRIES = 1 << 20
 """The largest matrix of questions by cells that is given to the linear program."""
 
 
+SOLVER = 1e-6
+"""How far, as a fraction, the linear program's histogram may be from the least deviation; one farther off is none."""
+
+
 class Generator(Protocol):
     """Weights over the cells of the columns held, from a sample of distinct questions; None where there are none."""
 
@@ -126,7 +130,12 @@ def least_deviation(lines: NDArray[np.uint8], fractions: Vector) -> Vector | Non
     if solved.x is None:
         return None
     weights = np.maximum(solved.x[:cells], 0.0)
-    return np.asarray(weights / weights.sum()) if weights.sum() > 0 else None
+    if not weights.sum() > 0:
+        return None
+    weights = np.asarray(weights / weights.sum())
+    # The solver keeps constraints and optimality to 1e-7; what clipping and scaling did to that is looked at here.
+    missed = np.abs(matrix @ weights - fractions).max() - solved.x[cells]
+    return weights if missed <= SOLVER / 2 else None
 
 
 class BruteForce:

@@ -65,7 +65,12 @@ class Margin:
 
     def counts_at(self, confidence: float) -> float:
         """A bound that holds with this probability."""
-        return _counts_at(self, confidence)
+        failure = (1 - confidence) / max(len(self.noises) + (self.summed is not None), 1)
+        reach = self.offset + sum(_quantile(law, 1, 1 - failure / times) for law, times in self.noises)
+        if self.summed is not None:
+            law, terms, parts = self.summed
+            reach += _quantile(law, terms, 1 - failure) / parts
+        return reach
 
     def to_json(self) -> dict[str, Any]:
         noises = [[law.kind, law.scale, times] for law, times in self.noises]
@@ -90,15 +95,9 @@ class Margin:
 
 
 @lru_cache(maxsize=1024)
-def _counts_at(margin: Margin, confidence: float) -> float:
-    failure = (1 - confidence) / max(len(margin.noises) + (margin.summed is not None), 1)
-    reach = margin.offset
-    for law, times in margin.noises:
-        reach += sum_quantile(law.kind, law.scale, 1, 1 - failure / times)
-    if margin.summed is not None:
-        law, terms, parts = margin.summed
-        reach += sum_quantile(law.kind, law.scale, terms, 1 - failure) / parts
-    return reach
+def _quantile(law: Noise, terms: int, confidence: float) -> int:
+    """Many answers share one law: their quantile is found once."""
+    return sum_quantile(law.kind, law.scale, terms, confidence)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,7 @@ class OnlineConstruction:
         self._problem = problem
         self._guess = guess
         self._primed = primed
-        self._covered = [] if primed is None else [frozenset(block.columns) for block in primed.workload.blocks]
+        self._covered: dict[tuple[int, ...], bool] = {}
         self._sparse = NumericSparse(curator, plan)
         self._asked = 0
         self._questions: list[Workload] = []
@@ -111,11 +111,19 @@ class OnlineConstruction:
 
         The guess was fitted to all of them together, and keeps within its distance to the sum and the noise of that.
         """
-        if self._primed is None or not any(known.issuperset(query.columns) for known in self._covered):
+        if self._primed is None or not self._covers(query.columns):
             return None
         held = self._primed.estimate(query.query(0))
         law = None if held.kind is None else (Noise(held.kind, held.scale), held.terms, held.averaged)
         return Margin(offset=abs(guessed - held.count), summed=law)
+
+    def _covers(self, columns: tuple[int, ...]) -> bool:
+        """Whether a marginal that was bought in advance has these columns."""
+        if columns not in self._covered:
+            assert self._primed is not None
+            bought = (set(block.columns) for block in self._primed.workload.blocks)
+            self._covered[columns] = any(known.issuperset(columns) for known in bought)
+        return self._covered[columns]
 
     def _possible(self, count: float) -> float:
         return min(max(count, 0.0), self.total.divisor) if self.total.exact else max(count, 0.0)

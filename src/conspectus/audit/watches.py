@@ -14,16 +14,17 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from .audit import Case, Play
-from .curator.curator import HALF, Curator, Watch
-from .curator.scores import GRID, Score, error_of
-from .data.domain import Domain
-from .privacy.accounting import scale_up
-from .privacy.events import Noise
-from .privacy.guarantee import Neighbours
-from .privacy.noise import discrete_laplace
-from .queries.conjunctions import Conjunctions
-from .queries.query import Literal, Predicate, Workload
+from conspectus.curator.curator import HALF, Curator, Watch
+from conspectus.curator.scores import GRID, Score, error_of
+from conspectus.data.domain import Domain
+from conspectus.privacy.accounting import scale_up
+from conspectus.privacy.events import Noise
+from conspectus.privacy.guarantee import Neighbours
+from conspectus.privacy.noise import discrete_laplace
+from conspectus.queries.conjunctions import Conjunctions
+from conspectus.queries.query import Literal, Predicate, Workload
+
+from .doors import Case, Play
 
 WIDTH = 12
 ENDLESS = 1 << 30
