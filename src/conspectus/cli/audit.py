@@ -26,10 +26,10 @@ DOORS: dict[str, tuple[str, ...]] = {
     "iterative": ("select", *MEASURE),
     "boosting": ("boosting", *MEASURE),
     # Online rules: watches over guesses, and a fresh measurement for each hit.
-    "pmw": ("above-threshold", "sparse", *MEASURE),
-    "sparse-mw": ("above-threshold", "sparse", *MEASURE),
-    "median": ("above-threshold", "sparse", *MEASURE),
-    "perceptron": ("above-threshold", "sparse", *MEASURE),
+    "pmw": ("above-threshold", "watch", *MEASURE),
+    "sparse-mw": ("above-threshold", "watch", *MEASURE),
+    "median": ("above-threshold", "watch", *MEASURE),
+    "perceptron": ("above-threshold", "watch", *MEASURE),
 }
 
 
@@ -92,7 +92,7 @@ def _clear() -> None:
 
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    doors = {door: (door,) for door in (*MEASURE, "select", "boosting", "above-threshold", "composition")}
+    doors = {door: (door,) for door in (*MEASURE, "select", "boosting", "above-threshold", "watch", "composition")}
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')
