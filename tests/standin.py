@@ -68,6 +68,8 @@ class StandInLoop:
         return sum(boxes) * self.total.divisor
 
     def ask(self, query: Workload) -> Reply:
+        if self.exhausted:
+            return Reply(count=self.guess(query), basis="unguaranteed", margin=None)
         try:
             return self.answered(query)
         except BudgetExceeded:

@@ -104,7 +104,7 @@ def cases() -> Iterator[Case]:
         # One threshold and three hits: ε₁ = 1 and three times ε₂ = 1/3.
         one = {"epsilon": Fraction(4, 3), "share": Fraction(3, 4), "hits": 3}
         yield Case(
-            name="sparse-one-threshold",
+            name="watch-one-threshold",
             neighbours=neighbours,
             tables=tables,
             play=_pattern(guess, misses=3, watches=1, **one),  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def cases() -> Iterator[Case]:
             twin=UnscaledNoise,
         )
         yield Case(
-            name="sparse-restarted",
+            name="watch-restarted",
             neighbours=neighbours,
             tables=tables,
             play=_pattern(guess, misses=3, watches=3, epsilon=Fraction(2, 3)),
@@ -122,7 +122,7 @@ def cases() -> Iterator[Case]:
             twin=BareComparisons,
         )
         yield Case(
-            name="sparse-ended",
+            name="watch-ended",
             neighbours=neighbours,
             tables=tables,
             play=_tallied(guess, Fraction(1)),
@@ -131,7 +131,7 @@ def cases() -> Iterator[Case]:
             twin=NeverOver,
         )
         yield Case(
-            name="sparse-released",
+            name="watch-released",
             neighbours=neighbours,
             tables=tables,
             play=_released(guess, Fraction(3), Noise("laplace", 64.0), misses=6),

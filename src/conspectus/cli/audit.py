@@ -29,6 +29,11 @@ DOORS: dict[str, tuple[str, ...]] = {
     "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
     "sparse-project": ("project", *MEASURE),
     "stable-histogram": ("stable-keys", *MEASURE),
+    # Online rules: watches over guesses, and a fresh measurement for each hit.
+    "pmw": ("above-threshold", "watch", *MEASURE),
+    "sparse-mw": ("above-threshold", "watch", *MEASURE),
+    "median": ("above-threshold", "watch", *MEASURE),
+    "perceptron": ("above-threshold", "watch", *MEASURE),
 }
 
 
@@ -91,8 +96,8 @@ def _clear() -> None:
 
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    others = ("functions", "select", "net", "boosting", "above-threshold", "project", "stable-keys", "composition")
-    doors = {door: (door,) for door in (*MEASURE, *others)}
+    others = ("select", "net", "boosting", "dual-query", "above-threshold", "watch", "project", "stable-keys")
+    doors = {door: (door,) for door in (*MEASURE, "functions", *others, "composition")}
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,18 +62,19 @@ def session(
     from conspectus.answers import checked_confidence
 
     checked_confidence(confidence)
-    with shown(quiet or as_json) as progress:
-        if path.exists():
-            opening = _resumed(path, data, schema, ledger, progress=progress)
-        else:
-            budget = {"epsilon": epsilon, "delta": delta, "rho": rho}
-            plan = {"mechanism": mechanism, "questions": questions, "neighbours": neighbours, "rows": rows}
-            opening = _opened(path, data, schema, ledger, budget, plan, setting or (), progress=progress)
-        with opening as live:
-            _check_same_budget(live, epsilon, delta, rho)
-            failed = _converse(live, confidence=confidence, snap=snap, as_json=as_json)
-            if end:
-                live.end()
+    with ExitStack() as stack:
+        with shown(quiet or as_json) as progress:  # a bar while it is opened, and none between the questions
+            if path.exists():
+                opening = _resumed(path, data, schema, ledger, progress=progress)
+            else:
+                budget = {"epsilon": epsilon, "delta": delta, "rho": rho}
+                plan = {"mechanism": mechanism, "questions": questions, "neighbours": neighbours, "rows": rows}
+                opening = _opened(path, data, schema, ledger, budget, plan, setting or (), progress=progress)
+            live = stack.enter_context(opening)
+        _check_same_budget(live, epsilon, delta, rho)
+        failed = _converse(live, confidence=confidence, snap=snap, as_json=as_json)
+        if end:
+            live.end()
     if failed and not sys.stdin.isatty():
         raise typer.Exit(2)
 

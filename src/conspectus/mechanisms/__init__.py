@@ -18,6 +18,7 @@ from .offline.projection import Projection
 from .offline.small_db import SmallDb
 from .offline.sparse_project import SparseProject
 from .offline.stable_histogram import StableHistogram
+from .online.median import Median
 from .online.multiplicative_weights import Pmw
 from .online.perceptron import Perceptron
 from .online.sparse_weights import SparseMw
@@ -40,7 +41,7 @@ OFFLINE: dict[str, type[Mechanism]] = {
 }
 
 
-ONLINE: dict[str, type[Rule]] = {kind.name: kind for kind in (Pmw, SparseMw, Perceptron)}
+ONLINE: dict[str, type[Rule]] = {kind.name: kind for kind in (Pmw, SparseMw, Median, Perceptron)}
 
 
 def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> Mechanism:

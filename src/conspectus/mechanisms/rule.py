@@ -53,19 +53,29 @@ class Margin:
     """How far an answer may be from the truth, in counts, at any confidence.
 
     The distance is at most `offset` plus one noise of each entry of `noises`: (law, times) stands for the largest of
-    `times` draws. The failure probability is shared evenly by the entries, and within an entry by its draws (union
-    bound). A measured answer has offset 0 and one draw; a guessed one the threshold, and the draws of the watch.
+    `times` draws; and plus `summed`, if there is one: (law, terms, parts) is a sum of `terms` draws over `parts`. The
+    failure probability is shared evenly by the entries, and within an entry by its draws (union bound). A measured
+    answer has offset 0 and one draw; a guessed one the threshold, and the draws of the watch; an answer that earlier
+    measurements add up to has their sum.
     """
 
     offset: float = 0.0
     noises: tuple[tuple[Noise, int], ...] = ()
+    summed: tuple[Noise, int, int] | None = None
 
     def counts_at(self, confidence: float) -> float:
         """A bound that holds with this probability."""
-        return _counts_at(self, confidence)
+        failure = (1 - confidence) / max(len(self.noises) + (self.summed is not None), 1)
+        reach = self.offset + sum(_quantile(law, 1, 1 - failure / times) for law, times in self.noises)
+        if self.summed is not None:
+            law, terms, parts = self.summed
+            reach += _quantile(law, terms, 1 - failure) / parts
+        return reach
 
     def to_json(self) -> dict[str, Any]:
-        return {"offset": self.offset, "noises": [[law.kind, law.scale, times] for law, times in self.noises]}
+        noises = [[law.kind, law.scale, times] for law, times in self.noises]
+        summed = None if self.summed is None else [*self.summed[0], *self.summed[1:]]
+        return {"offset": self.offset, "noises": noises, "summed": summed}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Margin:
@@ -74,16 +84,20 @@ class Margin:
         offset = fields["offset"]
         if type(offset) not in (int, float) or not 0 <= offset < float("inf"):
             raise ValueError("the offset of a margin is a number of rows")
-        if any(type(times) is not int or times < 1 for _, times in noises):
+        summed = None
+        if fields["summed"] is not None:
+            kind, scale, terms, parts = fields["summed"]
+            summed = (checked_noise(kind, scale), terms, parts)
+        counts = [times for _, times in noises] + list(summed[1:] if summed else ())
+        if any(type(times) is not int or times < 1 for times in counts):
             raise ValueError("the noises of a margin are drawn once or more")
-        return cls(offset=float(offset), noises=noises)
+        return cls(offset=float(offset), noises=noises, summed=summed)
 
 
 @lru_cache(maxsize=1024)
-def _counts_at(margin: Margin, confidence: float) -> float:
-    failure = (1 - confidence) / max(len(margin.noises), 1)
-    quantiles = [sum_quantile(law.kind, law.scale, 1, 1 - failure / times) for law, times in margin.noises]
-    return margin.offset + sum(quantiles)
+def _quantile(law: Noise, terms: int, confidence: float) -> int:
+    """Many answers share one law: their quantile is found once."""
+    return sum_quantile(law.kind, law.scale, terms, confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,11 +127,11 @@ class Loop(Protocol):
 
     @property
     def exhausted(self) -> bool:
-        """Whether the next question will be answered from the guess alone, unguaranteed."""
+        """Whether the next question that needs the table will be answered from the guess alone, unguaranteed."""
         ...
 
     def ask(self, query: Workload) -> Reply:
-        """Answer a workload of one query.
+        """Answer a workload of one query, unguaranteed when it is exhausted.
 
         An act that the curator refuses (`BudgetExceeded`) was not done: the loop is then exhausted for good.
         """

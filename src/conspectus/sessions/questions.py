@@ -43,8 +43,8 @@ def canonical(schema: Schema, question: str | Workload, *, snap: bool = False) -
     return Question(asked, text, hashlib.sha256(text.encode()).hexdigest())
 
 
-def stored(domain: Domain, blocks: object) -> Workload:
-    """A question from the JSON value of its text."""
+def stored(domain: Domain, blocks: list[object]) -> Workload:
+    """Questions from the JSON values of their texts, one after the other."""
     return Workload.from_json({**Workload(domain, ()).to_json(), "blocks": blocks})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -154,10 +154,10 @@ class Session:
             loop = self._learned()
             history = list(self._store.history())
             domain = self.schema.domain
-            blocks = [block for question, _ in history for block in stored(domain, question).blocks]
+            asked = stored(domain, [block for question, _ in history for block in question])
             return Release(
                 schema=self.schema,
-                workload=Workload(domain, tuple(_joined(blocks))),
+                workload=Workload(domain, tuple(_joined(asked.blocks))),
                 answers=np.array([given.count for _, given in history], dtype=np.float64) / loop.total.divisor,
                 synopsis=loop.synopsis(),
                 guarantee=self.guarantee,
@@ -268,7 +268,7 @@ class Session:
         return given
 
     def _reply(self, loop: Loop, query: Workload, *, over: bool) -> Reply:
-        if not over and not loop.exhausted:
+        if not over:
             with suppress(BudgetExceeded):
                 return loop.ask(query)
         return Reply(count=float(loop.guess(query)), basis="unguaranteed", margin=None)
@@ -283,7 +283,7 @@ def _shown(given: Given, total: Total, *, confidence: float, repeated: bool) -> 
     return LiveAnswer(**fields, cost=0.0 if repeated else float(given.price), repeated=repeated)
 
 
-def _joined(blocks: list[Block]) -> Iterator[Block]:
+def _joined(blocks: Sequence[Block]) -> Iterator[Block]:
     """Listed queries put together, so that a long history is a short list of blocks."""
     for kind, run in groupby(blocks, key=type):
         if hasattr(kind, "join"):
