@@ -14,7 +14,6 @@ the certificate says what became of it.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,6 +41,7 @@ from conspectus.mechanisms.row_weights import reweighted
 from conspectus.mechanisms.total import SHARE, find_total
 from conspectus.privacy.events import Event
 from conspectus.queries.clauses import AskedClauses
+from conspectus.queries.counting import processors
 from conspectus.queries.parities import Parities, ParityList
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import public_coins
@@ -169,7 +169,7 @@ class DualQuery:
             schedule = self._first_round(problem, max(total.rows, 1))
         coins = public_coins(self.public_seed)
         clauses = AskedClauses(asked)
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(processors()) as pool:
             game = play(
                 curator,
                 clauses,
