@@ -20,6 +20,8 @@ import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.data.schema import SchemaError
 from conspectus.data.sources import PairsTable, SourceError
+from conspectus.data.sources.numbering import Numbering
+from conspectus.data.values import text_of
 from conspectus.mechanisms.mechanism import ProblemError
 from conspectus.privacy.accounting import allowance
 from conspectus.privacy.guarantee import Budget
@@ -216,3 +218,34 @@ def test_what_cannot_be_opened() -> None:
     declared = {"name": "t", "unit": {"kind": "pairs", "column": "user", "item": "item"}}
     with pytest.raises(SchemaError, match="boolean"):
         cs.Schema.from_dict({**declared, "columns": {"a": {"type": "integer", "min": 0, "max": 1}}})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([5, -7, 5, 1 << 62, None, -7, 3]),
+        pa.array([5, 7, 5, (1 << 64) - 1, None, 7, 3], pa.uint64()),
+        pa.array([0, 1 << 26, 0, 1 << 28, None, 1 << 26, 2], pa.int32()),
+        pa.array([1.0, 2.5, 1.0, 3.0, float("nan"), 2.5, 1e300]),
+        pa.array(["a", " b", "a ", "", None, "b", "c"]),
+        pa.array([b"a", b"b", b"a", b"\xff", None, b"b", b"c"]),
+        pa.array([1, 2, 1, 3, None, 2, 4], pa.date32()),
+        pa.array([True, False, True, None, None, False, True]),
+    ],
+)
+def test_users_and_items_of_any_type(values: pa.Array) -> None:
+    """Two rows of one value are one user, and one item, in one batch or in many."""
+    text = [None if value is None else text_of(value) for value in values.to_pylist()]
+    pairs = [(user, item) for user, item in zip(text, text[::-1])]
+    numbers = Numbering(lambda value: -1 if (known := text_of(value)) is None else text.index(known))
+    whole = numbers.of(values).tolist()
+    assert whole == [-1 if known is None else text.index(known) for known in text]
+    assert [int(numbers.of(values[at : at + 1])[0]) for at in range(len(values))] == whole
+    table = cs.open_pairs(pa.table({"user": values, "item": values[::-1]}))
+    assert rows_of(table) == expected(pairs, table.domain.names)
+
+
+def test_a_table_of_numbers_grows_both_ways() -> None:
+    numbers = Numbering(lambda value: int(str(value)) + 1_000_000)
+    for values in ([10, 20], [-500_000], [900_000, 10], [-500_000, 20]):
+        assert numbers.of(pa.array(values)).tolist() == [value + 1_000_000 for value in values]

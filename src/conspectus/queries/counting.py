@@ -201,7 +201,7 @@ def counter_of(block: Block) -> Counter:
     return Tally(Workload(block.domain, (block,)))
 
 
-def _processors() -> int:
+def processors() -> int:
     """The processors that this process may use, where the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -219,7 +219,7 @@ def count(
     The next chunk is read while the last one is counted. `progress` is told that counting goes on and not how far it
     is, since the number of rows may be private.
     """
-    workers = threads if threads is not None else _processors()
+    workers = threads if threads is not None else processors()
     if workers < 1:
         raise ValueError("counting needs at least one thread")
     if progress is not None:

@@ -14,7 +14,6 @@ the certificate says what became of it.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,6 +41,8 @@ from conspectus.mechanisms.row_weights import reweighted
 from conspectus.mechanisms.total import SHARE, find_total
 from conspectus.privacy.events import Event
 from conspectus.queries.clauses import AskedClauses
+from conspectus.queries.counting import processors
+from conspectus.queries.parities import Parities, ParityList
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import public_coins
 
@@ -53,7 +54,7 @@ FAILURE = 0.05
 MOST_CODES = 1 << 29
 """Codes of synthetic rows that are held, rows times columns."""
 
-FEW = 200
+FEW = 64
 """Columns up to which multiplicities are fitted by default (measured on Adult, KDD Cup 99 and made data)."""
 
 ORACLES = ("search", "exact")
@@ -78,7 +79,7 @@ class DualQuery:
     accuracy: float | None = None
     decay: float = 0.0
     responses: int | None = None
-    restarts: int = 1
+    restarts: int | None = None
     oracle: str = "search"
     seconds: float = TIME_LIMIT
     untouched: str = "marginals"
@@ -90,14 +91,16 @@ class DualQuery:
     name: ClassVar[str] = "dual-query"
 
     def __post_init__(self) -> None:
-        if any(number is not None and number < 1 for number in (self.rounds, self.draws, self.responses)):
-            raise SettingError("rounds, draws and responses are at least 1")
+        if any(
+            number is not None and number < 1 for number in (self.rounds, self.draws, self.responses, self.restarts)
+        ):
+            raise SettingError("rounds, draws, responses and restarts are at least 1")
         if (self.rounds or 1) > MOST_ROUNDS or (self.draws or 1) > MOST_DRAWS or (self.responses or 1) > 1024:
             raise SettingError(f"rounds is at most {MOST_ROUNDS}, draws at most {MOST_DRAWS}, responses at most 1024")
         if self.eta is not None and not 2**-10 <= self.eta <= 64:
             raise SettingError("eta lies between 1/1024 and 64")
-        if not -1 <= self.decay <= 1 or self.restarts < 1 or not 0 < self.seconds < math.inf:
-            raise SettingError("decay lies between -1 and 1, restarts at 1 or above, seconds above 0")
+        if not -1 <= self.decay <= 1 or not 0 < self.seconds < math.inf:
+            raise SettingError("decay lies between -1 and 1, seconds above 0")
         if self.oracle not in ORACLES or self.untouched not in RULES:
             raise SettingError(f"oracle is one of {', '.join(ORACLES)}; untouched one of {', '.join(RULES)}")
         shares = (self.marginals or 0.0, self.reweighting or 0.0, self.certificate)
@@ -135,7 +138,7 @@ class DualQuery:
         schedule = self._schedule(problem, left, rows)
         if isinstance(schedule, str):
             return Refusal(mechanism=self.name, reason=schedule)
-        expected_max, expected_mean = expected_errors(problem, schedule)
+        expected_max, expected_mean = expected_errors(problem, schedule, fitted=self._reweighting(problem) > 0)
         bound = None
         if self.accuracy is not None and problem.total_is_public and self.oracle == "exact":
             bound = ErrorBound(value=self.accuracy, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
@@ -169,7 +172,7 @@ class DualQuery:
             schedule = self._first_round(problem, max(total.rows, 1))
         coins = public_coins(self.public_seed)
         clauses = AskedClauses(asked)
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(processors()) as pool:
             game = play(
                 curator,
                 clauses,
@@ -177,7 +180,7 @@ class DualQuery:
                 filling=Filling(asked.domain, self.untouched, shares),
                 responding=Responding(
                     responses=self._responses(problem),
-                    restarts=self.restarts,
+                    restarts=self._restarts(problem),
                     exact=self.oracle == "exact",
                     seconds=self.seconds if self.accuracy is None else math.inf,
                 ),
@@ -246,7 +249,7 @@ class DualQuery:
         return min(0.5, max(0.02, needed / float(problem.cap)))
 
     def _reweighting(self, problem: Problem) -> float:
-        """A fifth for tables of up to 200 columns; of wider ones, what is measured says little about the rest."""
+        """A fifth for tables of up to 64 columns; of wider ones, what is measured says little about the rest."""
         if self.reweighting is not None:
             return self.reweighting
         others = self.certificate + (self._marginals(problem) if self.untouched == "marginals" else 0.0)
@@ -261,6 +264,11 @@ class DualQuery:
             return 1
         columns = len(problem.workload.domain)
         return self.responses or max(1, min(16, MOST_CODES // (columns * 256)))
+
+    def _restarts(self, problem: Problem) -> int:
+        """A climb among parities gets stuck early: 64 of them find the best row nearly always (measured on NLTCS)."""
+        parities = any(isinstance(block, Parities | ParityList) for block in problem.workload.blocks)
+        return self.restarts or (64 if parities else 1)
 
     def _codes(self, problem: Problem) -> int:
         return len(problem.workload.domain) * 256 * self._responses(problem)
@@ -310,7 +318,12 @@ class DualQuery:
         return found
 
 
-def expected_errors(problem: Problem, schedule: Schedule) -> tuple[float, float]:
-    """Typical maximum and mean errors, in fractions: the regret ln|Q|/Σ η_t, and a twentieth of it (measured)."""
+def expected_errors(problem: Problem, schedule: Schedule, *, fitted: bool) -> tuple[float, float]:
+    """Typical maximum and mean errors, in fractions, as shares of the regret ln|Q|/Σ η_t.
+
+    Measured on Adult, KDD Cup 99, a made survey and made data of 1,000 to 512,000 columns: the maximum was between 0.5
+    and 0.8 of it, the mean between 0.03 and 0.15; with fitted multiplicities 0.4 to 0.55, and 0.02.
+    """
     regret = math.log(2 * len(problem.workload)) / (sum(schedule.rates) / STEPS)
-    return min(1.0, 0.8 * regret), min(1.0, 0.05 * regret)
+    largest, mean = (0.6, 0.03) if fitted else (0.8, 0.15)
+    return min(1.0, largest * regret), min(1.0, mean * regret)
