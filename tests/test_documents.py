@@ -33,7 +33,7 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-PAGES = (
+EXAMPLES = (
     "README.md",
     "docs/guarantees.md",
     "docs/boosting.md",
@@ -43,7 +43,7 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", EXAMPLES)
 def test_python_examples_run(page: str, people: Path) -> None:
     names: dict[str, object] = {}
     found = blocks(ROOT / page, "python")
