@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from conspectus.audit_sparse import column, opposed
+from conspectus.audit.sparse import column, opposed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
