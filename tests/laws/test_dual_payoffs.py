@@ -53,7 +53,7 @@ def neighbouring(relation, max_rows):
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_one_unit_moves_every_payoff_by_its_reach_at_most_and_some_by_all_of_it(relation, max_rows):
     payoffs = score()
-    reach = payoffs.reach(max_rows).under(relation)
+    reach = payoffs.reach(max_rows, max_rows == 1).under(relation)
     widest = 0
     for rest in tables(2):
         crowd = counts(rest)
@@ -125,8 +125,8 @@ def test_the_curator_draws_by_them_and_by_no_subclass():
     assert drawn.max() < 2 * len(workload)
 
     class Cheaper(DualPayoffs):
-        def reach(self, max_rows):
-            return super().reach(1)
+        def reach(self, max_rows, rows_are_units):
+            return super().reach(1, True)
 
     with pytest.raises(TypeError, match="list of proved"):
         curator.select(Cheaper(workload, 50, STEPS, payoffs.played), Fraction(1, 2))

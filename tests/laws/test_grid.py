@@ -147,6 +147,6 @@ def test_shares_of_something_else_than_rows_are_released_apart() -> None:
 def test_histograms_refuse_what_they_cannot_answer() -> None:
     schema, table = people()
     workload = Workload(schema.domain, (Weighted(schema.domain, 0, (1, 2, 3, 4)),))
-    for mechanism in ("mwem", "iterative", "projection", "boosting", "dual-query"):
-        with pytest.raises(NoMechanism, match="listed records"):
+    for mechanism in ("mwem", "iterative", "projection", "dual-query"):
+        with pytest.raises(NoMechanism, match="not counts of records"):
             cs.release(table, workload, epsilon=1.0, delta=1e-6, mechanism=mechanism)

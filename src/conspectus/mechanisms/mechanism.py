@@ -18,6 +18,7 @@ from conspectus.privacy.accounting import rho_of, scale_up
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.guarantee import Budget, Neighbours
 from conspectus.queries.query import Sensitivity, Workload
+from conspectus.queries.sparse import SparseQueries
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
@@ -73,6 +74,11 @@ class Problem:
     def counting(self) -> bool:
         """Whether every query is 0 or 1 on a record: what a histogram can answer."""
         return self.workload.counting
+
+    @property
+    def listed(self) -> bool:
+        """Whether some queries list records, of any universe, instead of asking about columns."""
+        return any(isinstance(block, SparseQueries) for block in self.workload.blocks)
 
     @property
     def held(self) -> tuple[int, ...]:
@@ -230,10 +236,10 @@ def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:
 
 def not_counting(problem: Problem) -> str | None:
     """Why a mechanism that asks which records satisfy a query cannot serve these; None where it can."""
-    if problem.workload.whole:
-        return "functions of the whole table are no counts of rows: use boosting, gaussian or laplace"
-    if not problem.counting:
+    if problem.listed:
         return "these queries put weights on listed records, not predicates on columns: use sparse-project or laplace"
+    if not problem.counting:
+        return "functions of the whole table are not counts of records: use boosting, gaussian or laplace"
     return None
 
 

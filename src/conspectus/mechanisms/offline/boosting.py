@@ -211,8 +211,8 @@ class Boosting:
         return 8 * (10 + rounds) * problem.cells + answers
 
     def _refusal(self, problem: Problem) -> str | None:
-        if not problem.workload.whole and (refused := not_counting(problem)) is not None:
-            return refused
+        if problem.listed:
+            return not_counting(problem)
         if self._kind(problem) == "rows":
             said = "Theorem 6.1 is served by other generators, and for counts: leave theorem=True out"
             return said if self.theorem else None
