@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("counting", "nltcs", "adult", "boosting", "faithful", "crossover", "streaming")
+NAMES = ("counting", "nltcs", "adult", "boosting", "faithful", "crossover", "functions", "streaming")
 
 
 def main() -> None:
