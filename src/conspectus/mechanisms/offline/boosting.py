@@ -56,7 +56,7 @@ ROUNDS, GROWTH = 7, 1.6
 """With a history: chosen on NLTCS, 3-way and 5-way marginals at three budgets."""
 
 FRESH_ROUNDS = 3
-ROW_ROUNDS, ROW_FIRST = 8, 100
+ROW_ROUNDS, ROW_FIRST = 10, 100
 """With synthetic rows: chosen on 20,000 functions of Adult."""
 
 GENERATORS = ("entropy", "syntheticizer", "brute", "rows")
