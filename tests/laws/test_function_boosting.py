@@ -5,12 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.made import people, truth
 
 import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms import row_search
+from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.mechanisms.offline.boosting import Boosting
 from conspectus.mechanisms.row_search import RowSearch, usual_draws
 from conspectus.planning import problem_of
@@ -164,3 +166,18 @@ def test_claims_of_functions_are_typical_and_theorems_are_not_claimed():
     assert "leave theorem=True out" in refused.reason
     few, many = (usual_draws(problem(workload, schema, rho=rho), 10, 8) for rho in (1e-4, 1.0))
     assert few <= many
+
+
+def test_brute_force_serves_functions_on_tiny_tables():
+    """Theorem 6.6's generator on five rows of two two-valued columns: with a huge budget it finds the table."""
+    schema = cs.Schema.from_dict({"name": "t", "columns": {name: {"type": "boolean"} for name in "ab"}})
+    rows = pa.table({"a": [True, True, False, True, False], "b": [True, False, False, True, False]})
+    table = cs.open_table(rows, schema)
+    own = cs.unsafe_functions(schema, {"both": (lambda c: (c[:, 0] & c[:, 1]).sum() / 5, 1 / 5)})
+    for workload in (cs.mode_shares(schema, given=[{}, {"a": True}]) + cs.independence_gaps(schema), own):
+        release = cs.release(table, workload, mechanism="boosting", generator="brute", rounds=1, **HUGE)
+        assert np.abs(release.answers - shares(table, workload)).max() < 0.01
+        assert isinstance(release.synopsis.members[0], Rows)
+    large, many = people()
+    with pytest.raises(NoMechanism, match="possible tables"):
+        cs.release(many, cs.mode_shares(large), mechanism="boosting", generator="brute", **HUGE)

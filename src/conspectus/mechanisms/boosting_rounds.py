@@ -69,7 +69,7 @@ def boost(
         made = generator.generate(curator, sample, price=price, last=turn == course.rounds - 1)
         if made is None:
             # A generator that failed costs accuracy, never privacy: something public stands in for it.
-            rows = course.generator == "rows"
+            rows = course.generator == "rows" or not problem.counting
             made = public_rows(asked.domain, total, public_coins(public_seed)) if rows else _uniform(problem)
         member = made if isinstance(made, Rows) else Histogram(asked.domain, made, total, problem.held)
         members.append(member)

@@ -80,9 +80,9 @@ def focused_rates(rounds: int) -> tuple[int, ...]:
     the last two synopses, which know the most, hold most of the weight.
     """
     if rounds < 4:
-        shape = [3.0] * rounds
+        shape = [2.0] * rounds
     else:
-        shape = [3.0] + [0.8] * (rounds - 3) + [2.0]
+        shape = [2.0] + [0.6] * (rounds - 3) + [1.5]
         shape.append(0.8 * sum(shape))
     return tuple(round(STEPS * rate) for rate in shape)
 

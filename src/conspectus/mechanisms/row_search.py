@@ -33,7 +33,7 @@ ANCHOR = Fraction(1, 10)
 ROWS, TRIED_ROWS = 1024, 128
 """Synthetic rows: where each change costs little, and where it costs an evaluation of every function."""
 
-TRIES, EVALUATIONS = 80_000, 20_000
+TRIES, EVALUATIONS = 70_000, 20_000
 """Changes that one search tries; and at most how many evaluations of functions, where each needs all of them."""
 
 SEARCHES = 3
@@ -165,12 +165,12 @@ def deviation(law: Noise) -> float:
 def usual_draws(problem: Problem, first: int, rounds: int) -> int:
     """How many questions a round draws, from public facts: the more the better the answers are that the budget buys.
 
-    A sample of about 5·√s questions in all, where s is the number of rows divided by the noise of one answer that costs
+    A sample of about 8·√s questions in all, where s is the number of rows divided by the noise of one answer that costs
     everything (measured on Adult, 10,000 and 30,162 rows).
     """
     if problem.whole is None:
         return 20
     rho = float(problem.cap if problem.currency == "zcdp" else problem.cap**2 / 8)
     strength = problem.whole * math.sqrt(rho) * GRID / problem.step
-    wanted = (5 * math.sqrt(strength) - first) / max(rounds - 1, 1)
+    wanted = (8 * math.sqrt(strength) - first) / max(rounds - 1, 1)
     return max(5, min(round(wanted), 100, max(1, len(problem.workload) // rounds)))

@@ -25,6 +25,7 @@ from conspectus.mechanisms.boosting_theorem import CITES, EDGE, FAILURE, promise
 from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
 from conspectus.mechanisms.generators import (
     MOST_ENTRIES,
+    MOST_EVALUATED,
     MOST_TABLES,
     BruteForce,
     Generator,
@@ -57,7 +58,7 @@ ROUNDS, GROWTH = 7, 1.6
 """With a history: chosen on NLTCS, 3-way and 5-way marginals at three budgets."""
 
 FRESH_ROUNDS = 3
-ROW_ROUNDS, ROW_FIRST = 8, 100
+ROW_ROUNDS, ROW_FIRST = 10, 100
 """With synthetic rows: chosen on 20,000 functions of Adult."""
 
 GENERATORS = ("entropy", "syntheticizer", "brute", "rows")
@@ -218,7 +219,7 @@ class Boosting:
             return said if self.theorem else None
         rounds = 1 if self.theorem else self._rounds(problem)
         refused = no_histogram(problem, copies=rounds / 4)
-        if refused is not None:
+        if refused is not None and (problem.counting or self.generator != "brute" or self.theorem):
             return refused
         if self.theorem and not (problem.neighbours == "replace" and problem.total_is_public):
             return "Theorem 6.1 is for replaced rows and a public number of rows"
@@ -226,8 +227,9 @@ class Boosting:
             return None
         if self.generator == "brute":
             tables = log_number_of_tables(problem.cells, problem.rows or 0)
-            if not problem.total_is_public or problem.rows is None or tables > math.log(MOST_TABLES):
-                return f"brute force needs a public number of rows and at most {MOST_TABLES:,} possible tables"
+            most = MOST_TABLES if problem.counting else MOST_EVALUATED
+            if not problem.total_is_public or problem.rows is None or tables > math.log(most):
+                return f"brute force needs a public number of rows and at most {most:,} possible tables"
         elif problem.cells * len(problem.workload) > MOST_ENTRIES:
             return f"its linear program would have more than {MOST_ENTRIES:,} entries: use generator=entropy"
         return None
@@ -324,4 +326,5 @@ class Boosting:
         if kind == "syntheticizer":
             rows = None if found is None else found.rows
             return Syntheticizer(problem, total.divisor, rows=rows, public_seed=self.public_seed)
-        return BruteForce(problem, total.rows, failure=FAILURE if found is None else found.failure)
+        rows = total.rows if problem.workload.whole is None else problem.rows or 0
+        return BruteForce(problem, rows, failure=FAILURE if found is None else found.failure)
