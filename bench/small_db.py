@@ -45,7 +45,7 @@ def cases():
     many = _made({f"c{i}": 10 for i in range(12)})
     few = ["c1 < 4 AND c2 > 3", "c3 = 4 OR c9 < 2", "c8 < 5 AND c5 < 5 AND c1 > 2", "c7 = 2 OR c6 = 3"]
     three = cs.sql(many[0], few[:3])
-    yield "3 questions about 12 columns of ten values", *many, three, {"size": 48}
+    yield "3 questions about 12 columns of ten values", *many, three, {"size": 32}
     read = cs.sql(many[0], [*few[:3], " OR ".join(f"c{i} = 9" for i in range(12))])
     yield "4 questions about all 12 of them, every record", *many, read, {"size": 16, "merge": False}
 
