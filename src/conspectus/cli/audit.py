@@ -10,6 +10,9 @@ import typer
 from . import options, printing
 from .progress import shown
 
+PROJECT = tuple(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3"))
+PROJECT += tuple(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3"))
+KEYS = ("stable-keys-own", "stable-keys-counts")
 MEASURE = ("measure-laplace", "measure-gaussian")
 # A mechanism composes acts of these doors and touches the table in no other way: an audit of it is an audit of them.
 DOORS: dict[str, tuple[str, ...]] = {
@@ -20,8 +23,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "iterative": ("select", *MEASURE),
     "boosting": ("boosting", *MEASURE),
     "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
-    "sparse-project": ("project", *MEASURE),
-    "stable-histogram": ("stable-keys", *MEASURE),
+    "sparse-project": (*PROJECT, *MEASURE),
+    "stable-histogram": (*KEYS, *MEASURE),
 }
 
 
@@ -76,7 +79,7 @@ def audit(
 
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    single = (*MEASURE, "select", "net", "boosting", "above-threshold", "project", "stable-keys")
+    single = (*MEASURE, "select", "net", "boosting", "above-threshold", *PROJECT, *KEYS)
     doors = {door: (door,) for door in single}
     known = {**doors, **DOORS}
     if name not in known:
