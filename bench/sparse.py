@@ -120,27 +120,24 @@ def speeds() -> list[list[str]]:
     return lines
 
 
-def main() -> None:
-    coins = np.random.default_rng(2)
-    lines, said = [], []
-    for name, made in (("64-bit strings", strings), ("user–item pairs", pairs)):
-        table, known = made()
-        workload = questions(known, coins)
-        found, note = compare(name, table, workload)
-        lines += found
-        said.append(note)
-        del workload
+def publish(compared: list[tuple[list[list[str]], str]], times: list[list[str]]) -> None:
     heads = ["table", "m", "queries", "sparse-project", "stable-histogram", "laplace", "gaussian", "√m·ln k/ε"]
-    text = markdown(heads, lines) + "\n\n"
+    text = markdown(heads, [line for lines, _ in compared for line in lines]) + "\n\n"
     text += (
         f"Root mean square errors in counts of {QUERIES:,} sparse queries at ε = 1, δ = 1e-6, rows replaced; m is "
         "uniform in its logarithm between 1 and 1,000, and half of the records that a query lists are absent. The last "
         "column is the shape of the theorem's bound, at the geometric middle of the row.\n\n"
-        + "\n\n".join(said)
-        + "\n\n"
     )
-    text += markdown(["what", "seconds", "at most"], speeds())
+    text += "\n\n".join(note for _, note in compared) + "\n\n" + markdown(["what", "seconds", "at most"], times)
     record("sparse", "Sparse queries over unbounded universes", text, "python -m bench sparse")
+
+
+def main() -> None:
+    compared = []
+    for name, made in (("64-bit strings", strings), ("user–item pairs", pairs)):
+        table, known = made()
+        compared.append(compare(name, table, questions(known, np.random.default_rng(2))))
+    publish(compared, speeds())
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.curator.curator import Curator
+from conspectus.curator.curator import Curator, keys_act
 from conspectus.data.domain import Domain
 from conspectus.data.field import Elements
 from conspectus.mechanisms.mechanism import root_up
 from conspectus.mechanisms.offline.stable_histogram import threshold
-from conspectus.privacy.accounting import epsilon_of
+from conspectus.privacy.accounting import epsilon_of, price_approximate
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Neighbours
 from conspectus.queries.projections import Projection
@@ -73,15 +73,16 @@ def cases() -> Iterator[Case]:
             )
         crowd = np.zeros((CROWD, 1), dtype=np.int64)
         alone = np.concatenate([crowd[:-1] if replaced else crowd, np.ones((1, 1), dtype=np.int64)])
+        scale, level = far / 2, 3
         yield Case(
             name="stable-keys-own",
             neighbours=neighbours,
             tables=(crowd, alone),
-            play=_own_key(far / 2),
+            play=_own_key(scale, level),
             epsilon=2.0,
-            delta=DELTA,
+            # All that the threshold allows, so that a lower one is seen at once.
+            delta=float(price_approximate(keys_act(scale, level, max_rows=1), neighbours)[1]),
             twin=ForgottenRow,
-            effort=2,
         )
         two = np.repeat([[0], [1]], CROWD, axis=0)
         fewer = np.repeat([[0], [1]], [CROWD - 1, CROWD + 1], axis=0) if replaced else two[:-1]
@@ -127,9 +128,7 @@ def _projecting(projection: Projection, law: Noise) -> Play:
     return play
 
 
-def _own_key(scale: float) -> Play:
-    level = threshold(scale, 1, DELTA)
-
+def _own_key(scale: float, level: int) -> Play:
     def play(curator: Curator) -> float:
         keys, _ = curator.stable_keys(scale, level)
         return float(1 in keys)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 TITLES = ("door", "neighbours", "claims ε", "at least", "twin's ε", "at least", "verdict", "the broken twin")
 LINE = "{:<21} {:<10}  {:>8} {:>8}  {:>8} {:>8}  {:<8}  {}"
 
+PROJECT = tuple(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3"))
+PROJECT += tuple(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3"))
+WATCHES = ("watch-one-threshold", "watch-restarted", "watch-ended", "watch-released")
+KEYS = ("stable-keys-own", "stable-keys-counts")
 MEASURE = ("measure-laplace", "measure-gaussian")
 # A mechanism composes acts of these doors and touches the table in no other way: an audit of it is an audit of them.
 DOORS: dict[str, tuple[str, ...]] = {
@@ -27,13 +31,13 @@ DOORS: dict[str, tuple[str, ...]] = {
     "boosting": ("boosting", "functions", *MEASURE),
     "dual-query": ("dual-query", *MEASURE),
     "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
-    "sparse-project": ("project", *MEASURE),
-    "stable-histogram": ("stable-keys", *MEASURE),
+    "sparse-project": (*PROJECT, *MEASURE),
+    "stable-histogram": (*KEYS, *MEASURE),
     # Online rules: watches over guesses, and a fresh measurement for each hit.
-    "pmw": ("above-threshold", "watch", *MEASURE),
-    "sparse-mw": ("above-threshold", "watch", *MEASURE),
-    "median": ("above-threshold", "watch", *MEASURE),
-    "perceptron": ("above-threshold", "watch", *MEASURE),
+    "pmw": ("above-threshold", *WATCHES, *MEASURE),
+    "sparse-mw": ("above-threshold", *WATCHES, *MEASURE),
+    "median": ("above-threshold", *WATCHES, *MEASURE),
+    "perceptron": ("above-threshold", *WATCHES, *MEASURE),
 }
 
 
@@ -97,7 +101,7 @@ def _clear() -> None:
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
     others = ("select", "net", "boosting", "dual-query", "above-threshold", "watch", "project", "stable-keys")
-    doors = {door: (door,) for door in (*MEASURE, "functions", *others, "composition")}
+    doors = {door: (door,) for door in (*MEASURE, "functions", *others, *WATCHES, *PROJECT, *KEYS, "composition")}
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')

@@ -75,8 +75,9 @@ class SmallNet:
             return "laminar"
         classes, queries = len(self.signatures), len(self.workload)
         counted = vectors_work(classes, queries, self.size)
-        # To step on to the next database costs as much as a few dozen questions, and so does a long addition.
-        enumerated = databases(classes, self.size) * (queries + 24)
+        # To step on to the next database costs as much as a few dozen questions, and so does a long addition; with few
+        # classes many rows change in a step.
+        enumerated = databases(classes, self.size) * (queries + 24) * (1 + self.size // classes)
         if self.mass <= MOST_MASS and enumerated <= min(share * MOST_STEPS, 64 * counted):
             return "enumeration"
         return "vectors" if counted <= share * MOST_WORK else None

@@ -53,13 +53,35 @@ def values_at(coefficients: Any, points: Any) -> Elements:
 
 @compiled
 def add_signs(coefficients: Any, points: Any, weights: Any, sums: Any) -> None:
-    """sums[i] ±= weight for every point: the dense form, `SIGNS` coordinates from each value."""
-    for place in range(len(points)):
-        for group in range(len(coefficients)):
-            bits = value_at(coefficients[group], points[place])
-            first = group * SIGNS
-            for digit in range(min(SIGNS, len(sums) - first)):
-                sums[first + digit] += weights[place] * (1 - 2 * np.int64((bits >> np.uint64(digit)) & _ONE))
+    """sums[i] ±= weight for every point: the dense form, `SIGNS` coordinates from each value.
+
+    Four points at a time: a step of a polynomial waits for the one before it, and the processor fills the time.
+    """
+    padded = -(-len(points) // 4) * 4
+    four, shares = np.zeros(padded, dtype=np.uint64), np.zeros(padded, dtype=np.int64)
+    four[: len(points)] = points
+    shares[: len(points)] = weights
+    for group in range(len(coefficients)):
+        mine = coefficients[group]
+        found = np.zeros(SIGNS, dtype=np.int64)
+        for place in range(0, padded, 4):
+            a = b = c = d = mine[0]
+            for power in range(1, len(mine)):
+                a = horner(a, four[place], mine[power])
+                b = horner(b, four[place + 1], mine[power])
+                c = horner(c, four[place + 2], mine[power])
+                d = horner(d, four[place + 3], mine[power])
+            for digit in range(SIGNS):
+                shift = np.uint64(digit)
+                found[digit] += (
+                    shares[place] * (1 - 2 * np.int64((a >> shift) & _ONE))
+                    + shares[place + 1] * (1 - 2 * np.int64((b >> shift) & _ONE))
+                    + shares[place + 2] * (1 - 2 * np.int64((c >> shift) & _ONE))
+                    + shares[place + 3] * (1 - 2 * np.int64((d >> shift) & _ONE))
+                )
+        first = group * SIGNS
+        for digit in range(min(SIGNS, len(sums) - first)):
+            sums[first + digit] += found[digit]
 
 
 @compiled
