@@ -88,7 +88,7 @@ class SparseGuess:
         listed = listed_records(query, self._sparsity)
         new = sum(address not in self._weights for address in listed[0].tolist())
         if not len(listed[0]) or new > self._size - len(self._weights):
-            return  # it lists nothing; or no variable is left for its records: within the theorem's count this cannot happen
+            return  # nothing is listed, or no variable is left, which cannot happen within the theorem's count
         answer = noisy / self._total.divisor
         if self._rate is not None:
             before = self._found(listed[0])
