@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("counting", "nltcs", "adult", "boosting", "streaming", "sessions", "live")
+NAMES = ("counting", "nltcs", "adult", "boosting", "small_db", "sparse", "streaming", "sessions", "live")
 
 
 def main() -> None:

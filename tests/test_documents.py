@@ -33,7 +33,9 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guarantees.md", "docs/live-sessions.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/guarantees.md", "docs/live-sessions.md", "docs/sparse.md", "docs/small-db.md"]
+)
 def test_python_examples_run(page: str, people: Path) -> None:
     names: dict[str, object] = {}
     found = blocks(ROOT / page, "python")

@@ -52,8 +52,12 @@ def integer_table(source: Histogram, columns: Sequence[int], counts: NDArray[np.
 
 
 def rounded_marginal(synopsis: Synopsis, asked: Workload) -> NDArray[np.int64]:
-    """A table of its own where there is no histogram behind it: non-negative integers that sum to the total."""
-    return round_to_total(np.maximum(synopsis.answer(asked), 0.0), synopsis.total.rows)
+    """A table of its own where there is no histogram behind it: non-negative integers that sum to the total.
+
+    Where nothing at all is known of its cells, all of them are zero.
+    """
+    shares = np.maximum(synopsis.answer(asked), 0.0)
+    return round_to_total(shares, synopsis.total.rows) if shares.any() else np.zeros(len(asked), dtype=np.int64)
 
 
 def codes_of(domain: Domain, columns: Sequence[int]) -> list[NDArray[np.int64]]:

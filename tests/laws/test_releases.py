@@ -13,6 +13,7 @@ from tests.made import people
 import conspectus as cs
 from conspectus.mechanisms import OFFLINE
 from conspectus.synopses import files
+from conspectus.synopses.synopsis import CannotAnswer
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def tampered(path, target, change):
 @pytest.mark.parametrize("name", OFFLINE)
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_a_loaded_release_answers_the_same_to_the_bit(tmp_path, name, neighbours):
-    schema, table = people(rows=400, neighbours=neighbours)
+    schema, table = people(rows=4000 if name == "stable-histogram" else 400, neighbours=neighbours)
     release = cs.release(table, cs.marginals(schema, 2), epsilon=1, delta=1e-6, mechanism=name)
     release.save(tmp_path / "people.conspectus")
     loaded = cs.load(tmp_path / "people.conspectus")
@@ -55,7 +56,11 @@ def test_a_loaded_release_answers_the_same_to_the_bit(tmp_path, name, neighbours
     for question in ("smoker AND ill", "age < 42", "region IN ('north', 'west')"):
         assert loaded.ask(question) == release.ask(question)
     assert loaded.table(["age", "ill"]).equals(release.table(["age", "ill"]))
-    assert loaded.synthetic(50, public_seed=3).equals(release.synthetic(50, public_seed=3))
+    if name == "sparse-project":
+        with pytest.raises(CannotAnswer, match="no rows to give"):
+            loaded.synthetic(50)
+    else:
+        assert loaded.synthetic(50, public_seed=3).equals(release.synthetic(50, public_seed=3))
     other = cs.marginals(schema, 1)
     assert np.array_equal(loaded.synopsis.answer(other), release.synopsis.answer(other))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import composition, doors, watches
+from . import composition, doors, nets, sparse, watches
 from .evidence import ALPHA as ALPHA
 from .evidence import Audited as Audited
 from .evidence import AuditResult as AuditResult
@@ -19,6 +19,8 @@ def cases() -> Iterator[Audited]:
     """Everything that can be audited, under both relations."""
     yield from doors.cases()
     yield from watches.cases()
+    yield from nets.net_cases()
+    yield from sparse.sparse_cases()
     yield from composition.cases()
 
 

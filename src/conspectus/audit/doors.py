@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.curator.curator import HALF, Curator, Watch, selection_range
+from conspectus.curator.curator import HALF, Curator, Net, Watch, selection_range
 from conspectus.curator.scores import GRID, STEPS, Reweighting, Score, query_errors
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.data.sources import open_table
 from conspectus.mechanisms.mechanism import root_up
-from conspectus.privacy.accounting import Filter, epsilon_of, scale_up
+from conspectus.privacy.accounting import Currency, Filter, epsilon_of, scale_up
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Neighbours
 from conspectus.privacy.noise import Coins, SystemCoins, UnsafeSeededCoins, discrete_gaussian, discrete_laplace
@@ -72,14 +72,14 @@ class HalfTheNoise(Curator):
 class ForgottenFactor(Curator):
     """Broken on purpose: the exponential mechanism without the factor 2 that non-monotone scores need."""
 
-    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         return super().select(score, 2 * epsilon, draws=draws)
 
 
 class ForgottenRounds(Curator):
     """Broken on purpose: boosting's draws charged as if one round alone had moved the weights, not all that were."""
 
-    def select(self, score: Score, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
         rounds = len(score.rates) if isinstance(score, Reweighting) else 1
         return super().select(score, rounds * epsilon, draws=draws)
 
@@ -130,7 +130,8 @@ def _plays(case: Case, kind: type[Curator], codes: NDArray[np.int64], trials: in
     columns = _domain(codes.shape[1]).names
     schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
     table = open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
-    endless = Filter("zcdp" if case.delta else "pure", Fraction(10**12), case.neighbours)
+    currency: Currency = "zcdp" if case.delta else "pure"
+    endless = Filter(currency, Fraction(10**12), case.neighbours, missing=Fraction(10**12))
     curator = kind(table, endless, neighbours=case.neighbours, coins=DrawnAhead())
     return np.array([case.play(curator) for _ in range(trials)])
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 TITLES = ("door", "neighbours", "claims ε", "at least", "twin's ε", "at least", "verdict", "the broken twin")
 LINE = "{:<21} {:<10}  {:>8} {:>8}  {:>8} {:>8}  {:<8}  {}"
 
+PROJECT = tuple(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3"))
+PROJECT += tuple(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3"))
+KEYS = ("stable-keys-own", "stable-keys-counts")
 MEASURE = ("measure-laplace", "measure-gaussian")
 # A mechanism composes acts of these doors and touches the table in no other way: an audit of it is an audit of them.
 DOORS: dict[str, tuple[str, ...]] = {
@@ -25,6 +28,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "mwem": ("select", *MEASURE),
     "iterative": ("select", *MEASURE),
     "boosting": ("boosting", *MEASURE),
+    "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
+    "sparse-project": (*PROJECT, *MEASURE),
+    "stable-histogram": (*KEYS, *MEASURE),
     # Online rules: watches over guesses, and a fresh measurement for each hit.
     "pmw": ("above-threshold", "watch", *MEASURE),
     "sparse-mw": ("above-threshold", "watch", *MEASURE),
@@ -92,7 +98,8 @@ def _clear() -> None:
 
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    doors = {door: (door,) for door in (*MEASURE, "select", "boosting", "above-threshold", "watch", "composition")}
+    single = (*MEASURE, "select", "net", "boosting", "above-threshold", "watch", *PROJECT, *KEYS, "composition")
+    doors = {door: (door,) for door in single}
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')

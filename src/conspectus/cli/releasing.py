@@ -89,7 +89,8 @@ def _proved(claim: Claim) -> str:
         return "none"
     if claim.bound.vacuous:
         return f"vacuous ({claim.bound.value:.2g})"
-    return f"{claim.bound.value:.4f}"
+    kind = "" if claim.bound.statistic == "max" else f" ({claim.bound.statistic})"
+    return f"{claim.bound.value:.4f}{kind}"
 
 
 def _size(memory: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
@@ -154,7 +154,7 @@ class Curator:
         Guarantee: the act is ExponentialDraws of range epsilon: 2·rate·reach from the score, the rest for rounding.
         """
         with self._lock:
-            reach = _listed(score).reach(self.max_rows, self.rows_are_units)
+            reach = _listed(score, (*SCORES, *NETS)).reach(self.max_rows, self.rows_are_units)
             here = reach.under(self.neighbours)
             if here is None:
                 raise ValueError("a selection needs a score with a known sensitivity")
@@ -219,13 +219,13 @@ class Curator:
         """The distinct keys, sorted, and their counts: one pass, memory linear in the keys."""
         if self._held is not None:
             return self._held
-        keys, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+        held = _NO_KEYS
+        waiting: list[tuple[Elements, NDArray[np.int64]]] = []
         for chunk in self._table.chunks():
-            found, times = np.unique(addresses_of(self.domain, chunk), return_counts=True)
-            joined, places = np.unique(np.concatenate([keys, found]), return_inverse=True)
-            counts = np.bincount(places, np.concatenate([counts, times]), len(joined)).astype(np.int64)
-            keys = joined
-        self._held = keys, counts
+            waiting.append(np.unique(addresses_of(self.domain, chunk), return_counts=True))
+            if sum(len(keys) for keys, _ in waiting) > len(held[0]):  # each key is sorted a few times alone
+                held, waiting = _merged([held, *waiting]), []
+        self._held = _merged([held, *waiting])
         return self._held
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
@@ -309,9 +309,9 @@ def _lists_records(query: Workload) -> bool:
     return all(isinstance(block, SparseQueries) for block in query.blocks)
 
 
-def _listed(score: Known) -> Known:
-    """The score, if it is on the closed lists: a stranger could understate how far one unit moves it."""
-    if type(score) not in SCORES and type(score) not in NETS:
+def _listed(score: Known, known: tuple[type[Score | Net], ...] = SCORES) -> Known:
+    """The score, if it is on a closed list: a stranger could understate how far one unit moves it."""
+    if type(score) not in known:
         raise TypeError("this score is not on the list of proved ones")
     return score
 
@@ -331,6 +331,17 @@ def measurement(what: Workload | Score, law: Noise, *, max_rows: int, rows_are_u
     if law.kind == "laplace":
         return LaplaceNoise(reach=l1, reach_squared=squared, reach_max=linf, scale=scale)
     return GaussianNoise(reach_squared=squared, sigma_squared=scale * scale)
+
+
+def _merged(parts: Sequence[tuple[Elements, NDArray[np.int64]]]) -> tuple[Elements, NDArray[np.int64]]:
+    """Keys and counts of several parts of a table together."""
+    keys, places = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
+    counts = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(counts, places, np.concatenate([counts for _, counts in parts]))
+    return keys, counts
+
+
+_NO_KEYS: tuple[Elements, NDArray[np.int64]] = (np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
 
 
 def keys_act(scale: float, threshold: int, *, max_rows: int) -> StableKeys:

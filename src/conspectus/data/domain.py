@@ -26,7 +26,10 @@ def code_dtype(size: int) -> type[np.unsignedinteger[Any]]:
 
 def in_words(cells: int) -> str:
     """A number of cells for people: exact while it is short, a power of ten beyond any float."""
-    return f"{cells:,}" if cells < 10**12 else f"about 10^{len(str(cells)) - 1}"
+    if cells < 10**12:
+        return f"{cells:,}"
+    # Python writes out no integer of more than 4,300 digits.
+    return f"about 10^{len(str(cells)) - 1 if cells < 10**4000 else int(math.log10(cells))}"
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,8 @@ def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:
 def no_histogram(problem: Problem, *, copies: float = 1) -> str | None:
     """Why there can be no `copies` histograms over the columns asked about, one weight per cell; None if they can."""
     if not problem.counting:
-        return "it keeps a histogram, and these queries are not counts of records: use laplace, gaussian or boosting"
+        named = "laplace, gaussian, boosting or sparse-project"
+        return f"it keeps a histogram, and these queries are not counts of records: use {named}"
     if problem.cells * max(copies, 1) <= MAX_CELLS:
         return None
     made = f"{len(problem.held)} columns make {in_words(problem.cells)} cells (limit {MAX_CELLS:,})"

@@ -29,13 +29,13 @@ from .answer_vectors import MOST_WORK, AnswerVectors, vectors_work
 from .mechanism import Problem
 from .nets import coarseness, level_reach, listed
 
-MOST_STEPS = 1 << 33
+MOST_STEPS = 1 << 34
 """Databases that are enumerated, times questions: about a minute of two cores."""
 
 MOST_SECONDS = 45.0
 """What counting along a tree of questions may take, by a cautious estimate."""
 
-QUICK = 1 / 8
+QUICK = 1 / 16
 """The share of these that is taken where nobody asked for a size."""
 
 Method = Literal["laminar", "enumeration", "vectors"]
@@ -75,8 +75,9 @@ class SmallNet:
             return "laminar"
         classes, queries = len(self.signatures), len(self.workload)
         counted = vectors_work(classes, queries, self.size)
-        # To step on to the next database costs as much as a few dozen questions, and so does a long addition.
-        enumerated = databases(classes, self.size) * (queries + 24)
+        # To step on to the next database costs as much as a few dozen questions, and so does a long addition; with few
+        # classes many rows change in a step.
+        enumerated = databases(classes, self.size) * (queries + 24) * (1 + self.size // classes)
         if self.mass <= MOST_MASS and enumerated <= min(share * MOST_STEPS, 64 * counted):
             return "enumeration"
         return "vectors" if counted <= share * MOST_WORK else None

@@ -18,6 +18,7 @@ DEPTH = 40
 """Everything beyond the cutoff weighs at most 2⁻⁴⁰ of the best level, all members together."""
 
 _GUARD = 64
+_DIGIT = 1 << 10
 _LN2 = Fraction(69315, 100000)  # a little above ln 2
 
 
@@ -51,11 +52,22 @@ def draw_levels(
 
 
 def level_weights(distances: Sequence[int], *, total: int, rate: Fraction) -> list[int]:
-    """The very integer weight of one member of each level: 2^B·exp(−rate·distance), rounded down."""
+    """The very integer weight of one member of each level: 2^B·exp(−rate·distance), rounded down (or one less)."""
     farthest = cutoff(total, rate)
-    # The smallest power, at the cutoff, still has 56 bits.
+    # The smallest power, at the cutoff, still has 56 bits. A million levels need but two short tables of powers.
     bits = _bits(rate * farthest) + 56
-    return [_exp_minus(rate * min(distance, farthest), bits) for distance in distances]
+    fine = bits + 8
+    low: dict[int, int] = {}
+    high: dict[int, int] = {}
+    weights = []
+    for distance in distances:
+        above, below = divmod(min(distance, farthest), _DIGIT)
+        if below not in low:
+            low[below] = _exp_minus(rate * below, fine)
+        if above not in high:
+            high[above] = _exp_minus(rate * above * _DIGIT, fine)
+        weights.append(low[below] * high[above] >> (2 * fine - bits))
+    return weights
 
 
 def _bits(exponent: Fraction) -> int:

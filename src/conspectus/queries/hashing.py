@@ -29,8 +29,8 @@ def polynomials(public_seed: int, functions: int, independence: int) -> Elements
     wanted = functions * independence
     seed = b"conspectus: polynomials %d " % public_seed
     words = np.frombuffer(hashlib.shake_256(seed).digest(8 * (wanted + 64)), dtype="<u8") & np.uint64(P)
-    kept = words[words != np.uint64(P)][:wanted].astype(np.uint64)  # one word in 2**61 is refused
-    return kept.reshape(functions, independence)
+    kept: Elements = words[words != np.uint64(P)][:wanted].astype(np.uint64)  # one word in 2**61 is refused
+    return kept.reshape((functions, independence))
 
 
 @compiled

@@ -9,6 +9,8 @@ Johnson–Lindenstrauss matrix.
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +28,7 @@ from .query import Counter, Indices, Query, WorkloadError
 
 MOST_COORDINATES = 1 << 24
 MOST_INDEPENDENCE = 1 << 12
+_PROCESSORS = os.cpu_count() or 1
 _NO_QUESTION = "a coordinate of a projection is a sum of signs, and no question of its own"
 
 
@@ -126,7 +129,18 @@ class ProjectionCounts:
 
     def add(self, chunk: Chunk) -> None:
         places = addresses_of(self._projection.domain, chunk)
-        self._projection.add(places, np.ones(len(places), dtype=np.int64), self._sums)
+        if not self._projection.dense:
+            self._add(places, self._sums)
+            return
+        # A dense column costs T operations: the rows are shared by the processors, each with sums of its own.
+        shares = np.array_split(places, _PROCESSORS)
+        sums = [np.zeros_like(self._sums) for _ in shares]
+        with ThreadPoolExecutor(_PROCESSORS) as pool:
+            list(pool.map(self._add, shares, sums))
+        self._sums += sum(sums)
+
+    def _add(self, places: Elements, sums: NDArray[np.int64]) -> None:
+        self._projection.add(places, np.ones(len(places), dtype=np.int64), sums)
 
     def counts(self) -> NDArray[np.int64]:
         return self._sums.copy()

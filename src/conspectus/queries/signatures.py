@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 
-from .query import Box, Parity, Predicate, Workload
+from .intervals import Intervals
+from .query import Literal, Parity, Predicate, Workload
 
 MOST_CLASSES = 1 << 13
 MOST_QUESTIONS = 1 << 13
@@ -93,31 +94,43 @@ def signatures(workload: Workload, most: int = MOST_CLASSES) -> Signatures | Non
     if not 0 < len(workload) <= MOST_QUESTIONS or len(workload) * widest > MOST_BITS or not workload.counting:
         return None
     starts = [0]
-    kept: list[Box] = []
+    literals: list[tuple[int, Literal]] = []
+    stretches: list[tuple[int, Intervals]] = []
     parities: list[tuple[int, tuple[int, ...]]] = []
-    for query in workload.queries():
-        if isinstance(query, Parity):
-            parities.append((len(starts) - 1, query.columns))
-        elif isinstance(query, Predicate):
-            kept += query.boxes
-        starts.append(len(kept))
-    boxes = len(kept)
+    boxes = 0
+    for block in workload.blocks:
+        if isinstance(block, Intervals):
+            # Thousands of intervals as lists of codes would take seconds: they are compared with their ends instead.
+            stretches.append((boxes, block))
+            starts += range(boxes + 1, boxes + len(block) + 1)
+            boxes += len(block)
+            continue
+        for number in range(len(block)):
+            query = block.query(number)
+            if isinstance(query, Parity):
+                parities.append((len(starts) - 1, query.columns))
+            elif isinstance(query, Predicate):
+                literals += [(boxes + i, literal) for i, box in enumerate(query.boxes) for literal in box]
+                boxes += len(query.boxes)
+            starts.append(boxes)
     if (boxes + 1) * widest > MOST_BITS:
         return None
     accepts = {c: np.ones((domain.sizes[c], boxes), dtype=bool) for c in columns}
-    for number, box in enumerate(kept):
-        for literal in box:
-            accepts[literal.column][:, number] = False
-            accepts[literal.column][list(literal.codes), number] = True
+    for box, literal in literals:
+        accepts[literal.column][:, box] = False
+        accepts[literal.column][list(literal.codes), box] = True
+    for box, intervals in stretches:
+        codes, (low, high) = np.arange(domain.sizes[intervals.column])[:, None], intervals.bounds
+        accepts[intervals.column][:, box : box + len(intervals)] = (codes >= low) & (codes <= high)
     above = ((1 << len(parities)) - 1) << boxes
     blocks = tuple(_blocks(accepts[c], c, [read for _, read in parities], above) for c in columns)
     layers: list[dict[int, int]] = [{((1 << boxes) - 1) | above: 1}]
     for column in blocks:
         after: dict[int, int] = {}
         for state, ways in layers[-1].items():
-            for block in column:
-                reached = (state & block.keep) ^ block.turn
-                after[reached] = after.get(reached, 0) + ways * len(block.codes)
+            for kind in column:
+                reached = (state & kind.keep) ^ kind.turn
+                after[reached] = after.get(reached, 0) + ways * len(kind.codes)
             if len(after) > 2 * most:
                 return None
         layers.append(after)
@@ -152,6 +165,8 @@ def _truth(states: Sequence[int], starts: Sequence[int], boxes: int, parities: S
     width = -(-(boxes + len(parities)) // 8) or 1
     packed = np.frombuffer(b"".join(state.to_bytes(width, "little") for state in states), np.uint8)
     bits = np.unpackbits(packed.reshape(len(states), width), axis=1, bitorder="little").astype(bool)
+    if not parities and len(starts) == boxes + 1 and all(a < b for a, b in pairwise(starts)):
+        return bits[:, :boxes]  # one box a question
     found = np.zeros((len(states), len(starts) - 1), dtype=bool)
     for query, (first, last) in enumerate(pairwise(starts)):
         found[:, query] = bits[:, first:last].any(axis=1)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.domain import RECORDS, Domain
+from conspectus.data.domain import RECORDS, Domain, in_words
 from conspectus.data.field import Elements, P
 from conspectus.data.fingerprints import fingerprints
 
@@ -162,15 +162,15 @@ def _codes(schema: DeclaredSchema, position: int, values: Sequence[Any]) -> NDAr
     return np.fromiter((known[value] for value in values), dtype=np.uint64, count=len(values))
 
 
-def written_out(workload: Workload) -> SparseQueries:
-    """Predicates as lists of the records that satisfy them."""
+def written_out(workload: Workload, most: int = MOST_ENTRIES) -> SparseQueries:
+    """Predicates as lists of the records that satisfy them, at most this many in all."""
     domain = workload.domain
     predicates = [query for query in workload.queries() if isinstance(query, Predicate)]
     if len(predicates) < len(workload):
         raise WorkloadError("only conjunctions and other predicates can be written out as lists of records")
     sizes = [sum(_cells(box, domain) for box in query.boxes) for query in predicates]
-    if (total := sum(sizes)) > MOST_ENTRIES:
-        raise WorkloadError(f"written out, these questions list {total:,} records (at most {MOST_ENTRIES:,} can be)")
+    if (total := sum(sizes)) > most:
+        raise WorkloadError(f"written out, these questions list {in_words(total)} records (at most {most:,} can be)")
     parts = [_support(box, domain) for query in predicates for box in query.boxes]
     held = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -32,6 +32,9 @@ _FIELDS = ("size", "nonzeros", "independence", "public_seed")
 LEAST_INDEPENDENCE = 4
 """Variances are sums over pairs of pairs of records: a bound needs that many to be independent."""
 
+MOST_LISTED = 1 << 22
+"""Records that a predicate may stand for and still be asked."""
+
 _SHARES = (0.4, 0.45, 0.15)
 """How the failure probability of an interval is shared by noise, distortion, and the estimate of F."""
 
@@ -144,6 +147,6 @@ def _listed(domain: Domain, block: Block) -> SparseQueries:
     if isinstance(block, SparseQueries):
         return block
     try:
-        return written_out(Workload(domain, (block,)))
+        return written_out(Workload(domain, (block,)), MOST_LISTED)
     except WorkloadError as problem:
         raise CannotAnswer(f"a projection answers questions about few records alone: {problem}") from problem

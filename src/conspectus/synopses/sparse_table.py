@@ -20,11 +20,15 @@ from conspectus.data.field import Elements, P
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile, weighted_quantile
 from conspectus.queries.addresses import codes_at, exact
-from conspectus.queries.query import Workload
+from conspectus.queries.query import Workload, WorkloadError
 from conspectus.queries.sparse import SparseQueries
+from conspectus.queries.supports import written_out
 
 from .rows import Rows
 from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
+
+MOST_LISTED = 1 << 16
+"""Records that a predicate may stand for and still have an interval."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +102,10 @@ class SparseTable:
         """
         block = question.blocks[0]
         if not isinstance(block, SparseQueries):
-            return float(self.answer(question)[0]) * self.total.divisor, None
+            try:
+                block = written_out(question, MOST_LISTED)
+            except WorkloadError:
+                return float(self.answer(question)[0]) * self.total.divisor, None
         counts, there = self._found(block.addresses)
         weights = block.steps / block.grid
         count = float((weights * counts).sum())

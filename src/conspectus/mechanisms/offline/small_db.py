@@ -40,6 +40,7 @@ CITES = (
 )
 _USUAL_ROWS = 10_000
 USUAL_ALPHA = 0.1
+LEAST_RANGE = Fraction(1, 1 << 40)
 
 
 def sampling_error(queries: int, size: int) -> float:
@@ -153,8 +154,8 @@ class SmallDb:
             "size": net.size,
             "merge": self.merge,
             "method": method,
-            "records": str(sum(net.sizes)),
-            "databases": str(net.mass),
+            "records": in_words(sum(net.sizes)),
+            "databases": in_words(net.mass),
             "certificate": self.certificate,
         }
         return Outcome(synopsis=synopsis, answers=answers, total=total, certificate=bound, parameters=parameters)
@@ -176,6 +177,8 @@ class SmallDb:
             return "it draws a database of records, and these queries are no counts of records: use laplace or gaussian"
         if self.theorem and not problem.total_is_public:
             return "Theorem 4.5 is for replaced rows and a public number of rows"
+        if problem.selection(self._price(problem)) < LEAST_RANGE:
+            return "its budget is too small to draw by: raise epsilon"
         classes = signatures(asked)
         if classes is None:
             return too_many(self.size or book_size(len(asked), self.alpha or USUAL_ALPHA), problem.cells)

@@ -103,7 +103,7 @@ class SparseProject:
             size = UNDECLARED
         elif size is None:
             needed = math.sqrt(m) * (problem.rows or 1) * s / self.deviation(problem, s)
-            size = min(max(LEAST, 1 << math.ceil(math.log2(max(needed, 1)))), MOST)
+            size = min(LEAST * math.ceil(max(needed, 1) / LEAST), MOST)
         dense = self.paper or self.form == "dense" or (self.form == "auto" and self._dense_is_better(problem, size, m))
         s = size if dense else s
         size = -(-size // s) * s
@@ -193,6 +193,12 @@ class SparseProject:
                 theorem="second moments of the projection and the noise, Markov's inequality",
             )
         form = "dense" if projection.dense else f"sparse, {projection.nonzeros} non-zeros a record"
+        notes = [
+            f"{projection.size:,} coordinates ({form}), noise of deviation {sigma:.4g}·√m counts for m records",
+            "answers any sparse query, not only these; heavy records that share a coordinate add to the error",
+        ]
+        if self.size is None and projection.size == MOST:
+            notes.append(f"more than {MOST:,} coordinates, which is the most by default, would distort less: set size=")
         return Claim(
             mechanism=self.name,
             expected_max=math.sqrt(m) * expected_maximum(like, k),
@@ -200,10 +206,7 @@ class SparseProject:
             bound=bound,
             memory=32 * projection.size + 64 * sum(len(block.addresses) for block in blocks),
             citations=("Blum & Roth 2011, Algorithm 2", "Charikar, Chen & Farach-Colton 2002 (count-sketch)"),
-            notes=(
-                f"{projection.size:,} coordinates ({form}), noise of deviation {sigma:.4g}·√m counts for m records",
-                "answers any sparse query, not only these; heavy records that share a coordinate add to the error",
-            ),
+            notes=tuple(notes),
         )
 
     def declare(self, problem: Problem) -> Sequence[Event]:

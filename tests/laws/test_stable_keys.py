@@ -1,0 +1,256 @@
+"""Keys of unknown universes: the threshold by its exact tail, (ε, δ) by enumeration, its price, and what it answers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from tests.made import people, truth
+
+import conspectus as cs
+from conspectus.curator.curator import keys_act
+from conspectus.data.domain import RECORDS
+from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.mechanisms.offline.stable_histogram import threshold
+from conspectus.privacy.accounting import (
+    BudgetExceeded,
+    Declared,
+    Filter,
+    Unpriced,
+    allowance,
+    best,
+    price,
+    price_approximate,
+)
+from conspectus.privacy.events import GaussianNoise, LaplaceNoise, Noise, Reach, RowTotal, from_json, to_json
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.ledger import Ledger
+from conspectus.queries.counting import count
+from conspectus.synopses.sparse_table import SparseTable
+from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
+
+ALPHA = 1e-6
+
+
+def tail(scale, t):
+    """P(Z ≥ t), term by term."""
+    p = math.exp(-1 / scale)
+    if t <= 0:
+        return 1 - tail(scale, 1 - t)
+    return sum((1 - p) / (1 + p) * p**z for z in range(t, t + math.ceil(800 * scale)))
+
+
+@pytest.mark.parametrize("m", [1, 2, 5])
+@pytest.mark.parametrize(("scale", "delta"), [(1.0, 1e-6), (2.0, 1e-6), (0.5, 0.01), (30.0, 1e-9)])
+def test_the_threshold_is_the_least_whose_tail_fits(scale, delta, m):
+    level = threshold(scale, m, delta)
+    assert m * tail(scale, level - m) <= delta
+    assert level == m + 1 or m * tail(scale, level - 1 - m) > delta * (1 - 1e-9)
+    assert level <= m + scale * math.log(m / (2 * delta)) + 2
+
+
+def distribution(counts, scale, level, most):
+    """P(output) for a table {key: count}: an output is the tuple of what is shown of each key, 0 where nothing is."""
+    laws = []
+    for amount in counts:
+        if not amount:
+            laws.append({0: 1.0})
+            continue
+        law = {}
+        for noisy in range(amount - most, amount + most + 1):
+            shown = noisy if noisy >= level else 0
+            p = math.exp(-1 / scale)
+            law[shown] = law.get(shown, 0.0) + (1 - p) / (1 + p) * p ** abs(noisy - amount)
+        laws.append(law)
+    return {
+        tuple(value for value, _ in outcome): math.prod(chance for _, chance in outcome)
+        for outcome in itertools.product(*(law.items() for law in laws))
+    }
+
+
+def hockey_stick(here, there, epsilon):
+    return sum(max(0.0, chance - math.exp(epsilon) * there.get(outcome, 0.0)) for outcome, chance in here.items())
+
+
+TABLES = {
+    "add-remove": [((3, 0), (3, 1)), ((3, 1), (3, 0)), ((2, 2), (3, 2)), ((0, 1), (0, 0)), ((1, 0), (2, 0))],
+    "replace": [((3, 0), (2, 1)), ((2, 1), (3, 0)), ((2, 2), (3, 1)), ((0, 1), (1, 0)), ((1, 1), (2, 0))],
+}
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_neighbours_are_indistinguishable_by_enumeration(neighbours):
+    """The exact δ at ε over all outputs, and a threshold that is two lower breaks it somewhere."""
+    epsilon, delta = 1.5, 0.02
+    scale = (2 if neighbours == "replace" else 1) / epsilon
+    level = threshold(scale, 1, delta)
+    worst = broken = 0.0
+    for here, there in TABLES[neighbours]:
+        most = 60
+        worst = max(worst, hockey_stick(*(distribution(t, scale, level, most) for t in (here, there)), epsilon))
+        broken = max(broken, hockey_stick(*(distribution(t, scale, level - 2, most) for t in (here, there)), epsilon))
+    assert worst <= delta
+    assert broken > delta
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_units_of_several_rows(neighbours):
+    """A person of two rows with keys of their own, both alike or different, against none or against other keys."""
+    epsilon, delta, m = 1.0, 0.05, 2
+    scale = (2 * m if neighbours == "replace" else m) / epsilon
+    level = threshold(scale, m, delta)
+    if neighbours == "replace":
+        pairs = [((2, 2, 0), (2, 0, 2)), ((3, 1, 0), (1, 1, 2)), ((2, 0, 0), (1, 1, 0)), ((1, 1, 2), (1, 3, 0))]
+    else:
+        pairs = [((2, 2, 0), (2, 0, 0)), ((2, 1, 1), (2, 0, 0)), ((3, 2, 0), (2, 1, 0)), ((2, 0, 0), (2, 1, 1))]
+    for here, there in pairs:
+        laws = [distribution(table, scale, level, 45) for table in (here, there)]
+        assert hockey_stick(*laws, epsilon) <= delta
+        assert hockey_stick(*reversed(laws), epsilon) <= delta
+
+
+def act(scale=2.0, level=30, m=1):
+    return keys_act(scale, level, max_rows=m)
+
+
+def test_an_act_with_a_delta_is_never_priced_without_it():
+    event = act()
+    assert from_json(to_json(event)) == event
+    epsilon, delta = price_approximate(event, "replace")
+    assert epsilon == 1
+    assert float(delta) == pytest.approx(tail(2.0, 29), rel=1e-9)
+    assert float(delta) >= tail(2.0, 29)
+    for currency in ("pure", "zcdp"):
+        with pytest.raises(Unpriced):
+            price(event, currency, "replace")
+    with pytest.raises(Unpriced):
+        price_approximate(act(level=1), "replace")
+    with pytest.raises(BudgetExceeded):
+        Filter("zcdp", Fraction(100), "replace").admit(event)
+    held = Filter("zcdp", Fraction(1), "replace", missing=delta)
+    held.admit(event)
+    assert held.spent == Fraction(1, 2)
+    with pytest.raises(BudgetExceeded):
+        held.admit(act(scale=1000.0, level=30_000))
+
+
+def test_filters_set_a_delta_aside():
+    budget = Budget(epsilon=2.0, delta=1e-5)
+    purse = allowance(budget, "replace", missing=5e-6)
+    assert purse.cap < allowance(budget, "replace").cap
+    _, delta = price_approximate(act(scale=20.0, level=260), "replace")
+    assert float(delta) < 5e-6
+    purse.admit(act(scale=20.0, level=260))
+    promise = purse.guarantee("row")
+    assert (promise.delta, promise.rho) == (1e-5, None)
+    assert promise.epsilon <= 2.0
+    with pytest.raises(BudgetExceeded):
+        allowance(budget, "replace", missing=1e-5)
+
+
+def test_declared_lists_take_the_delta_from_the_budget():
+    event = act()
+    epsilon, delta = price_approximate(event, "replace")
+    found = Declared((RowTotal(), event), Budget(epsilon=1.0, delta=float(delta) * 1.01), "replace").guarantee("row")
+    assert (found.epsilon, found.rho) == (1.0, None)
+    assert found.delta > 0
+    for budget in (Budget(epsilon=1.0, delta=float(delta) / 2), Budget(epsilon=0.99, delta=0.1), Budget(rho=100.0)):
+        with pytest.raises(BudgetExceeded):
+            Declared((RowTotal(), event), budget, "replace")
+    one = Reach(replace=Fraction(1), add_remove=Fraction(1))
+    noisy = GaussianNoise(reach_squared=one, sigma_squared=Fraction(100))
+    mixed, rho, _ = best((event, noisy), 1e-4, "replace")
+    alone, _, _ = best((noisy,), 1e-4 - float(delta), "replace")
+    assert rho is None
+    assert mixed == pytest.approx(float(alone + epsilon), rel=1e-6)
+    pure = LaplaceNoise(reach=one, reach_squared=one, reach_max=one, scale=Fraction(10))
+    assert best((event, pure), 1e-4, "replace")[0] <= epsilon + Fraction(1, 10)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_heavy_keys_are_shown_sorted_and_light_ones_are_not(neighbours):
+    rows = ["a"] * 500 + ["b"] * 200 + [f"rare {i}" for i in range(1000)]
+    asked = cs.sparse([["a"], ["b"], ["rare 1"], {"a": 0.5, "b": 1}])
+    table = cs.open_records(rows)
+    release = cs.release(table, asked, epsilon=1.0, delta=1e-6, mechanism="stable-histogram", neighbours=neighbours)
+    held = release.synopsis
+    assert isinstance(held, SparseTable)
+    assert len(held.keys) == 2  # a rare record is shown with probability 1e-6
+    assert (np.diff(held.keys.astype(object)) > 0).all()
+    scale = (2 if neighbours == "replace" else 1) / (1.0 if neighbours == "replace" else 0.98)
+    assert release.parameters["scale"] == pytest.approx(scale)
+    assert release.parameters["threshold"] == threshold(release.parameters["scale"], 1, 1e-6)
+    assert release.guarantee.delta == 1e-6
+    assert release.guarantee.epsilon <= 1 + 1e-12
+    found = release.answers * release.total.divisor
+    assert np.abs(found - [500, 200, 0, 450]).max() < 40 * scale
+
+
+def test_what_has_no_budget_for_it_is_refused(tmp_path):
+    table, asked = cs.open_records(["a"]), cs.sparse([["a"]])
+    for budget in ({"epsilon": 1.0}, {"rho": 0.1}, {"rho": 0.1, "delta": 1e-6}):
+        with pytest.raises(NoMechanism, match="delta above 0"):
+            cs.release(table, asked, mechanism="stable-histogram", **budget)
+    ledger = Ledger.create(
+        tmp_path / "ledger",
+        budget=Budget(epsilon=2.0, delta=1e-6),
+        neighbours="replace",
+        unit="row",
+        schema_fingerprint=table.schema.fingerprint,
+        table="records",
+    )
+    with pytest.raises(NoMechanism, match="ledger"):
+        cs.release(table, asked, epsilon=1.0, delta=1e-6, mechanism="stable-histogram", ledger=ledger)
+    assert ledger.spent == 0
+
+
+def test_full_rows_of_a_schema_are_keys_too(tmp_path):
+    schema, table = people(rows=20_000)
+    asked = cs.marginals(schema, 2)
+    counts, rows = truth(table, asked)
+    release = cs.release(table, asked, epsilon=4.0, delta=1e-6, mechanism="stable-histogram")
+    # At most 96 keys, each lost below the threshold or off by its noise.
+    assert np.abs(release.answers * rows - counts).max() < 24 * release.parameters["threshold"]
+    made = release.synthetic(1000, public_seed=1)
+    assert made.num_rows == 1000
+    path = tmp_path / "keys.conspectus"
+    release.save(path)
+    again = cs.load(path)
+    assert np.array_equal(again.synopsis.answer(asked), release.answers)
+    assert again.guarantee == release.guarantee
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_intervals_of_keys_cover_on_either_side(neighbours):
+    """Each end holds with probability 0.9 at least (binomial quantile, ALPHA)."""
+    rows = ["a"] * 100 + ["b"] * 30 + ["c"] * 24 + ["d"] * 3
+    questions = cs.sparse([["a"], ["b"], ["c", "d"], {"a": 0.5, "c": 1, "zero": 1}])
+    counts, n = count(questions, cs.open_records(rows).chunks())
+    exact = counts / questions.grid / n
+    low = high = 0
+    budget = {"epsilon": 1.0, "delta": 1e-5, "neighbours": neighbours}
+    for _ in range(60):
+        release = cs.release(cs.open_records(rows), questions, mechanism="stable-histogram", **budget)
+        for place in range(4):
+            answer = release.ask(questions[place], confidence=0.9)
+            low += answer.low <= exact[place]
+            high += answer.high >= exact[place]
+    assert min(low, high) >= binom.ppf(ALPHA, 240, 0.9)
+
+
+def test_broken_keys_are_refused():
+    held = SparseTable(RECORDS, np.array([3, 9], dtype=np.uint64), np.array([40, 50]), 30, Noise("laplace", 2.0), TOTAL)
+    meta, tables = held.parts()
+    assert np.array_equal(load_synopsis(RECORDS, "sparse-table", meta, tables).keys, held.keys)
+    for broken in ({**meta, "threshold": 45}, {**meta, "threshold": None}, {**meta, "noise": []}, {**meta, "total": 1}):
+        with pytest.raises(BadSynopsis):
+            load_synopsis(RECORDS, "sparse-table", broken, tables)
+    with pytest.raises(BadSynopsis):
+        SparseTable(RECORDS, held.keys[::-1], held.counts, 30, held.noise, TOTAL)
+
+
+TOTAL = Total(value=100.0, exact=True)
