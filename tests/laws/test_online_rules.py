@@ -261,3 +261,22 @@ def test_weights_on_records_are_checked_and_answer_lists():
     for wrong in ({"weights": np.array([0.9, 0.9])}, {"keys": np.array([4, 1], dtype=np.uint64)}, {"free": -1.0}):
         with pytest.raises(BadSynopsis):
             RecordWeights(**{**vars(made), **wrong})
+
+
+def test_records_of_any_kind_in_a_session():
+    """At ε = 50 the noises are a few rows: each assertion fails with probability below 1e-9."""
+    people = ["x"] * 6_000 + ["y"] * 3_000 + [f"z{i}" for i in range(1_000)]
+    with cs.open_session(
+        cs.open_records(people), epsilon=50.0, delta=1e-6, mechanism="sparse-mw", questions=50, sparsity=4
+    ) as session:
+        popular = session.ask(cs.sparse([["x"]]))
+        assert popular.basis == "measured"
+        assert abs(popular.fraction - 0.6) < 0.05
+        weighted = session.ask(cs.sparse([{"x": 0.5, "y": 1.0, "nobody": 1.0}]))
+        assert abs(weighted.fraction - 0.6) < 0.1
+        rare = session.ask(cs.sparse([["z1", "z2", "somebody"]]))
+        assert rare.basis == "guessed"
+        assert rare.fraction < 0.01
+        with pytest.raises(WorkloadError, match="sparsity"):
+            session.ask(cs.sparse([[f"z{i}" for i in range(5)]]))
+        assert session.release().synopsis.answer(cs.sparse([["x"]]))[0] == pytest.approx(0.6, abs=0.05)

@@ -406,6 +406,47 @@ def test_an_interrupted_question_is_as_a_crash(table, tmp_path, monkeypatch) -> 
         assert session.release().answers[-1] == answer.fraction
 
 
+@pytest.mark.parametrize("path", [None, "a.session"])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_an_interruption_at_any_step_is_survived_in_place(table, tmp_path, monkeypatch, step, moment, path) -> None:
+    """Ctrl-C at each step of a surprise: the same session object goes on, and agrees with its file and its ledger."""
+    file = None if path is None else tmp_path / path
+    with cs.open_session(table, path=file, **LARGE) as session:
+        known = session.ask(GUESS)
+        owner = Reservation if step == "debit" else Store
+        original = getattr(owner, step)
+
+        def interrupted(self, *args, **kwargs):
+            if moment == "after":
+                original(self, *args, **kwargs)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, step, interrupted)
+            if file is not None or step != "debit":
+                with pytest.raises(KeyboardInterrupt):
+                    session.ask(SURPRISE)
+        assert session.ask(GUESS).fraction == known.fraction
+        answer = session.ask(SURPRISE)
+        assert answer.basis == "measured"
+        assert session.ask(SURPRISES[0]).basis == "measured"
+        acts = session._store.acts()
+        assert tuple(event for _, event in acts) == session._account.events
+        if file is not None:
+            assert debits(Reservation(Ledger.open(f"{file}.ledger"), 1)) == acts
+
+
+def test_a_file_that_cannot_be_written_says_so(table, tmp_path: Path) -> None:
+    with cs.open_session(table, path=tmp_path / "a.session", **LARGE) as session:
+        session.ask(GUESS)
+        session._store._connection.execute("PRAGMA query_only = 1")
+        with pytest.raises(SessionError, match="cannot be written"):
+            session.ask(SURPRISE)
+        session._store._connection.execute("PRAGMA query_only = 0")
+        assert session.ask(SURPRISE).basis == "measured"
+
+
 def test_a_question_that_the_rule_refuses_keeps_the_watch(table, monkeypatch) -> None:
     with cs.open_session(table, **LARGE) as session:
         session.ask(GUESS)

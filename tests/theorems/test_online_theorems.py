@@ -23,6 +23,7 @@ from conspectus.mechanisms.online.loop import OnlineConstruction
 from conspectus.mechanisms.rule import Stream
 from conspectus.mechanisms.sparse_vector_theorem import (
     above_threshold_error,
+    book_level,
     book_plan,
     numeric_error,
     numeric_scales,
@@ -214,6 +215,24 @@ def test_the_threshold_of_the_online_algorithms_is_twice_the_error_of_numeric_sp
     logs = np.log(2 * k) + np.log(4 * c / beta)
     printed = 9 * c * logs if not delta else logs * np.sqrt(c * np.log(2 / delta)) * (np.sqrt(512) + 1)
     assert online_threshold(k, c, epsilon, beta, delta) == pytest.approx(2 * printed / epsilon)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_level_of_the_book_solves_its_inequality_and_is_the_larger_one(table, delta):
+    """Theorem 4.14 with its constant 36 (printed 32), Theorem 4.15 as printed."""
+    budget = Budget(epsilon=100.0, delta=delta)
+    problem = stream(table, budget)
+    level = book_level(problem, QUESTIONS, ROWS, lambda alpha: 4 * np.log(4) / alpha**2)
+    hits = np.ceil(4 * np.log(4) / level**2)
+    logs = np.log(2 * QUESTIONS) + np.log(4 * hits / 0.05)
+    if not delta:
+        right = 9 * hits * logs / (100.0 * ROWS)
+    else:
+        right = (1 + np.sqrt(512)) * np.sqrt(hits * np.log(2 / delta)) * logs / (100.0 * ROWS)
+    assert level == pytest.approx(right, rel=0.02)
+    rule = ONLINE["pmw"](theorem=True)
+    assert rule.plan(problem, rule.left(problem), float(ROWS))[1] < level
+    assert book_level(stream(table, Budget(epsilon=0.01)), QUESTIONS, ROWS, lambda alpha: 1 / alpha**2) is None
 
 
 @pytest.mark.parametrize("budget", [Budget(epsilon=1.0), Budget(epsilon=1.0, delta=1e-6)], ids=("pure", "approximate"))

@@ -19,7 +19,7 @@ from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.data.sources import open_table
 from conspectus.mechanisms.mechanism import root_up
-from conspectus.privacy.accounting import Filter, epsilon_of, scale_up
+from conspectus.privacy.accounting import Currency, Filter, epsilon_of, scale_up
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Neighbours
 from conspectus.privacy.noise import Coins, SystemCoins, UnsafeSeededCoins, discrete_gaussian, discrete_laplace
@@ -146,8 +146,8 @@ def _plays(case: Case, kind: type[Curator], codes: NDArray[np.int64], trials: in
     columns = _domain(codes.shape[1]).names
     schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
     table = open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
-    missing = Fraction(10**12 if case.delta else 0)
-    endless = Filter("zcdp" if case.delta else "pure", Fraction(10**12), case.neighbours, missing=missing)
+    currency: Currency = "zcdp" if case.delta else "pure"
+    endless = Filter(currency, Fraction(10**12), case.neighbours, missing=Fraction(10**12))
     curator = kind(table, endless, neighbours=case.neighbours, coins=DrawnAhead())
     return np.array([case.play(curator) for _ in range(trials)])
 

@@ -184,7 +184,7 @@ def _tallied(guess: NDArray[np.float64], epsilon: Fraction) -> Play:
         curator.keep()
         watch = curator.above_threshold(HALF, epsilon)
         found = 0.0
-        for i in range(1, 8):
+        for i in range(1, 6):
             for at, sign in ((0, 1.0), (i, -1.0)):
                 if not watch.over and watch.exceeds(questions[at], float(guess[at])):
                     found += sign

@@ -24,7 +24,7 @@ PROMPT = "? "
 def session(
     path: Annotated[Path, typer.Option("--path", metavar="FILE", help="The session's file; one that exists goes on.")],
     data: Annotated[
-        str | None, typer.Argument(metavar="[DATA]", help="The table, as for release; a session that goes on knows it.")
+        str | None, typer.Argument(metavar="DATA", help="The table, as for release; a session that goes on knows it.")
     ] = None,
     schema: options.SchemaToo = None,
     epsilon: options.Epsilon = None,

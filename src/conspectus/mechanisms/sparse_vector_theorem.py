@@ -7,6 +7,7 @@ except with probability β, where at most c of them are near or above the thresh
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from conspectus.curator.curator import HALF
@@ -14,7 +15,7 @@ from conspectus.privacy.accounting import scale_up
 from conspectus.privacy.events import Noise
 
 from .mechanism import Problem
-from .sparse_vector import Plan
+from .sparse_vector import FAILURE, Plan
 
 _ROOT = math.sqrt(512)
 
@@ -68,6 +69,29 @@ def online_threshold(questions: int, hits: int, epsilon: float, failure: float, 
     if not delta:
         return 18 * hits * logs / epsilon
     return (2 + 32 * math.sqrt(2)) * math.sqrt(hits * math.log(2 / delta)) * logs / epsilon
+
+
+def book_level(problem: Problem, questions: int, rows: float, updates: Callable[[float], float]) -> float | None:
+    """The α of Theorems 5.13 to 5.15 with the book's constants, for comparison; None where it promises nothing."""
+    budget = problem.budget
+    if budget.epsilon is None:
+        return None
+    epsilon, delta = budget.epsilon, budget.delta
+
+    def keeps(alpha: float) -> bool:
+        hits = updates(alpha)
+        if not math.isfinite(hits):
+            return False
+        wanted = online_threshold(questions, max(1, math.ceil(hits)), epsilon, FAILURE, delta) / 2
+        return wanted * problem.max_rows <= alpha * rows
+
+    low, high = 0.0, 1.0
+    if not keeps(high):
+        return None
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
 
 
 def book_plan(problem: Problem, *, hits: int, threshold: float) -> Plan:

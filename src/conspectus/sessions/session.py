@@ -230,7 +230,10 @@ class Session:
         """Go on from what other processes learned since; after an interruption, from what was written down."""
         standing = self._store.look()
         if standing.unsure or standing.version != self._version or self._loop is None:
-            self._account.catch_up()
+            if self._loop is None:
+                self._account.reconcile()  # an interruption may have come between any two steps of an act
+            else:
+                self._account.catch_up()
             state = self._store.state()
             if state is None:
                 raise SessionError("this session has not learned anything yet: it died while it was being opened")

@@ -186,10 +186,12 @@ class Store:
         if sure != self._sure:
             connection.execute(f"PRAGMA synchronous = {'FULL' if sure else 'NORMAL'}")
             self._sure = sure
-        connection.execute("BEGIN IMMEDIATE")
         try:
+            connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
+        except sqlite3.OperationalError as problem:
+            raise SessionError(f"{self.path} cannot be written ({problem}): make room, or mend its rights") from problem
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -10,6 +10,7 @@ from conspectus.curator.curator import Curator
 from conspectus.mechanisms.mechanism import Claim, ErrorBound, Refusal, SettingError
 from conspectus.mechanisms.rule import State, Stream
 from conspectus.mechanisms.sparse_vector import FAILURE, Plan, make_plan
+from conspectus.mechanisms.sparse_vector_theorem import book_level
 from conspectus.mechanisms.total import SHARE, find_total
 from conspectus.synopses.synopsis import Total
 
@@ -95,7 +96,11 @@ class Surprises:
             return Refusal(mechanism=self.name, reason=str(vacuous))
         passed = plan.passed(problem.questions).counts_at(1 - FAILURE)
         bound = None
+        book: tuple[str, ...] = ()
         if alpha is not None:
+            printed = book_level(problem, problem.questions, rows, lambda level: self.updates(problem, level))
+            said = "nothing" if printed is None or printed >= 1 / 3 else f"3α = {3 * printed:.3g}"
+            book = (f"the book's own constants promise {said}",)
             value = max(passed, plan.measured.counts_at(1 - FAILURE)) / rows
             bound = ErrorBound(value=value, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
         expected = plan.threshold if alpha is not None else self.usual(problem, self.left(problem), rows)[1]
@@ -110,6 +115,7 @@ class Surprises:
             notes=(
                 f"at most {plan.hits:,} of {problem.questions:,} questions are paid for",
                 f"an answer is within {near} of the truth while there are hits left",
+                *book,
             ),
         )
 

@@ -4,7 +4,7 @@ Blum and Roth's Definition 3.4 and Algorithm 1: s variables of equal weight, and
 record when a surprise first lists it. A record without one is answered by the weight of a variable that is still free,
 which all have in common; so only the records with a variable are kept, and a question costs as much as it lists
 records, however large s and the universe are. Questions are weighted lists of records, or conjunctions, whose records
-are listed when they are asked.
+are listed when they are asked. With free parameters a surprise refits the weights to all that was measured so far.
 
 Privacy: composes the row total and the loop; the rest post-processes.
 Accuracy: with s the smallest integer such that s/(ln s + 1) ≥ 4m/α², for questions of at most m records, there are at
@@ -34,6 +34,7 @@ from .loop import CITES
 from .settings import Surprises
 
 _LONGEST_STEP = 60.0
+_SWEEPS, _STILL = 10, 1e-3
 
 
 def variables(sparsity: int, alpha: float) -> int:
@@ -67,6 +68,7 @@ class SparseGuess:
         self._rate = rate
         self._weights: dict[int, float] = {}
         self._mass = float(size)
+        self._measured: list[tuple[Listed, float]] = []
 
     def of(self, query: Workload) -> float:
         addresses, shares = listed_records(query, self._sparsity)
@@ -83,35 +85,48 @@ class SparseGuess:
         return np.array([get(address, free) for address in addresses.tolist()])
 
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:
-        addresses, shares = listed_records(query, self._sparsity)
-        places = addresses.tolist()
-        if sum(address not in self._weights for address in places) > self._size - len(self._weights):
-            return  # no variable is left for its records: within the theorem's count this cannot happen
-        before = self._found(addresses)
+        listed = listed_records(query, self._sparsity)
+        new = sum(address not in self._weights for address in listed[0].tolist())
+        if not len(listed[0]) or new > self._size - len(self._weights):
+            return  # nothing is listed, or no variable is left, which cannot happen within the theorem's count
         answer = noisy / self._total.divisor
         if self._rate is not None:
-            guess = float((shares * before).sum()) / self._mass
-            step = self._rate if answer >= guess else -self._rate
-        else:
-            near = min(law.scale / self._total.divisor, 0.25)
-            step = self._meeting((addresses, shares), before, min(max(answer, near), 1 - near))
+            before = self._found(listed[0])
+            guess = float((listed[1] * before).sum()) / self._mass
+            self._move(listed, before, self._rate if answer >= guess else -self._rate)
+            return
+        near = min(law.scale / self._total.divisor, 0.25)
+        self._measured.append((listed, min(max(answer, near), 1 - near)))
+        # Each step meets one answer and disturbs the others; in turns they come to agree with all of them.
+        for _ in range(_SWEEPS):
+            farthest = 0.0
+            for known, wanted in reversed(self._measured):
+                before = self._found(known[0])
+                step = self._meeting(known[1], before, wanted)
+                self._move(known, before, step)
+                farthest = max(farthest, abs(step))
+            if farthest < _STILL:
+                break
+
+    def _move(self, listed: Listed, before: NDArray[np.float64], step: float) -> None:
+        addresses, shares = listed
         after = before * np.exp(step * shares)
         self._mass += float((after - before).sum())
-        self._weights.update(zip(places, after.tolist()))
+        self._weights.update(zip(addresses.tolist(), after.tolist()))
 
-    def _meeting(self, listed: Listed, before: NDArray[np.float64], answer: float) -> float:
-        """The step that meets the answer: it grows with the step, from below any answer to the largest share."""
-        shares = listed[1]
+    def _meeting(self, shares: NDArray[np.float64], before: NDArray[np.float64], answer: float) -> float:
+        """The step after which the guess is the answer: the guess grows with the step, up to the largest share."""
         rest = self._mass - float(before.sum())
+        if shares[0] == shares[-1] and (shares == shares[0]).all():
+            share = float(shares[0])
+            wanted = answer * rest / max(float(before.sum()) * (share - answer), 1e-300) if share > answer else math.inf
+            return min(max(math.log(max(wanted, 1e-300)) / share, -_LONGEST_STEP), _LONGEST_STEP)
         low, high = -_LONGEST_STEP, _LONGEST_STEP
-        for _ in range(60):
+        for _ in range(50):
             middle = (low + high) / 2
             moved = before * np.exp(middle * shares)
-            low, high = (
-                (middle, high)
-                if float((shares * moved).sum()) < answer * (rest + float(moved.sum()))
-                else (low, middle)
-            )
+            short = float((shares * moved).sum()) < answer * (rest + float(moved.sum()))
+            low, high = (middle, high) if short else (low, middle)
         return (low + high) / 2
 
     def synopsis(self) -> RecordWeights:
