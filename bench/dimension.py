@@ -14,7 +14,7 @@ from bench.made import BiasedCoins
 from conspectus.queries.counting import count
 
 ROWS, QUERIES = 100_000, 100_000
-WIDTHS = (50, 100, 1_000, 10_000, 50_000, 100_000, 512_000)
+WIDTHS = (50, 200, 1_000, 10_000, 100_000, 512_000)
 ALONE: dict[str, Any] = {"untouched": "uniform", "responses": 1, "certificate": 0.0}
 
 
