@@ -132,7 +132,7 @@ class DualQuery:
                 citations=CITES, notes=("declare rows= to see what can be expected",),
             )  # fmt: skip
         left = self._left(problem, problem.cap * (1 if problem.total_is_public else 1 - SHARE))
-        schedule = self._schedule(problem, left, rows)
+        schedule = self._schedule(problem, left, max(rows, 1))
         if isinstance(schedule, str):
             return Refusal(mechanism=self.name, reason=schedule)
         expected_max, expected_mean = expected_errors(problem, schedule, fitted=self._reweighting(problem) > 0)
@@ -240,7 +240,7 @@ class DualQuery:
             return self.marginals
         if problem.rows is None:
             return 0.05
-        noise = _SPREAD * problem.rows / problem.max_rows
+        noise = _SPREAD * max(problem.rows, 1) / problem.max_rows
         width = single_width(problem.workload)
         needed = width / noise if problem.currency == "pure" else width / (2 * noise**2)
         return min(0.5, max(0.02, needed / float(problem.cap)))
