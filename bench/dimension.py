@@ -14,7 +14,7 @@ from bench.made import BiasedCoins
 from conspectus.queries.counting import count
 
 ROWS, QUERIES = 100_000, 100_000
-WIDTHS = (50, 100, 1_000, 10_000, 50_000, 100_000, 512_000)
+WIDTHS = (50, 200, 1_000, 10_000, 100_000, 512_000)
 ALONE: dict[str, Any] = {"untouched": "uniform", "responses": 1, "certificate": 0.0}
 
 
@@ -57,8 +57,7 @@ def _settings(width: int) -> dict[str, Any]:
 
 def _width(width: int) -> dict[str, Any]:
     table: Any = BiasedCoins(width, ROWS)
-    asked = min(QUERIES, 8 * width * (width - 1) * (width - 2) // 6 // 2)
-    workload = cs.random_conjunctions(table.schema, 3, asked, public_seed=1, negations=True)
+    workload = cs.random_conjunctions(table.schema, 3, QUERIES, public_seed=1, negations=True)
     start = time.perf_counter()
     counts, rows = count(workload, table.chunks(workload.columns))
     found: dict[str, Any] = {"width": width, "counting": time.perf_counter() - start}

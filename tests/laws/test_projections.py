@@ -8,13 +8,13 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from conspectus.audit.sparse import column, opposed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 from tests.made import people, truth
 
 import conspectus as cs
+from conspectus.audit.sparse import column, opposed
 from conspectus.data.domain import RECORDS, Domain
 from conspectus.data.field import P
 from conspectus.data.fingerprints import fingerprints

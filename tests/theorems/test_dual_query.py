@@ -258,3 +258,14 @@ def test_the_exact_oracle_plays_too():
     made = cs.release(table, workload, epsilon=200, delta=1e-3, **settings)
     assert made.parameters["responses"] == 1
     assert np.abs(made.answers - counts / rows).max() < 0.3
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_tables_of_hardly_any_rows_and_questions_about_nothing(rows, neighbours):
+    schema, table = people(rows=rows, neighbours=neighbours)
+    for workload in (cs.sql(schema, ["age >= 18"]), cs.marginals(schema, 0), cs.marginals(schema, 2)):
+        for budget in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-3}):
+            made = cs.release(table, workload, mechanism="dual-query", **budget)
+            assert made.answers.shape == (len(workload),)
+            assert ((made.answers >= 0) & (made.answers <= 1)).all()

@@ -14,6 +14,7 @@ from conspectus.queries.predicates import Conjunctions
 from conspectus.queries.query import Block, Literal, Workload
 
 from .mechanism import Problem
+from .shrinkage import posterior_means
 
 RULES = ("first", "uniform", "marginals")
 
@@ -78,14 +79,15 @@ def measured(
     sizes = np.array(domain.sizes, dtype=np.int64)
     first = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
     shares = np.repeat(1 / sizes, sizes)
-    noisy = curator.measure(singles, problem.law(problem.sensitivity(singles), price)) / total
+    law = problem.law(problem.sensitivity(singles), price)
+    noisy = curator.measure(singles, law) / total
     for block, start in zip(singles.blocks, singles.offsets):
         here = noisy[start : start + len(block)]
         if isinstance(block, Marginal):
             column = block.columns[0]
             shares[first[column] : first[column + 1]] = _simplex(here)
         else:
-            ones = np.clip(here, 0.0, 1.0)
+            ones = posterior_means(here, law, total=total)
             at = first[np.array(block.columns, dtype=np.int64)]
             shares[at], shares[at + 1] = 1 - ones, ones
     return shares
