@@ -16,6 +16,7 @@ from .privacy.events import Event
 from .privacy.guarantee import Budget
 from .privacy.ledger import Ledger, Reservation
 from .privacy.noise import Coins, SystemCoins
+from .queries.low_sensitivity import UnsafeFunctions
 from .queries.query import Workload
 from .queries.refuter import examine
 from .releases import Release
@@ -175,4 +176,9 @@ def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
         )
     if table.schema.draft:
         said.append("the schema was drafted from the data, and what it shows of the data is outside the guarantee")
+    declared = any(isinstance(block, UnsafeFunctions) for block in problem.workload.blocks)
+    if rows is not None and declared and not problem.total_is_public:
+        said.append(
+            f"the sensitivities of its functions are declared for tables of {rows:,} rows, and vouched for by the owner"
+        )
     return tuple(said)

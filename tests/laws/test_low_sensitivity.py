@@ -48,6 +48,14 @@ def majority_gap(codes):
     return abs(2 * ones - len(codes)) / len(codes)
 
 
+def meddles_with_twos(codes):
+    """Bounded if rows could be changed; as they cannot, one row with a two makes it fail."""
+    bad = codes[:, 0] == 2
+    if bad.any():
+        codes[bad, 0] = 0
+    return (codes[:, 2] == 1).sum() / N
+
+
 def asked(**functions):
     return cs.unsafe_functions(SCHEMA, functions)
 
@@ -77,7 +85,9 @@ def test_values_are_clamped_and_everything_else_becomes_a_fixed_share(returned, 
     assert asked(f=(lambda codes: returned, 0.5)).query(0).share(np.zeros((3, 4), dtype=np.int64)) == share
 
 
-@pytest.mark.parametrize("problem", [ValueError("the private row"), KeyError("x"), SystemExit(3), RecursionError()])
+@pytest.mark.parametrize(
+    "problem", [ValueError("the private row"), KeyError("x"), SystemExit(3), GeneratorExit("row"), RecursionError()]
+)
 def test_what_goes_wrong_inside_is_never_told(problem, capfd, caplog):
     def fails(codes):
         if len(codes):
@@ -108,6 +118,17 @@ def test_a_function_cannot_change_what_the_next_one_sees():
     values, _ = truth(TABLE, asked(a=(smokers, 1 / N), b=(meddles, 1 / N), c=(smokers, 1 / N)))
     assert values[0] == values[2] > 0
     assert values[1] == 0  # the array is read-only, so it failed
+
+
+def test_the_order_of_rows_is_no_part_of_a_table():
+    def first_half(codes):
+        half = len(codes) // 2
+        return (codes[:half, 2] == 1).mean()
+
+    workload = asked(f=(first_half, 1.0))
+    codes = [np.array([0, 1] * 20, dtype=np.uint8) for _ in range(4)]
+    alternating, sorted_rows = Chunk(tuple(codes), 40), Chunk(tuple(np.sort(c) for c in codes), 40)
+    assert count(workload, [alternating])[0] == count(workload, [sorted_rows])[0]
 
 
 def test_charged_steps_cover_every_pair_of_neighbours():
@@ -142,6 +163,7 @@ WRONG = {
     "the first row": (first_row, 1 / N),
     "a median": (median, 0.1),
     "twice as far when replaced": (majority_gap, 1 / N),
+    "a write, which fails on true rows": (meddles_with_twos, 1 / N),
     "an exception for some tables": (lambda codes: 1 / (1 if (codes[:, 3] == 1).any() else 0), 1 / N),
 }
 

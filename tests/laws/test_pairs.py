@@ -154,6 +154,10 @@ def test_a_filter_makes_the_number_of_users_private(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text("user,item,stars\n1,a,5\n2,b,1\n")
     query = f"SELECT user, item FROM '{tmp_path / 'pairs.csv'}' WHERE stars > '3'"
     assert cs.open_pairs(query, items=ITEMS).filtered
+    # A user that is computed may come out null: that is a filter in other words.
+    computed = f"SELECT CASE WHEN stars > '3' THEN user END AS user, item FROM '{tmp_path / 'pairs.csv'}'"
+    assert cs.open_pairs(computed, items=ITEMS).filtered
+    assert not cs.open_pairs(tmp_path / "pairs.csv", items=ITEMS).filtered
     declared = cs.open_pairs(query, items=ITEMS, users=5)
     assert not declared.filtered
     assert rows_of(declared) == Counter({(1, 0, 0): 1, (0, 0, 0): 4})

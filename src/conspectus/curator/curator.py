@@ -113,7 +113,8 @@ class Curator:
             counts, rows = count(wanted, self._table.chunks(wanted.columns), progress=self._progress)
             self._rows = rows
             for block, start in zip(missing, wanted.offsets):
-                self._counts[block] = counts[start : start + len(block)]
+                # Kept in the block's own steps: the next workload that holds it may have another grid.
+                self._counts[block] = counts[start : start + len(block)] // (wanted.grid // block.grid)
 
     def keep(self) -> None:
         """Hold the whole table ready for single questions: in one pass, then in memory. Nothing leaves."""
@@ -254,7 +255,7 @@ class Curator:
             finer = what.grid // query.grid if isinstance(query, Sparse) else 1
             return np.array([self._kept.count(query) * finer], dtype=np.int64)
         self.attend(what)
-        parts = [self._counts[block] for block in what.blocks]
+        parts = [self._counts[block] * (what.grid // block.grid) for block in what.blocks]
         truth = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
         self._latest = (what, truth)
         return truth

@@ -78,13 +78,17 @@ class DeclaredFunction(TableFunction):
             raise ForgottenFunction(
                 f"the function {self.name!r} was not stored, only its name: build the workload anew to ask it again"
             )
+        seen = codes.view()
+        seen.flags.writeable = False  # the same for made and true rows, and no function changes what the next one sees
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             # A warning about an empty mean, printed, would be an answer for free.
             warnings.simplefilter("ignore")
             try:
-                value: Any = self.function(codes)
+                value: Any = self.function(seen)
                 share = float(value) if isinstance(value, numbers.Real | np.number | np.bool_) else math.nan
-            except (Exception, SystemExit):  # whatever foreign code raises must not get out: it may depend on the rows
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt from None
+            except BaseException:  # whatever foreign code raises must not get out: it may depend on the rows
                 share = math.nan
         return FALLBACK if math.isnan(share) else min(max(share, 0.0), 1.0)
 
@@ -146,8 +150,8 @@ class UnsafeFunctions:
 
     def values(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The values of all functions on these rows, in steps."""
-        codes.flags.writeable = False  # one function must not change what the next one sees
-        return np.array([self.steps(function.share(codes)) for function in self.functions], dtype=np.int64)
+        ordered = in_order(codes)
+        return np.array([self.steps(function.share(ordered)) for function in self.functions], dtype=np.int64)
 
     def counter(self) -> Counter:
         for function in self.functions:
@@ -159,6 +163,11 @@ class UnsafeFunctions:
         """Names and sensitivities. The functions themselves stay behind: a file holds no code."""
         listed = [[f.name, f.sensitivity.numerator, f.sensitivity.denominator] for f in self.functions]
         return {"kind": "unsafe-functions", "whole": self.whole, "functions": listed}
+
+
+def in_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same rows sorted: a table is a multiset, and the order in which a source gives its rows is no part of it."""
+    return codes[np.lexsort(codes.T[::-1])] if codes.size else codes
 
 
 class _Gathered:

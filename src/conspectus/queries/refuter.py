@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 
-from .low_sensitivity import UnsafeFunctions
+from .low_sensitivity import UnsafeFunctions, in_order
 from .moves import WorkloadError
 from .query import Workload
 
@@ -139,7 +139,7 @@ def _too_steep(block: UnsafeFunctions, index: int, walk: Walk) -> tuple[int, flo
 
     def share(step: int) -> float:
         if step not in known:
-            known[step] = function.share(walk.table(step))
+            known[step] = function.share(in_order(walk.table(step)))
         return known[step]
 
     def rise(low: int, high: int) -> float:

@@ -48,8 +48,8 @@ class PairsTable(Table):
 
     @property
     def filtered(self) -> bool:
-        """Whether the number of users is private: a filter left pairs out, and with them perhaps users."""
-        return self._origin.filtered and self.schema.unit.users is None
+        """Whether the number of users is private: a filter, or an expression for the user, may leave one out."""
+        return (self._origin.filtered or self._origin.computed) and self.schema.unit.users is None
 
     def chunks(self, columns: Sequence[int] | None = None, rows: int = MOST_ROWS) -> Iterator[SetChunk]:
         """One pass over the users, at most 65,536 at a time. All items are held, whichever are asked about."""

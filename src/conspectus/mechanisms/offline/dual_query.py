@@ -143,7 +143,8 @@ class DualQuery:
             return Refusal(mechanism=self.name, reason=schedule)
         expected_max, expected_mean = expected_errors(problem, schedule, fitted=self._reweighting(problem) > 0)
         bound = None
-        if self.accuracy is not None and problem.total_is_public and self.oracle == "exact":
+        played = self.oracle == "exact" and self._reweighting(problem) == 0
+        if self.accuracy is not None and problem.total_is_public and played:
             bound = ErrorBound(value=self.accuracy, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
         said = f"{schedule.rounds} rounds of {schedule.draws[-1]:,} draws, step {schedule.rates[0] / STEPS:.3g}"
         return Claim(
@@ -255,6 +256,8 @@ class DualQuery:
         """A fifth for tables of up to 64 columns; of wider ones, what is measured says little about the rest."""
         if self.reweighting is not None:
             return self.reweighting
+        if self.accuracy is not None:  # the theorem is about the rows as they were played
+            return 0.0
         others = self.certificate + (self._marginals(problem) if self.untouched == "marginals" else 0.0)
         return 0.2 if len(problem.workload.columns) <= FEW and others <= 0.6 else 0.0
 
@@ -285,6 +288,8 @@ class DualQuery:
 
     def _schedule(self, problem: Problem, left: Fraction, total: int) -> Schedule | str:
         """The schedule, or why there is none."""
+        if left <= 0:
+            return "its marginals, reweighting and certificate leave nothing for the draws: lower these shares"
         shape = Shape(decay=self.decay, responses=self._responses(problem))
         if self.accuracy is not None:
             wanted = for_accuracy(
