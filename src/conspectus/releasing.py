@@ -16,6 +16,7 @@ from .privacy.events import Event
 from .privacy.guarantee import Budget
 from .privacy.ledger import Ledger, Reservation
 from .privacy.noise import Coins, SystemCoins
+from .queries.low_sensitivity import UnsafeFunctions
 from .queries.query import Workload
 from .queries.refuter import examine
 from .releases import Release
@@ -172,6 +173,12 @@ def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
     if rows is not None and delta > 0 and delta * rows >= 1:
         said.append(
             f"delta = {delta:.3g} is at least 1/{rows:,}: a mechanism that publishes a random person's row would pass"
+        )
+    declared = sum(len(block) for block in problem.workload.blocks if isinstance(block, UnsafeFunctions))
+    if declared:
+        said.append(
+            f"the sensitivity of {declared:,} {'function was' if declared == 1 else 'functions were'} declared, not "
+            "proved, and their code ran on the rows: the guarantee rests on both"
         )
     if table.schema.draft:
         said.append("the schema was drafted from the data, and what it shows of the data is outside the guarantee")
