@@ -174,6 +174,12 @@ def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
         said.append(
             f"delta = {delta:.3g} is at least 1/{rows:,}: a mechanism that publishes a random person's row would pass"
         )
+    declared = sum(len(block) for block in problem.workload.blocks if isinstance(block, UnsafeFunctions))
+    if declared:
+        said.append(
+            f"the sensitivity of {declared:,} {'function was' if declared == 1 else 'functions were'} declared, not "
+            "proved, and their code ran on the rows: the guarantee rests on both"
+        )
     if table.schema.draft:
         said.append("the schema was drafted from the data, and what it shows of the data is outside the guarantee")
     declared = any(isinstance(block, UnsafeFunctions) for block in problem.workload.blocks)

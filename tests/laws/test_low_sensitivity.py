@@ -234,6 +234,7 @@ def test_functions_are_known_by_identity_and_stored_by_name(tmp_path):
     release.save(tmp_path / "f.conspectus")
     loaded = cs.load(tmp_path / "f.conspectus")
     np.testing.assert_array_equal(loaded.answers, release.answers)
+    assert any("declared, not proved" in warning for warning in loaded.guarantee.warnings)
     assert loaded.ask(loaded.workload[1]) == release.ask((one + other)[1])
     assert [f.name for f in loaded.workload.queries()] == ["f", "f (2)"]
     with pytest.raises(ForgottenFunction, match="only its name"):
