@@ -96,7 +96,7 @@ def stream_of(table: Table, budget: Budget, *, questions: int, neighbours: str |
         raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
     schema = table.schema
     relation = relation_of(neighbours, schema)
-    whole = schema.unit.kind == "row" and not table.filtered
+    whole = schema.unit.whole and not table.filtered
     public = whole and relation == "replace"
     return Stream(
         workload=Workload(schema.domain, ()),

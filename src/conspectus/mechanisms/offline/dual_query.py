@@ -265,7 +265,7 @@ class DualQuery:
         """25 for each column that is asked about, between 50 and 2,000; few where rows of a wide table start well.
 
         A draw bends a row towards one question; where the row started from marginals, or from the first codes of a
-        sparse table, many early draws spoil more than they mend (measured from 285 to 50,000 columns).
+        sparse table, many early draws spoil more than they mend (measured on 285 to 41,000 columns).
         """
         columns = len(problem.workload.columns)
         if columns > WIDE and self.untouched != "uniform":
