@@ -271,8 +271,7 @@ def against_mwem() -> None:
     note = (
         f"{len(asked.workload):,} draws from the 5,440 conjunctions of 3 literals over 17 yes-or-no attributes, "
         f"{asked.rows:,} rows, pure ε, replace, means of 3 runs; the source's algorithm with its η = 0.4, `dual-query` "
-        "as it comes, and `mwem`. Where a distribution over all records fits, `mwem` is the better choice, as the "
-        "source says too."
+        "as it comes, and `mwem`. A distribution over all records fits here, which is what `mwem` is for."
     )
     title = "DualQuery and MWEM on 17 attributes of Adult"
     record("dual-mwem", title, markdown(heads, lines) + "\n\n" + note, "python -m bench dual_query")
