@@ -158,6 +158,7 @@ def scale() -> None:
     note = (
         f"{QUERIES:,} random conjunctions of 3 literals, each negated with probability ½, drawn uniformly over all "
         f"literals; (1, 0.001), replace; means of {RUNS} runs (2 for the source's parameters). "
+        "The defaults of `dual-query` were chosen on these two tables. "
         + ". ".join(notes)
         + "."
     )

@@ -101,7 +101,7 @@ def _direction(name: str, room: str, target: str) -> list[str]:
 
 
 def _last_resort(name: str) -> bool:
-    """The command line, which prints no text of what it catches, and foreign functions, whose every failure is a value."""
+    """The command line, which prints nothing of what it catches, and foreign functions: each failure is a value."""
     return room_of(name) == "cli" or name == "queries.low_sensitivity"
 
 
