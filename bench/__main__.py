@@ -5,7 +5,23 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("counting", "nltcs", "adult", "boosting", "small_db", "sparse", "streaming")
+NAMES = (
+    "counting",
+    "nltcs",
+    "adult",
+    "boosting",
+    "faithful",
+    "functions",
+    "crossover",
+    "dual_query",
+    "wide",
+    "dimension",
+    "sparse",
+    "small_db",
+    "live",
+    "sessions",
+    "streaming",
+)
 
 
 def main() -> None:

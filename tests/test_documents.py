@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,11 +28,22 @@ def blocks(path: Path, language: str) -> list[str]:
 @pytest.fixture
 def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("smoker AND age >= 58\n"))  # for whoever asks line by line
     write_people(tmp_path)
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guarantees.md", "docs/sparse.md", "docs/small-db.md"])
+EXAMPLES = (
+    "README.md",
+    "docs/guarantees.md",
+    "docs/boosting.md",
+    "docs/live-sessions.md",
+    "docs/sparse.md",
+    "docs/small-db.md",
+)
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
 def test_python_examples_run(page: str, people: Path) -> None:
     names: dict[str, object] = {}
     found = blocks(ROOT / page, "python")
@@ -44,6 +57,13 @@ def commands(page: Path) -> list[list[str]]:
     text = "\n".join(blocks(page, "sh")).replace("\\\n", " ")
     lines = [shlex.split(line, comments=True) for line in text.splitlines()]
     return [line[1:] for line in lines if line and line[0] == "conspectus"]
+
+
+def test_session_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = commands(ROOT / "docs" / "live-sessions.md")
+    assert [line[0] for line in found] == ["session", "ask"]
+    for line in found:
+        assert run(line) == 0, (line, capsys.readouterr().err)
 
 
 def test_command_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +113,7 @@ def missing_proofs(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("room", ["privacy", "curator"])
+@pytest.mark.parametrize("room", ["privacy", "curator", "sessions"])
 def test_every_guarantee_has_a_proof_under_its_name(room: str) -> None:
     assert any(guarantees(path) for path in (SOURCE / room).rglob("*.py"))
     assert missing_proofs(SOURCE / room) == []

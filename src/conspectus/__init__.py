@@ -13,8 +13,11 @@ from .spelling import spelled
 
 if TYPE_CHECKING:
     from .data.schema import Schema as Schema
+    from .data.sources import open_pairs as open_pairs
     from .data.sources import open_records as open_records
     from .data.sources import open_table as open_table
+    from .live import open_session as open_session
+    from .live import resume_session as resume_session
     from .planning import plan as plan
     from .privacy.ledger import Ledger as Ledger
     from .queries.conjunctions import between as between
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from .queries.intervals import prefixes as prefixes
     from .queries.intervals import ranges as ranges
     from .queries.language import sql as sql
+    from .queries.low_sensitivity import unsafe_functions as unsafe_functions
     from .queries.marginals import marginal as marginal
     from .queries.marginals import marginals as marginals
     from .queries.parities import parities as parities
@@ -30,6 +34,14 @@ if TYPE_CHECKING:
     from .queries.supports import overlap as overlap
     from .queries.supports import sparse as sparse
     from .queries.supports import sparse_arrays as sparse_arrays
+    from .queries.table_functions import independence_distances as independence_distances
+    from .queries.table_functions import independence_gaps as independence_gaps
+    from .queries.table_functions import interval_balances as interval_balances
+    from .queries.table_functions import kolmogorov_distances as kolmogorov_distances
+    from .queries.table_functions import mode_shares as mode_shares
+    from .queries.table_functions import quantile_shares as quantile_shares
+    from .queries.table_functions import satisfied_shares as satisfied_shares
+    from .queries.table_functions import truncated_means as truncated_means
     from .releases import Release as Release
     from .releases import load as load
     from .releasing import release as release
@@ -41,11 +53,14 @@ _HOMES = {
     "Schema": "data.schema",
     "open_records": "data.sources",
     "open_table": "data.sources",
+    "open_pairs": "data.sources",
     "plan": "planning",
     "Ledger": "privacy.ledger",
     "release": "releasing",
     "Release": "releases",
     "load": "releases",
+    "open_session": "live",
+    "resume_session": "live",
     "between": "queries.conjunctions",
     "conjunctions": "queries.conjunctions",
     "random_conjunctions": "queries.random_conjunctions",
@@ -55,6 +70,15 @@ _HOMES = {
     "prefixes": "queries.intervals",
     "parities": "queries.parities",
     "sql": "queries.language",
+    "unsafe_functions": "queries.low_sensitivity",
+    "independence_distances": "queries.table_functions",
+    "independence_gaps": "queries.table_functions",
+    "interval_balances": "queries.table_functions",
+    "kolmogorov_distances": "queries.table_functions",
+    "mode_shares": "queries.table_functions",
+    "quantile_shares": "queries.table_functions",
+    "satisfied_shares": "queries.table_functions",
+    "truncated_means": "queries.table_functions",
     "sparse": "queries.supports",
     "sparse_arrays": "queries.supports",
     "overlap": "queries.supports",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -72,6 +73,11 @@ def guessed(fraction: float, certificate: Certificate, cells: int, total: Total,
     """An answer within the certificate's bound, or a sum of `cells` such answers within that many bounds."""
     margin = cells * certificate.counts_at(_count_confidence(total, confidence))
     return _interval(fraction * total.divisor, margin, total, confidence, "guessed")
+
+
+def within(count: float, margin: Callable[[float], float], total: Total, confidence: float, basis: Basis) -> Answer:
+    """A count that is within `margin` of the truth, which says at any confidence how many rows that is."""
+    return _interval(count, margin(_count_confidence(total, confidence)), total, confidence, basis)
 
 
 class Projected(Protocol):

@@ -13,6 +13,7 @@ from .mechanisms import OFFLINE, make
 from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Problem, ProblemError, Refusal
 from .privacy.guarantee import RELATIONS, Budget, BudgetError, Neighbours
 from .queries.query import Workload
+from .queries.refuter import examine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,11 @@ def problem_of(
     if rows is not None and (type(rows) is not int or rows < 1):
         raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
     relation = relation_of(neighbours, schema)
-    whole = schema.unit.kind == "row" and not filtered
+    if relation == "add-remove" and schema.unit.users is not None:
+        raise ProblemError(
+            "users= makes the number of users public, and add-remove hides it: leave users out, or take replace"
+        )
+    whole = schema.unit.whole and not filtered
     return Problem(
         workload=workload,
         budget=budget,
@@ -121,6 +126,7 @@ def plan(
     """What each mechanism would do for a table of this many rows: reads no row, spends nothing."""
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     problem = problem_of(schema, workload, budget=budget, neighbours=neighbours, rows=rows)
+    examine(workload, problem.neighbours, rows=rows, max_rows=problem.max_rows)
     return weigh(problem, {name: make(name, {}) for name in OFFLINE})
 
 

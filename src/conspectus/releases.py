@@ -20,15 +20,16 @@ from numpy.typing import NDArray
 
 from . import answers as reading
 from .answers import Answer
+from .data.domain import Chunk
 from .data.schema import Schema
 from .mechanisms.certificate import Certificate
 from .mechanisms.mechanism import Claim, ErrorBound
 from .privacy import events as acts
-from .privacy.accounting import best
+from .privacy.accounting import best, price_pure
 from .privacy.guarantee import Guarantee
 from .queries import language
 from .queries.marginals import marginal
-from .queries.query import Query, Workload
+from .queries.query import Query, TableFunction, Workload
 from .synopses import files
 from .synopses.histogram import Histogram
 from .synopses.median_ensemble import MedianEnsemble
@@ -75,7 +76,7 @@ class Release:
             return reading.measured(self.synopsis.estimate(query), self.total, confidence)
         if isinstance(self.synopsis, RandomProjection | SparseTable):
             return reading.projected(self.synopsis, question, self.total, confidence)
-        fraction = float(self.synopsis.answer(question)[0])
+        fraction = self._answer(question)
         estimate = self._estimate(query)
         if estimate is not None:
             return reading.smoothed(fraction, estimate, self.total, confidence)
@@ -83,6 +84,19 @@ class Release:
         if self.certificate is None or cells is None:
             return reading.unguaranteed(fraction, self.total, confidence)
         return reading.guessed(fraction, self.certificate, cells, self.total, confidence)
+
+    def _answer(self, question: Workload) -> float:
+        """What the synopsis answers; a function of the released workload has its answer already."""
+        query = question.query(0)
+        if isinstance(query, TableFunction) and query in self._places:
+            return float(self.answers[self._places[query]])
+        return float(self.synopsis.answer(question)[0])
+
+    @cached_property
+    def _places(self) -> dict[Query, int]:
+        """Where the functions of the workload stand."""
+        listed = enumerate(self.workload.queries())
+        return {query: place for place, query in listed if isinstance(query, TableFunction)}
 
     def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> pa.Table:
         """A published table: non-negative integer counts, each with its interval in counts and a mark if too noisy.
@@ -109,12 +123,28 @@ class Release:
 
     def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
         """Synthetic rows in the schema's own values; they are nobody's records."""
+        codes = self._sampled(rows, public_seed)
+        rng = np.random.Generator(np.random.PCG64(public_seed))
+        return pa.table({c.name: c.decode(codes.column(i), rng) for i, c in enumerate(self.schema.columns)})
+
+    def synthetic_pairs(self, users: int, *, public_seed: int | None = None) -> pa.Table:
+        """Synthetic users of a table of pairs, as pairs again; a user without items has none, and all are nobody."""
+        unit = self.schema.unit
+        if unit.kind != "pairs":
+            raise CannotAnswer("this release is not about pairs: make rows with synthetic")
+        codes = self._sampled(users, public_seed)
+        found = [np.flatnonzero(codes.column(position)) for position in range(len(self.schema.columns))]
+        owner = np.concatenate(found)
+        item = np.repeat(np.arange(len(found), dtype=np.int32), [len(places) for places in found])
+        order = np.lexsort((item, owner))
+        named = pa.DictionaryArray.from_arrays(pa.array(item[order]), pa.array(self.schema.domain.names))
+        return pa.table({str(unit.column): owner[order], str(unit.item): named.dictionary_decode()})
+
+    def _sampled(self, rows: int, public_seed: int | None) -> Chunk:
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise CannotAnswer(f"the number of synthetic rows is zero or more, not {rows!r}")
         source = self._histogram if isinstance(self.synopsis, NoisyAnswers) else self.synopsis
-        codes = source.sample(rows, public_seed=public_seed)
-        rng = np.random.Generator(np.random.PCG64(public_seed))
-        return pa.table({c.name: c.decode(codes.column(i), rng) for i, c in enumerate(self.schema.columns)})
+        return source.sample(rows, public_seed=public_seed)
 
     @cached_property
     def _histogram(self) -> Histogram:
@@ -236,8 +266,12 @@ def load(path: str | Path) -> Release:
 
 def keeps(promised: Guarantee, events: Sequence[acts.Event]) -> bool:
     """Whether acts, priced afresh by the best theorem there is, keep a promise (but for a last bit of its floats)."""
-    epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
     slack = 1 + Fraction(1, 2**40)
+    if promised.rho is None and not promised.delta and promised.epsilon is not None:
+        # Some acts have a pure price alone: a promise of pure ε asks for no other.
+        spent = sum((price_pure(event, promised.neighbours) for event in events), Fraction(0))
+        return bool(events) and spent <= Fraction(promised.epsilon) * slack
+    epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
     if promised.rho is not None and (rho is None or rho > Fraction(promised.rho) * slack):
         return False
     return bool(events) and (

@@ -16,7 +16,9 @@ from .privacy.events import Event
 from .privacy.guarantee import Budget
 from .privacy.ledger import Ledger, Reservation
 from .privacy.noise import Coins, SystemCoins
+from .queries.low_sensitivity import UnsafeFunctions
 from .queries.query import Workload
+from .queries.refuter import examine
 from .releases import Release
 from .spelling import meant
 
@@ -66,6 +68,8 @@ def run(
     coins = coins or SystemCoins()
     if problem.total_is_public:
         problem = dataclasses.replace(problem, rows=sum(chunk.rows for chunk in table.chunks(())))
+    # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
+    examine(problem.workload, problem.neighbours, rows=problem.rows, max_rows=problem.max_rows)
     chosen, claim = choose(problem, mechanism, settings)
     purse: Filter | Declared = allowance(problem.budget, problem.neighbours)
     reservation: Reserving | None = None
@@ -170,6 +174,17 @@ def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
         said.append(
             f"delta = {delta:.3g} is at least 1/{rows:,}: a mechanism that publishes a random person's row would pass"
         )
+    declared = sum(len(block) for block in problem.workload.blocks if isinstance(block, UnsafeFunctions))
+    if declared:
+        said.append(
+            f"the sensitivity of {declared:,} {'function was' if declared == 1 else 'functions were'} declared, not "
+            "proved, and their code ran on the rows: the guarantee rests on both"
+        )
     if table.schema.draft:
         said.append("the schema was drafted from the data, and what it shows of the data is outside the guarantee")
+    declared = any(isinstance(block, UnsafeFunctions) for block in problem.workload.blocks)
+    if rows is not None and declared and not problem.total_is_public:
+        said.append(
+            f"the sensitivities of its functions are declared for tables of {rows:,} rows, and vouched for by the owner"
+        )
     return tuple(said)

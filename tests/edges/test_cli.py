@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import conspectus as cs
 from conspectus import audit
 from conspectus.cli import explain, run
 from conspectus.cli.audit import DOORS
-from conspectus.mechanisms import OFFLINE
+from conspectus.mechanisms import OFFLINE, ONLINE
 
 from .conftest import RELEASE, ROWS, Command
 
@@ -312,7 +312,7 @@ def test_memory_errors_are_bad_input() -> None:
 
 
 def test_every_mechanism_can_be_audited() -> None:
-    assert set(DOORS) == set(OFFLINE)
+    assert set(DOORS) == set(OFFLINE) | set(ONLINE)
     names = {case.name for case in audit.cases()}
     assert {door for doors in DOORS.values() for door in doors} <= names
 
@@ -334,6 +334,27 @@ def test_audit_fails_on_a_refuted_claim_or_a_twin_at_large(
     told = json.loads(said.out)
     assert told["passed"] == (code == 0)
     assert [result["name"] for result in told["results"]] == ["measure-laplace"]
+
+
+def test_audit_prints_each_line_as_it_is_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what a twin claims, where the claim is what is broken."""
+    fields: dict[str, Any] = {"neighbours": "replace", "delta": 0.0, "twin": "forgetful", "trials": 1000}
+    early = []
+
+    def found(door: str | None, trials: int, progress: object) -> Iterator[audit.AuditResult]:
+        yield audit.AuditResult(name="first", claimed=1.0, lower_bound=0.9, twin_bound=1.2, **fields)
+        early.append(capsys.readouterr().out)
+        second = {"claimed": 2.0, "lower_bound": 1.9, "twin_bound": 1.85, "twin_claimed": 1.5}
+        yield audit.AuditResult(name="second", **second, **fields)
+
+    monkeypatch.setattr(audit, "run", found)
+    assert run(["audit"]) == 0
+    assert "first" in early[0]
+    assert "second" not in early[0]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("second")]
+    assert line.split()[2:7] == ["2", "1.9", "1.5", "1.85", "stands"]
 
 
 def test_demo_ends_with_an_answer_an_interval_and_the_guarantee(tmp_path: Path, command: Command) -> None:

@@ -27,6 +27,7 @@ EXACT = {
     "iterative": ({}, 2e-3),
     "projection": ({}, 2e-3),
     "boosting": ({"rounds": 3}, 2e-3),
+    "dual-query": ({"rounds": 300, "draws": 2000, "eta": 0.2}, 1e-2),
     "small-db": ({"size": 3}, 0.3),  # three rows answer in thirds
     "sparse-project": ({"size": 1 << 13, "public_seed": 0}, 1e-12),
     "stable-histogram": ({}, 2e-3),
@@ -171,7 +172,13 @@ def test_guessed_answers_are_within_the_certificate(name):
     assert release.ask("smoker AND ill AND age < 30").low is None
 
 
-FEW = {"mwem": {"rounds": 4}, "iterative": {"rounds": 6}, "boosting": {"rounds": 3}, "small-db": {"size": 2}}
+FEW = {
+    "mwem": {"rounds": 4},
+    "iterative": {"rounds": 6},
+    "boosting": {"rounds": 3},
+    "dual-query": {"rounds": 5},
+    "small-db": {"size": 2},
+}
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])

@@ -14,7 +14,7 @@ from scipy.stats import binom, norm
 from tests.made import people, truth
 
 import conspectus as cs
-from conspectus.audit_sparse import column, opposed
+from conspectus.audit.sparse import column, opposed
 from conspectus.data.domain import RECORDS, Domain
 from conspectus.data.field import P
 from conspectus.data.fingerprints import fingerprints

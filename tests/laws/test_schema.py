@@ -141,7 +141,7 @@ AGE = '[columns.age]\ntype = "integer"\nmin = 1\nmax = 9\n'
         ("null_values = [3]\n" + AGE, "null_values is a list of texts"),
         ("draft = 1\n" + AGE, "draft is true"),
         ("name = 3\n" + AGE, "name is a text"),
-        (AGE + '[unit]\nkind = "person"\n', 'write "row" or "id"'),
+        (AGE + '[unit]\nkind = "person"\n', 'write "row", "id" or "pairs"'),
         (AGE + '[unit]\nkind = "id"\n', "max_rows = 3"),
         (AGE + '[unit]\nkind = "id"\nmax_rows = 3\n', "needs the name of the id column"),
         (AGE + '[unit]\nkind = "id"\ncolumn = "p"\nmax_rows = 0\n', "positive integer"),

@@ -22,20 +22,24 @@ from conspectus.curator.curator import selection_range
 from conspectus.curator.scores import GRID, STEPS, LogPotential, Reweighting, reweighting_reach
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.boosting_theorem import promise
-from conspectus.mechanisms.generators import all_tables, least_deviation, number_of_tables
+from conspectus.mechanisms.generators import SOLVER, all_tables, least_deviation, number_of_tables
 from conspectus.mechanisms.iterative import Candidates
 from conspectus.mechanisms.mechanism import NoMechanism, Problem, SettingError
 from conspectus.mechanisms.reweighting import (
+    FLOOR,
     RATE,
     edge_for,
     growing_rates,
     needed_edge,
     plan_sampling,
     potential_bound,
+    rate_for,
     rate_of,
+    rounds_as_drawn,
     rounds_for,
 )
 from conspectus.mechanisms.spread import first_sample, first_size
+from conspectus.privacy.exponential import FLOOR_BITS
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.conjunctions import Conjunctions
 from conspectus.queries.marginals import Marginal
@@ -221,6 +225,30 @@ def test_edges_rates_and_rounds_belong_together():
         assert needed_edge(queries, growing_rates(queries, rounds, 1.6)) > edge
 
 
+@pytest.mark.parametrize("queries", [2, 560, 10**8, 2 * 10**9])
+@pytest.mark.parametrize("rounds", [1, 7])
+def test_rates_are_right_where_an_edge_is_nearly_a_half(queries, rounds):
+    rate, edge = rate_for(queries, rounds), edge_for(queries, rounds)
+    assert math.tanh(rate) == pytest.approx(2 * edge, rel=1e-12)
+    # 1 − tanh² = |Q|^(−2/T), where the subtraction itself would lose every digit.
+    assert -2 * math.log(math.cosh(rate)) == pytest.approx(-2 * math.log(queries) / rounds, rel=1e-9)
+    assert all(rate > 0 for rate in growing_rates(queries, rounds, 1.6))
+
+
+def test_rounds_pay_for_the_floor_and_for_rounding():
+    """Z < 1 with the edge that is left, at every size; where the floor takes too much, no rounds suffice."""
+    assert FLOOR == 2.0**-FLOOR_BITS
+    rate = round(STEPS * rate_of(1 / 3))
+    for queries in (1, 2, 560, 10**6, 10**9):
+        rounds = rounds_as_drawn(queries, 1 / 3, rate)
+        left = 1 / 3 - queries * FLOOR
+        grown = math.exp(rounds * rate / STEPS / STEPS)
+        assert potential_bound(queries, (rate,) * rounds, left) * grown < 1
+        assert rounds_for(queries, 1 / 3) <= rounds <= rounds_for(queries, 1 / 3) + 1
+    with pytest.raises(ValueError, match="no number of rounds"):
+        rounds_as_drawn(2**39, 1 / 3, rate)
+
+
 @pytest.mark.parametrize("budget", [Budget(epsilon=1), Budget(epsilon=1, delta=1e-6)])
 def test_draws_cost_what_they_may_and_hardly_less(budget):
     problem = Problem(workload=PAIR, budget=budget, neighbours="replace", rows=1000)
@@ -229,7 +257,8 @@ def test_draws_cost_what_they_may_and_hardly_less(budget):
     assert 0.999 * price <= plan.price <= price
     for turn, spread in enumerate(plan.ranges):
         assert spread == selection_range(reweighting_reach(plan.rates[: turn + 1], plan.gap, GRID), RATE)
-    assert plan_sampling(problem, rates=(STEPS,) * 3, draws=9, near=3.0, price=Fraction(1, 10**30)) is None
+    for tiny in (Fraction(1, 10**30), Fraction(5e-324), Fraction(1, 10**700)):
+        assert plan_sampling(problem, rates=(STEPS,) * 3, draws=9, near=3.0, price=tiny) is None
 
 
 # Theorem 6.1, with its generators.
@@ -278,6 +307,13 @@ def test_a_vacuous_theorem_6_1_is_refused_with_its_number():
         cs.release(table, cs.marginals(schema, 2), epsilon=1, mechanism="boosting", theorem=True, rounds=3)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_share_that_buys_no_draw_is_refused(delta):
+    schema, table = bits(300, 3)
+    with pytest.raises(NoMechanism, match="too small to draw questions by"):
+        cs.release(table, cs.marginals(schema, 2), epsilon=1, delta=delta, mechanism="boosting", selection=5e-324)
+
+
 def test_promises_shrink_with_rows_and_budget():
     schema, _ = bits(10, 3)
 
@@ -308,6 +344,12 @@ def test_the_linear_program_finds_the_least_deviation():
     fitted = least_deviation(lines, noisy)
     assert fitted.sum() == pytest.approx(1)
     assert np.abs(lines @ fitted - noisy).max() <= np.abs(lines @ weights - noisy).max() + 1e-9
+    for _ in range(20):
+        lines = (coins.random((30, 64)) < 0.5).astype(np.uint8)
+        weights = coins.dirichlet(np.full(64, 0.1))
+        noisy = lines @ weights + coins.laplace(0, 0.1, 30)
+        fitted = least_deviation(lines, noisy)
+        assert np.abs(lines @ fitted - noisy).max() <= np.abs(lines @ weights - noisy).max() + SOLVER
 
 
 # The practical mode.

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from conspectus.privacy.composition import (
     CompositionError,
     advanced,
+    advanced_approximate,
     advanced_heterogeneous,
     advanced_share,
     advanced_sharp,
     basic,
     classical_sigma,
     corollary_share,
+    expected_loss,
     gaussian_delta,
     loss_distribution_epsilon,
     optimal_delta,
@@ -54,6 +56,44 @@ def test_randomised_response_and_the_names_example() -> None:
     assert math.log(0.75 / 0.25) == pytest.approx(1.098612, abs=1e-6)
     assert math.log(10_000 / 0.05) == pytest.approx(12.20607, abs=1e-5)
     assert basic([(math.log(3), 0.0)] * 2 + [(0.5, 1e-6)]) == pytest.approx((2 * math.log(3) + 0.5, 1e-6))
+
+
+def test_theorem_iii_1_adds_up() -> None:
+    """Bob and 100 releases of (0.01, 1e-8): (1, 1e-6)."""
+    assert basic([(0.01, 1e-8)] * 100) == pytest.approx((1, 1e-6))
+    assert basic([]) == (0, 0)
+
+
+@pytest.mark.parametrize(("epsilon", "worst", "bound"), [(0.1, 0.0049958, 0.0105171), (1.0, 0.4621172, 1.7182818)])
+def test_lemma_iii_2_bounds_the_loss_of_every_pair_of_distributions(epsilon: float, worst: float, bound: float) -> None:
+    """Over a grid of all pairs on two points whose log-ratios stay within ε; the worst is randomised response."""
+    grid = [i / 400 for i in range(1, 400)]
+    response = 1 / (1 + math.exp(-epsilon))
+    largest = 0.0
+    for p, q in (*itertools.product(grid, grid), (response, 1 - response)):
+        if abs(math.log(p / q)) <= epsilon + 1e-9 and abs(math.log((1 - p) / (1 - q))) <= epsilon + 1e-9:
+            largest = max(largest, p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q)))
+    assert expected_loss(epsilon) == pytest.approx(bound, abs=1e-7)
+    assert largest == pytest.approx(worst, abs=1e-6) == epsilon * math.tanh(epsilon / 2)
+    assert largest <= expected_loss(epsilon) <= 2 * epsilon**2
+
+
+def test_theorem_iii_3_for_approximate_acts() -> None:
+    """100 acts of (0.1, 1e-8) at δ' = 1e-6: √(200·13.8155)·0.1 + 10·0.10517, and δ = 2e-6."""
+    assert advanced_approximate(0.1, 1e-8, 100, 1e-6) == pytest.approx((6.30823, 2e-6), abs=5e-6)
+    assert advanced_approximate(0.1, 0.0, 100, 1e-6) == pytest.approx((advanced(0.1, 100, 1e-6), 1e-6))
+    for slack in (0.0, 1.0):
+        with pytest.raises(CompositionError):
+            advanced_approximate(0.1, 0.0, 100, slack)
+    with pytest.raises(CompositionError):
+        advanced_approximate(0.1, -1e-9, 100, 1e-6)
+
+
+def test_theorem_iii_3_without_its_slack_is_false() -> None:
+    """Eight randomised responses of 0.1 lose 0.8 when all agree: more than 0.467 at δ' = 0.4, so that δ' is owed."""
+    epsilon = advanced(0.1, 8, 0.4)
+    assert epsilon == pytest.approx(0.46703, abs=1e-5)
+    assert 0 < optimal_delta(epsilon, 8, 0.1) <= 0.4
 
 
 def test_example_37_needs_813_and_not_801() -> None:

@@ -151,3 +151,23 @@ def test_the_correlated_mechanisms_beat_independent_noise_on_correlated_data(nam
         return np.mean(np.abs(np.array(runs) - counts / rows))
 
     assert 2 * error(name) < error("gaussian")
+
+
+@pytest.mark.parametrize("mechanism", ["projection", "mwem", "boosting"])
+def test_claims_about_single_questions_are_of_the_right_size(mechanism):
+    """Typical, not proved: within a factor of three of what one run makes of 400 conjunctions of ten columns."""
+    schema, table = bits(8_000, 10)
+    workload = cs.random_conjunctions(schema, 4, 400, 1)
+    counts, n = truth(table, workload)
+    release = cs.release(table, workload, epsilon=1, delta=1e-6, mechanism=mechanism)
+    error = np.abs(release.answers - counts / n).max()
+    assert error / 3 < release.claim.expected_max / n < 3 * error
+
+
+def test_single_questions_span_a_dimension_each():
+    """As many conjunctions as there are, and not one for all of them together, which would promise a tiny error."""
+    schema, _ = bits(10, 10)
+    for size in (50, 400):
+        plan = cs.plan(schema, cs.random_conjunctions(schema, 4, size, 1), rows=8_000, epsilon=1, delta=1e-6)
+        claims = {claim.mechanism: claim.expected_max for claim in plan.claims}
+        assert claims["gaussian"] / 4 < claims["projection"] <= claims["gaussian"]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import audit, demo, ledger, reading, releasing, schema
+from . import audit, demo, ledger, reading, releasing, schema, session
 
 
 def _version(asked: bool) -> None:
@@ -47,6 +47,8 @@ app.command("ask")(reading.ask)
 app.command("export")(reading.export)
 app.command("synthesize")(reading.synthesize)
 app.command("report")(reading.report)
+
+app.command("session")(session.session)
 
 ledgers = _group("Make and read the ledger that caps everything ever released about a table.")
 ledgers.command("init")(ledger.init)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options, printing
-from .progress import shown
+
+if TYPE_CHECKING:
+    from conspectus.audit import AuditResult
+
+TITLES = ("door", "neighbours", "claims ε", "at least", "twin's ε", "at least", "verdict", "the broken twin")
+LINE = "{:<21} {:<10}  {:>8} {:>8}  {:>8} {:>8}  {:<8}  {}"
 
 PROJECT = tuple(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3"))
 PROJECT += tuple(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3"))
+WATCHES = ("watch-one-threshold", "watch-restarted", "watch-ended", "watch-released")
 KEYS = ("stable-keys-own", "stable-keys-counts")
 MEASURE = ("measure-laplace", "measure-gaussian")
 # A mechanism composes acts of these doors and touches the table in no other way: an audit of it is an audit of them.
@@ -21,17 +28,23 @@ DOORS: dict[str, tuple[str, ...]] = {
     "projection": MEASURE,
     "mwem": ("select", *MEASURE),
     "iterative": ("select", *MEASURE),
-    "boosting": ("boosting", *MEASURE),
+    "boosting": ("boosting", "functions", *MEASURE),
+    "dual-query": ("dual-query", *MEASURE),
     "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
     "sparse-project": (*PROJECT, *MEASURE),
     "stable-histogram": (*KEYS, *MEASURE),
+    # Online rules: watches over guesses, and a fresh measurement for each hit.
+    "pmw": ("above-threshold", *WATCHES, *MEASURE),
+    "sparse-mw": ("above-threshold", *WATCHES, *MEASURE),
+    "median": ("above-threshold", *WATCHES, *MEASURE),
+    "perceptron": ("above-threshold", *WATCHES, *MEASURE),
 }
 
 
 def audit(
     mechanism: Annotated[
         str | None,
-        typer.Option("--mechanism", metavar="M", help="Audit the doors that this mechanism uses, or one door."),
+        typer.Option("--mechanism", metavar="M", help="The doors of this mechanism, one door, or composition."),
     ] = None,
     trials: Annotated[
         int, typer.Option("--trials", min=1000, metavar="N", help="Plays on each of two tables.")
@@ -39,17 +52,20 @@ def audit(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Attack every door on worst-case tables: the empirical ε stays below the claim, that of a broken twin does not."""
+    """Attack every door, and their composition, on worst-case tables: the empirical ε stays below the claim, that of a
+    broken twin does not. Each line is printed as soon as it is found."""
     doors: tuple[str | None, ...] = (None,) if mechanism is None else doors_of(mechanism)
     from conspectus import audit as auditing
 
-    with shown(quiet or as_json) as progress:
-
-        def tell(what: str) -> None:
-            if progress is not None:
-                progress(what, 0, None)
-
-        results = [result for door in doors for result in auditing.run(door, trials, tell)]
+    if not as_json:
+        print(LINE.format(*TITLES), flush=True)
+    results: list[AuditResult] = []
+    for door in doors:
+        for result in auditing.run(door, trials, None if quiet or as_json else _tell):
+            if not as_json:
+                _clear()
+                print(_line(result), flush=True)
+            results.append(result)
     stands = all(result.passed and result.twin_caught for result in results)
     if as_json:
         found = [
@@ -58,29 +74,34 @@ def audit(
         ]
         printing.as_json({"passed": stands, "alpha": auditing.ALPHA, "results": found})
     else:
-        titles = ("door", "neighbours", "claimed ε", "ε at least", "broken twin", "ε at least", "")
-        rows = [
-            (
-                result.name,
-                result.neighbours,
-                f"{result.claimed:.4g}",
-                f"{result.lower_bound:.4g}",
-                result.twin,
-                f"{result.twin_bound:.4g}",
-                "stands" if result.passed and result.twin_caught else "FAILS" if result.twin_caught else "NO POWER",
-            )
-            for result in results
-        ]
-        printing.table(titles, rows, right=(2, 3, 5))
         print(f"Each line errs with probability {auditing.ALPHA:g} at most.")
     if not stands:
         raise typer.Exit(1)
 
 
+def _line(result: AuditResult) -> str:
+    verdict = "stands" if result.passed and result.twin_caught else "FAILS" if result.twin_caught else "NO POWER"
+    claims = (result.claimed, result.claimed if result.twin_claimed is None else result.twin_claimed)
+    numbers = (claims[0], result.lower_bound, claims[1], result.twin_bound)
+    shown = (f"{number:.4g}" for number in numbers)
+    return LINE.format(result.name, result.neighbours, *shown, verdict, result.twin)
+
+
+def _tell(what: str) -> None:
+    """What is being attacked, on a line that the result takes over; nothing where nobody looks."""
+    if sys.stderr.isatty():
+        print(f"{what} …", end="\r", file=sys.stderr, flush=True)
+
+
+def _clear() -> None:
+    if sys.stderr.isatty():
+        print("\x1b[2K", end="\r", file=sys.stderr, flush=True)
+
+
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    single = (*MEASURE, "select", "net", "boosting", "above-threshold", *PROJECT, *KEYS)
-    doors = {door: (door,) for door in single}
+    others = ("select", "net", "boosting", "dual-query", "above-threshold", "watch", "project", "stable-keys")
+    doors = {door: (door,) for door in (*MEASURE, "functions", *others, *WATCHES, *PROJECT, *KEYS, "composition")}
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')

@@ -26,6 +26,9 @@ Stored = Annotated[Path, typer.Argument(metavar="OUT", help="A release, as `cons
 SchemaFile = Annotated[
     Path, typer.Option("--schema", metavar="S", help="The schema file (TOML).", rich_help_panel=SCHEMA)
 ]
+SchemaToo = Annotated[
+    Path | None, typer.Option("--schema", metavar="S", help="The schema file (TOML).", rich_help_panel=SCHEMA)
+]
 Marginals = Annotated[
     list[int] | None,
     typer.Option("--marginals", metavar="K", help="Every marginal of K columns.", rich_help_panel=QUESTIONS),

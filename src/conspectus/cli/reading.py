@@ -10,6 +10,7 @@ import typer
 
 from . import options, printing
 from .outputs import destination, kind_of
+from .session import ask_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,15 +22,32 @@ Confidence = Annotated[float, typer.Option("--confidence", metavar="C", help="Of
 
 
 def ask(
-    out: options.Stored,
-    predicates: Annotated[
-        list[str], typer.Argument(metavar='"predicate" …', help="SQL predicates: age >= 30 AND sex = 'Female'.")
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar='OUT "predicate" …', help="A release, and predicates: age >= 30 AND sex = 'Female'."),
     ],
     confidence: Confidence = 0.95,
     snap: Annotated[bool, typer.Option("--snap", help="Widen a comparison that cuts a bin to whole bins.")] = False,
+    session: Annotated[
+        Path | None,
+        typer.Option("--session", metavar="FILE", help="Ask this session, in place of OUT: new questions may spend."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="DATA", help="Where the session's table is, if it moved.")
+    ] = None,
+    schema: options.SchemaToo = None,
     as_json: options.Json = False,
 ) -> None:
-    """Answer predicates from a release, each with its interval and what it rests on. Spends nothing."""
+    """Answer predicates, each with its interval and what it rests on: from a release, which spends nothing, or from a
+    live session."""
+    if session is not None:
+        ask_session(session, words, data, schema, confidence=confidence, snap=snap, as_json=as_json)
+        return
+    out, *predicates = words
+    if not predicates:
+        raise options.OptionError("write at least one predicate after the release, as in age >= 30 AND sex = 'Female'")
+    if data is not None or schema is not None:
+        raise options.OptionError("--data and --schema belong to --session: a release needs no table")
     import conspectus as cs
 
     release = cs.load(out)
@@ -75,17 +93,20 @@ def synthesize(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make synthetic rows in the schema's own values; they are nobody's records."""
+    """Make synthetic rows in the schema's own values; they are nobody's records. Users of pairs come as pairs."""
     import conspectus as cs
 
     kind = kind_of(output, TABLES)
     with destination(output, inputs=[out]) as part:
-        made = cs.load(out).synthetic(rows, public_seed=public_seed)
+        release = cs.load(out)
+        paired = release.schema.unit.kind == "pairs"
+        made = (release.synthetic_pairs if paired else release.synthetic)(rows, public_seed=public_seed)
         write_table(made, part, kind)
     if as_json:
         printing.as_json({"rows": made.num_rows, "columns": made.column_names, "saved": str(output)})
         return
-    print(f"Wrote {made.num_rows:,} synthetic rows to {output}.")
+    what = f"{rows:,} synthetic users as {made.num_rows:,} pairs" if paired else f"{made.num_rows:,} synthetic rows"
+    print(f"Wrote {what} to {output}.")
 
 
 def report(

@@ -14,11 +14,23 @@ from . import options, printing
 NOT_PRIVATE = "NOT PRIVATE: this was read from the data; it is for the owner of the table alone"
 
 
-def draft(data: options.Data) -> None:
+def draft(
+    data: options.Data,
+    pairs: Annotated[
+        str | None, typer.Option("--pairs", metavar="USER,ITEM", help="DATA holds pairs: the names of its two columns.")
+    ] = None,
+) -> None:
     """Draft a schema from the data, to edit before use. NOT PRIVATE: its values come from the data."""
     from conspectus.data.draft import draft as drafted
+    from conspectus.data.draft import draft_pairs
 
-    text = drafted(data)
+    if pairs is None:
+        text = drafted(data)
+    else:
+        names = options.columns_of(pairs)
+        if len(names) != 2:
+            raise options.OptionError("--pairs takes two names of columns, as in --pairs user,item")
+        text = draft_pairs(data, *names)
     print(NOT_PRIVATE, file=sys.stderr)
     print(text, end="" if text.endswith("\n") else "\n")
 
@@ -35,7 +47,8 @@ def check(
     declared = cs.Schema.load(schema)
     if data is None:
         if as_json:
-            printing.as_json({**declared.to_dict(), "cells": declared.domain.cells})
+            every = declared.domain.cells
+            printing.as_json({**declared.to_dict(), "cells": every if every < 10**300 else in_words(every)})
             return
         size = f"{len(declared.columns)} columns, {in_words(declared.domain.cells)} cells"
         printing.heading(f'"{declared.name}": {size}, unit: {declared.unit}')

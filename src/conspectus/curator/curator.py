@@ -6,6 +6,7 @@ allowance (and written to the ledger, where there is one), then draws, then lets
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -22,6 +23,7 @@ from conspectus.privacy.accounting import Allowance, scale_up
 from conspectus.privacy.events import (
     Event,
     ExponentialDraws,
+    FurtherHit,
     GaussianNoise,
     LaplaceNoise,
     Noise,
@@ -33,11 +35,13 @@ from conspectus.privacy.events import (
 from conspectus.privacy.guarantee import RELATIONS, Neighbours
 from conspectus.queries.addresses import addresses_of
 from conspectus.queries.counting import count
-from conspectus.queries.query import Block, Workload
+from conspectus.queries.query import Block, Sparse, Workload
+from conspectus.queries.sparse import SparseQueries
 
+from . import kept
 from .laminar import LaminarDatabases
 from .nets import ListedNet, SmallDatabases
-from .scores import GRID, SCORES, Score, query_errors
+from .scores import GRID, SCORES, Score, error_of
 
 Known = TypeVar("Known", bound="Score | Net")
 Net = ListedNet | SmallDatabases | LaminarDatabases
@@ -48,12 +52,16 @@ Progress = Callable[[str, int, int | None], None]
 """Told what is being done, how far it is and how long it will be; never told anything about the table."""
 
 
+HALF = Fraction(1, 2)
+"""The share of a watch's ε that the book gives to its threshold."""
+
+
 class TotalIsPrivate(LookupError):
     """The number of rows was asked for where it is not public."""
 
 
 class WatchOver(RuntimeError):
-    """A watch was asked again after its first hit."""
+    """A watch was asked again after its last hit."""
 
 
 class Debit(Protocol):
@@ -75,11 +83,13 @@ class Curator:
         coins: noise.Coins | None = None,
         progress: Progress | None = None,
     ) -> None:
+        if neighbours == "add-remove" and table.schema.unit.users is not None:
+            raise ValueError("a table of a declared number of users has no neighbour with one user more")
         self.neighbours: Neighbours = neighbours
         self.domain: Domain = table.domain
         self.max_rows: int = table.schema.unit.max_rows
         # Where rows may be dropped, a unit holds between none and max_rows of them, and the row total is private.
-        self.rows_are_units: bool = table.schema.unit.kind == "row" and not table.filtered
+        self.rows_are_units: bool = table.schema.unit.whole and not table.filtered
         self.total_is_public: bool = neighbours == "replace" and self.rows_are_units
         self._table = table
         self._allowance = allowance
@@ -89,6 +99,7 @@ class Curator:
         self._counts: dict[Block, NDArray[np.int64]] = {}
         self._latest: tuple[Workload, NDArray[np.int64]] | None = None
         self._rows: int | None = None
+        self._kept: kept.Kept | None = None
         self._held: tuple[Elements, NDArray[np.int64]] | None = None
         self._lock = threading.RLock()
 
@@ -102,7 +113,15 @@ class Curator:
             counts, rows = count(wanted, self._table.chunks(wanted.columns), progress=self._progress)
             self._rows = rows
             for block, start in zip(missing, wanted.offsets):
-                self._counts[block] = counts[start : start + len(block)]
+                # Kept in the block's own steps: the next workload that holds it may have another grid.
+                self._counts[block] = counts[start : start + len(block)] // (wanted.grid // block.grid)
+
+    def keep(self) -> None:
+        """Hold the whole table ready for single questions: in one pass, then in memory. Nothing leaves."""
+        with self._lock:
+            if self._kept is None:
+                self._kept = kept.keep(self.domain, self._table.chunks())
+                self._rows = self._kept.rows
 
     def tell(self, what: str, done: int, total: int | None) -> None:
         """Pass on how far a mechanism is: public by the mechanism's own plan."""
@@ -152,19 +171,38 @@ class Curator:
                 return np.array([ranked.member(level, rank) for level, rank in drawn], dtype=np.int64)
             return exponential.draw(self._truth(score), rate=rate, draws=draws, coins=self._coins)
 
-    def above_threshold(self, threshold: Fraction, epsilon: Fraction) -> Watch:
+    def above_threshold(
+        self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
+    ) -> Watch:
         """A watch over a stream of single queries: is |count − guess| at least about `threshold` counts?
 
-        A unit of at most m rows may move each query by at most m counts; any other is refused.
+        It answers until it has said yes `hits` times. `share` is the part of ε that hides the threshold, the rest hides
+        each error; the book's Algorithm 1 is a half with one hit. A watch with several hits keeps one threshold, pays ε
+        for the first hit and (1 − share)·ε, before it goes on, for each further one. A unit of at most m rows may move
+        each query by at most m counts; any other is refused.
 
-        Guarantee: the act is ThresholdWatch of this epsilon, until and including the first hit (book, Algorithm 1).
+        Guarantee: the act is ThresholdWatch of this epsilon, until and including the first hit (book, Algorithm 1), and
+        FurtherHit of (1 − share)·epsilon for the stretch up to and including each hit after it.
         """
+        if not 0 < share < 1 or hits < 1 or epsilon <= 0:
+            raise ValueError("a watch splits an epsilon above 0 in two parts, and has at least one hit")
         with self._lock:
             self._debit(ThresholdWatch(epsilon=Reach(replace=epsilon, add_remove=epsilon)))
             reach = Fraction(GRID * self.max_rows)
             steps = np.array([int(threshold * GRID)], dtype=np.int64)
-            noisy = noise.discrete_laplace(steps, scale_up(2 * reach / epsilon), self._coins)
-            return Watch(self._noisy_error, int(noisy[0]), scale_up(4 * reach / epsilon))
+            noisy = noise.discrete_laplace(steps, scale_up(reach / (share * epsilon)), self._coins)
+            further = (1 - share) * epsilon
+            return Watch(
+                self._noisy_error,
+                int(noisy[0]),
+                scale_up(2 * reach / further),
+                hits=hits,
+                go_on=lambda: self._go_on(further),
+            )
+
+    def _go_on(self, epsilon: Fraction) -> None:
+        with self._lock:
+            self._debit(FurtherHit(epsilon=Reach(replace=epsilon, add_remove=epsilon)))
 
     def stable_keys(self, scale: float, threshold: int) -> tuple[Elements, NDArray[np.int64]]:
         """The keys (addresses of full rows) whose noisy counts reach a threshold, sorted, and these counts.
@@ -195,10 +233,12 @@ class Curator:
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
-            if query.step(self.neighbours, self.max_rows, self.rows_are_units) > self.max_rows:
+            # A weight in [0, 1] moves by at most one, so records that are listed need no look at their sensitivity.
+            small = query.counting or _lists_records(query)
+            if not small and query.step(self.neighbours, self.max_rows, self.rows_are_units) > self.max_rows:
                 raise ValueError("one unit moves this query by more than a watch allows for: measure it instead")
-            score = query_errors(query, np.array([guess]))
-            return int(noise.discrete_laplace(self._truth(score), scale, self._coins)[0])
+            error = error_of(int(self._truth(query)[0]), query.grid, guess)
+            return int(noise.discrete_laplace(np.array([error], dtype=np.int64), scale, self._coins)[0])
 
     def _debit(self, event: Event) -> None:
         self._allowance.admit(event)
@@ -210,32 +250,66 @@ class Curator:
             return _listed(what).of(self._truth(what.workload))
         if self._latest is not None and self._latest[0] is what:
             return self._latest[1]
+        if self._kept is not None and len(what) == 1 and (what.counting or _lists_records(what)):
+            query = what.query(0)
+            finer = what.grid // query.grid if isinstance(query, Sparse) else 1
+            return np.array([self._kept.count(query) * finer], dtype=np.int64)
         self.attend(what)
-        parts = [self._counts[block] for block in what.blocks]
+        parts = [self._counts[block] * (what.grid // block.grid) for block in what.blocks]
         truth = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
         self._latest = (what, truth)
         return truth
 
 
 class Watch:
-    """One AboveThreshold: its noisy threshold is a secret, and it ends with its first hit."""
+    """A sparse vector: its noisy threshold is a secret, and it ends with its last hit.
 
-    def __init__(self, noisy_error: Callable[[Workload, float, float], int], threshold: int, scale: float) -> None:
+    It answers in the process that opened it alone: a fork copies the threshold, and would have its own last hit.
+    """
+
+    def __init__(
+        self,
+        noisy_error: Callable[[Workload, float, float], int],
+        threshold: int,
+        scale: float,
+        *,
+        hits: int = 1,
+        go_on: Callable[[], None] | None = None,
+    ) -> None:
         self._noisy_error = noisy_error
         self._threshold = threshold
         self._scale = scale
-        self._over = False
+        self._left = hits
+        self._go_on = go_on
+        self._unpaid = False
+        self._process = os.getpid()
         self._lock = threading.Lock()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has had its last hit."""
+        return self._left == 0
 
     def exceeds(self, query: Workload, guess: float) -> bool:
         """Whether the guess (in counts) for a workload of one query is off by more than the threshold, noisily."""
         if len(query) != 1:
             raise ValueError("a watch is asked one query at a time")
+        if os.getpid() != self._process:
+            raise WatchOver("this watch belongs to the process that opened it: open another one in this process")
         with self._lock:
-            if self._over:
-                raise WatchOver("this watch ended with its first hit: open another one")
-            self._over = self._noisy_error(query, guess, self._scale) >= self._threshold
-            return self._over
+            if self._left == 0:
+                raise WatchOver("this watch ended with its last hit: open another one")
+            if self._unpaid and self._go_on is not None:
+                self._go_on()  # the next stretch is paid before its first coin
+            self._unpaid = False
+            hit = self._noisy_error(query, guess, self._scale) >= self._threshold
+            self._left -= hit
+            self._unpaid = hit
+            return hit
+
+
+def _lists_records(query: Workload) -> bool:
+    return all(isinstance(block, SparseQueries) for block in query.blocks)
 
 
 def _listed(score: Known, known: tuple[type[Score | Net], ...] = SCORES) -> Known:

@@ -33,6 +33,9 @@ _FARTHEST = 2.0**50
 WIDEST = 1 << 40
 """The largest gap, distance and sum of rates of a reweighting: products with STEPS stay within 64 bits."""
 
+MOST_ROWS, FASTEST = 1 << 31, 1 << 30
+"""The largest total and sum of rates of DualQuery's payoffs, and the largest count that they read: 2⁶² at most."""
+
 
 def steps_of(values: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
     """Values of a workload with `grid` steps to a count as whole grid steps, rounded down where its grid is finer."""
@@ -49,6 +52,17 @@ def to_grid(counts: NDArray[np.float64]) -> NDArray[np.int64]:
     """Public numbers in counts, rounded to whole grid steps; what is not a number becomes 0."""
     steps = np.nan_to_num(counts, nan=0.0, posinf=_FARTHEST, neginf=-_FARTHEST) * GRID
     return np.rint(np.clip(steps, -_FARTHEST, _FARTHEST)).astype(np.int64)
+
+
+def error_of(count: int, grid: int, guess: float) -> int:
+    """The error of one query, exactly as `WorstErrors` scores it: |count − guess| in grid steps; `count` is in its own.
+
+    Guarantee: that of `WorstErrors`, of which it is the case of a single query.
+    """
+    steps = count * GRID if grid == 1 else int(steps_of(np.array([count], dtype=np.int64), grid)[0])
+    if math.isnan(guess):
+        return abs(steps)
+    return abs(steps - round(min(max(guess * GRID, -_FARTHEST), _FARTHEST)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +186,55 @@ class LogPotential:
         return moved.mapped(lambda step: Fraction(-(-step // STEPS) + 1))
 
 
-Score = WorstErrors | Reweighting | LogPotential
-SCORES: tuple[type[Score], ...] = (WorstErrors, Reweighting, LogPotential)
+@dataclass(frozen=True, eq=False)
+class DualPayoffs:
+    """DualQuery's log-weights of every query q, then of every negation q̄: Σ_τ η_τ·(q(D) − q(x_τ)) for rows x_τ.
+
+    In steps of 1/(`total`·`STEPS`) they are ±(rate·c_q − total·played_q): `rate` is Σ_τ η_τ, `played` Σ_τ η_τ·q(x_τ),
+    in whole steps of 1/`STEPS`, and `total` the number of rows that fractions are of, public or paid for. The
+    negation's payoff is the query's with the other sign. A query that the rows satisfy too rarely has a large payoff,
+    so a best response to what is drawn *satisfies* as much of it as it can.
+
+    Guarantee: one unit of at most m rows moves every score by at most rate·m steps, under both relations.
+    """
+
+    workload: Workload
+    total: int
+    rate: int
+    played: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if type(self.total) is not int or type(self.rate) is not int:
+            raise TypeError("the total and the rate are integers: a fraction of a step has no proof")
+        if not 1 <= self.total <= MOST_ROWS or not 0 <= self.rate <= FASTEST:
+            raise ValueError("the total lies between 1 and 2**31, the rate between 0 and 2**30")
+        if not self.workload.counting:
+            raise ValueError("payoffs are of counting queries, each 0 or 1 on a row")
+        if self.played.shape != (len(self.workload),) or self.played.dtype != np.int64:
+            raise ValueError("what was played is one 64-bit integer for each query of the workload")
+        if self.played.size and not 0 <= int(self.played.min()) <= int(self.played.max()) <= self.rate:
+            raise ValueError("what was played lies between nothing and all of the rate")
+
+    @property
+    def candidates(self) -> int:
+        return 2 * len(self.workload)
+
+    def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        found = np.empty(self.candidates, dtype=np.int64)
+        payoffs, negated = np.split(found, 2)
+        np.minimum(counts, MOST_ROWS, out=payoffs)
+        payoffs *= self.rate
+        payoffs -= self.total * self.played
+        np.negative(payoffs, out=negated)
+        return found
+
+    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
+        step = Fraction(self.rate * max_rows)
+        return Reach(replace=step, add_remove=step)
+
+
+Score = WorstErrors | Reweighting | LogPotential | DualPayoffs
+SCORES: tuple[type[Score], ...] = (WorstErrors, Reweighting, LogPotential, DualPayoffs)
 """The list is closed: the curator refuses any other type, subclasses included."""
 
 

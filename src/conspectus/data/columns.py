@@ -43,6 +43,8 @@ def column_from_dict(name: str, declared: Mapping[str, Any]) -> Column:
         raise error('a column is a table, as in [columns.sex] with type = "categorical"')
     entries = {key: value for key, value in declared.items() if key != "name" and value is not None}
     kind = entries.get("type")
+    if kind == "boolean" and len(entries) == 1 + ("missing" in entries):
+        return Boolean(name, missing=entries.get("missing", False))  # there may be half a million of them
     if kind is None:
         close = difflib.get_close_matches("type", [str(key) for key in entries], n=1)
         if close:

@@ -7,9 +7,10 @@ table is here; what the codes *mean* is the schema's business.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,8 @@ def code_dtype(size: int) -> type[np.unsignedinteger[Any]]:
 
 def in_words(cells: int) -> str:
     """A number of cells for people: exact while it is short, a power of ten beyond any float."""
-    if cells < 10**12:
-        return f"{cells:,}"
-    # Python writes out no integer of more than 4,300 digits.
-    return f"about 10^{len(str(cells)) - 1 if cells < 10**4000 else int(math.log10(cells))}"
+    # Digits from the logarithm: an integer of many thousand digits is not written out.
+    return f"{cells:,}" if cells < 10**12 else f"about 10^{math.floor(math.log10(cells) + 1e-12)}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Domain:
     @property
     def cells(self) -> int:
         """|X|, as an exact integer: it may be astronomically large."""
-        return math.prod(self.sizes)
+        return math.prod(size**times for size, times in Counter(self.sizes).items())
 
     def position(self, name: str) -> int:
         return self.names.index(name)
@@ -66,6 +65,15 @@ class Domain:
 
 RECORDS = Domain(("record",), ((1 << 61) - 1,))
 """The universe of `open_records`: one column whose codes are fingerprints of records of any kind."""
+
+
+class CodedRows(Protocol):
+    """The role of a chunk: some rows of a table, whose codes can be read column by column."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def column(self, position: int) -> Codes: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 
 from conspectus.data.ordered import Ordered
 from conspectus.data.schema import Schema
-from conspectus.data.sources import open_table, open_unknown
+from conspectus.data.sources import open_pairs, open_table, open_unknown
 from conspectus.data.sources.origin import guarded, quoted
 from conspectus.data.values import by_distinct, date_at, day_of, number_of, text_of, truth_of
 
@@ -151,13 +151,12 @@ def draft(source: Any) -> str:
                     one.add(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist()))
     finally:
         origin.close()
-    name = Path(source).name.partition(".")[0] if isinstance(source, str | Path) and " " not in str(source) else "table"
     marks = sorted({mark for one in seen for mark in one.marks})
     lines = [
         f"# {NOT_PRIVATE}: drafted from the data; every value, bound and bin below was read off the rows.",
         "# Replace what is not public knowledge, then remove the line draft = true.",
         "draft = true",
-        f"name = {_toml(name)}",
+        f"name = {_toml(_called(source))}",
         f"null_values = [{', '.join(map(_toml, marks))}]",
         "",
         "[unit]",
@@ -166,6 +165,35 @@ def draft(source: Any) -> str:
     for column, one in zip(names, seen):
         lines += ["", *_column(column, one)]
     return "\n".join(lines) + "\n"
+
+
+def draft_pairs(source: Any, user: str, item: str) -> str:
+    """A schema file for pairs of a user and an item, to be edited: its items come from the data, so NOT PRIVATE."""
+    with open_pairs(source, user, item) as table:
+        names = [_toml(name) for name in table.domain.names]
+    return "\n".join(
+        [
+            f"# {NOT_PRIVATE}: drafted from the data; the list of items was read off the pairs.",
+            "# Replace it by a list that is public knowledge, then remove the line draft = true.",
+            "draft = true",
+            f"name = {_toml(_called(source))}",
+            "items = [",
+            *(f"  {name}," for name in names),
+            "]",
+            "",
+            "[unit]",
+            'kind = "pairs"',
+            f"column = {_toml(user)}",
+            f"item = {_toml(item)}",
+            "# users = 1000                    # how many there are, where that is public; else those with a pair",
+            "",
+        ]
+    )
+
+
+def _called(source: Any) -> str:
+    named = isinstance(source, str | Path) and " " not in str(source)
+    return Path(source).name.partition(".")[0] if named else "table"
 
 
 def _column(name: str, seen: _Seen) -> list[str]:

@@ -192,6 +192,14 @@ def of_tuples(parts: Sequence[Elements], rows: int) -> Elements:
     return state
 
 
+def tuple_powers(parts: int) -> tuple[int, NDArray[np.uint64]]:
+    """The constant c and the factors f with which `of_tuples` is c + Σ f·part modulo p, for tuples of this length."""
+    key = int(_a)
+    powers = [pow(key, parts - place, P) for place in range(parts)]
+    start = TUPLE << 48 | parts
+    return start * pow(key, parts + 1, P) % P, np.array(powers, dtype=np.uint64)
+
+
 @compiled
 def _absorb(state: Any, words: Any, key: Any) -> None:
     for place in range(len(state)):

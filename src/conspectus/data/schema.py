@@ -18,41 +18,69 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from conspectus.data.column import suggestion
-from conspectus.data.columns import Categorical, Column, SchemaError, column_from_dict
+from conspectus.data.columns import Boolean, Categorical, Column, SchemaError, column_from_dict
 from conspectus.data.domain import Codes, Domain
-from conspectus.data.values import Nulls
+from conspectus.data.values import Nulls, text_of
 
 RELATIONS = ("replace", "add-remove")
-_KEYS = ("name", "neighbours", "null_values", "unit", "columns", "draft")
-_UNIT_KEYS = ("kind", "column", "max_rows")
+_KEYS = ("name", "neighbours", "null_values", "unit", "columns", "draft", "items", "items_file")
+_UNIT_KEYS = ("kind", "column", "max_rows", "item", "users")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Whom the guarantee protects: one row, or all rows of one id, of which at most `max_rows` are kept."""
+    """Whom the guarantee protects.
 
-    kind: Literal["row", "id"] = "row"
+    One row; or all rows of one id, of which at most `max_rows` are kept; or one user of a table of pairs, whose pairs
+    (`column`, `item`) become one row with a two-valued column for each item. `users` is their declared number.
+    """
+
+    kind: Literal["row", "id", "pairs"] = "row"
     column: str | None = None
     max_rows: int = 1
+    item: str | None = None
+    users: int | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in ("row", "id"):
-            raise SchemaError(f'unit: kind "{self.kind}" is not known: write "row" or "id"')
+        if self.kind not in ("row", "id", "pairs"):
+            raise SchemaError(f'unit: kind "{self.kind}" is not known: write "row", "id" or "pairs"')
         if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
             raise SchemaError("unit: max_rows is a positive integer, as in max_rows = 3")
         if self.kind == "row" and (self.column is not None or self.max_rows != 1):
             raise SchemaError('unit: column and max_rows go with kind = "id": write that, or leave them out')
-        if self.kind == "id" and (not isinstance(self.column, str) or not self.column.strip()):
+        if self.kind == "id" and not _named(self.column):
             raise SchemaError('unit: kind = "id" needs the name of the id column, as in column = "patient_id"')
+        if self.kind != "pairs":
+            if self.item is not None or self.users is not None:
+                raise SchemaError('unit: item and users go with kind = "pairs": write that, or leave them out')
+            return
+        if not _named(self.column) or not _named(self.item) or self.column == self.item:
+            raise SchemaError('unit: kind = "pairs" needs two columns, as in column = "user" and item = "item"')
+        if self.max_rows != 1:
+            raise SchemaError("unit: a user's pairs become one row: leave max_rows out")
+        if self.users is not None and (type(self.users) is not int or self.users < 1):
+            raise SchemaError("unit: users is the number of users, a positive integer, or left out")
+
+    @property
+    def whole(self) -> bool:
+        """Whether every unit is exactly one row, unless rows are left out."""
+        return self.kind != "id"
 
     def __str__(self) -> str:
         if self.kind == "row":
             return "row"
+        if self.kind == "pairs":
+            return f"{self.column} (all pairs)"
         return f"{self.column} (at most {self.max_rows} row{'s' if self.max_rows > 1 else ''} each)"
 
     def to_dict(self) -> dict[str, Any]:
         """The unit as JSON."""
-        return {"kind": self.kind, "column": self.column, "max_rows": self.max_rows}
+        pairs = {"item": self.item, "users": self.users} if self.kind == "pairs" else {}
+        return {"kind": self.kind, "column": self.column, "max_rows": self.max_rows, **pairs}
+
+
+def _named(column: object) -> bool:
+    return isinstance(column, str) and bool(column.strip())
 
 
 @dataclass(frozen=True)
@@ -79,6 +107,8 @@ class Schema:
             raise SchemaError('null_values is a list of texts, as in null_values = ["?", "NA"]')
         if not isinstance(self.draft, bool):
             raise SchemaError("draft is true, or the line is not there")
+        if self.unit.kind == "pairs" and not all(type(c) is Boolean and c.size == 2 for c in self.columns):
+            raise SchemaError('unit: kind = "pairs" needs columns of type boolean without missing, one for each item')
         seen: dict[str, str] = {}
         for column in self.columns:
             if (key := column.name.casefold()) in seen:
@@ -124,6 +154,10 @@ class Schema:
             named = [(column["name"], column) for column in columns]
         else:
             raise SchemaError("columns are tables, as in [columns.sex]")
+        if "items" in declared or "items_file" in declared:
+            if named:
+                raise SchemaError("items and columns do not go together: each item is a column")
+            named = [(item, {"type": "boolean"}) for item in _items(declared, folder)]
         nulls = declared.get("null_values", ())
         if isinstance(nulls, str) or not isinstance(nulls, Sequence):
             raise SchemaError('null_values is a list of texts, as in null_values = ["?", "NA"]')
@@ -158,16 +192,20 @@ class Schema:
         return Domain(tuple(column.name for column in self.columns), tuple(column.size for column in self.columns))
 
     @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {column.name: position for position, column in enumerate(self.columns)}
+
+    @cached_property
     def nulls(self) -> Nulls:
         return Nulls(self.null_values)
 
     def column(self, name: str) -> Column:
         """The column of this name."""
-        for column in self.columns:
-            if column.name == name:
-                return column
+        if (position := self._positions.get(name)) is not None:
+            return self.columns[position]
         names = [column.name for column in self.columns]
-        cure = suggestion(name, names) or f": it has {', '.join(names)}"
+        few = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+        cure = suggestion(name, names) or f": it has {few}"
         raise LookupError(f'the schema "{self.name}" has no column "{name}"{cure}')
 
     def encode(self, position: int, values: pa.Array | pa.ChunkedArray) -> Codes:
@@ -188,20 +226,39 @@ def _unit(declared: Any) -> Unit:
     return Unit(**entries)
 
 
+def _items(declared: Mapping[str, Any], folder: Path | None) -> list[str]:
+    """The items of a table of pairs: listed, or one a line in a file beside the schema file."""
+    if "items_file" in declared:
+        if "items" in declared:
+            raise SchemaError("items and items_file do not go together: leave one out")
+        return _lines("items_file", declared["items_file"], folder)
+    items = declared["items"]
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        raise SchemaError('items is a list, as in items = ["a", "b"]')
+    return [text for text in map(text_of, items) if text is not None]
+
+
+def _lines(key: str, file: Any, folder: Path | None) -> list[str]:
+    """The lines of a file beside the schema file that are not empty."""
+    if not isinstance(file, str) or folder is None:
+        raise SchemaError(f"{key} is the name of a file beside the schema file")
+    try:
+        lines = (folder / file).read_text(encoding="utf-8-sig").splitlines()
+    except OSError as problem:
+        raise SchemaError(f'{key} "{file}" cannot be read ({problem.strerror})') from None
+    except UnicodeDecodeError:
+        raise SchemaError(f'{key} "{file}" is not UTF-8 text: save it as UTF-8') from None
+    return [line.strip() for line in lines if line.strip()]
+
+
 def _inline(name: str, declared: Any, folder: Path | None) -> Any:
     """The declaration with the lines of its `values_file` as its values."""
     if not isinstance(declared, Mapping) or "values_file" not in declared or declared.get("type") != "categorical":
         return declared
     rest = {key: value for key, value in declared.items() if key != "values_file"}
-    file = declared["values_file"]
     if "values" in rest:
         raise SchemaError(f'column "{name}": values and values_file do not go together: leave one out')
-    if not isinstance(file, str) or folder is None:
-        raise SchemaError(f'column "{name}": values_file is the name of a file beside the schema file')
     try:
-        lines = (folder / file).read_text(encoding="utf-8-sig").splitlines()
-    except OSError as problem:
-        raise SchemaError(f'column "{name}": values_file "{file}" cannot be read ({problem.strerror})') from None
-    except UnicodeDecodeError:
-        raise SchemaError(f'column "{name}": values_file "{file}" is not UTF-8 text: save it as UTF-8') from None
-    return {**rest, "values": [line.strip() for line in lines if line.strip()]}
+        return {**rest, "values": _lines("values_file", declared["values_file"], folder)}
+    except SchemaError as problem:
+        raise SchemaError(f'column "{name}": {problem}') from None

@@ -11,12 +11,18 @@ from conspectus.spelling import meant
 from .mechanism import Mechanism, NoMechanism, SettingError
 from .offline.additive import Gaussian, Laplace
 from .offline.boosting import Boosting
+from .offline.dual_query import DualQuery
 from .offline.iterative_construction import IterativeConstruction
 from .offline.mwem import Mwem
 from .offline.projection import Projection
 from .offline.small_db import SmallDb
 from .offline.sparse_project import SparseProject
 from .offline.stable_histogram import StableHistogram
+from .online.median import Median
+from .online.multiplicative_weights import Pmw
+from .online.perceptron import Perceptron
+from .online.sparse_weights import SparseMw
+from .rule import Rule
 
 OFFLINE: dict[str, type[Mechanism]] = {
     kind.name: kind
@@ -27,11 +33,15 @@ OFFLINE: dict[str, type[Mechanism]] = {
         IterativeConstruction,
         Projection,
         Boosting,
+        DualQuery,
         SmallDb,
         SparseProject,
         StableHistogram,
     )
 }
+
+
+ONLINE: dict[str, type[Rule]] = {kind.name: kind for kind in (Pmw, SparseMw, Median, Perceptron)}
 
 
 def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> Mechanism:
@@ -40,9 +50,28 @@ def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) ->
     `also` are words that the caller knows itself, which a misspelt setting may have meant.
     """
     if name not in OFFLINE:
-        raise NoMechanism(f'no mechanism is called "{name}"{meant(name, OFFLINE)}; there are {", ".join(OFFLINE)}')
-    kind = OFFLINE[name]
-    fields = settings_of(name)
+        live = ": it answers live sessions, see open_session" if name in ONLINE else meant(name, OFFLINE)
+        raise NoMechanism(f'no mechanism is called "{name}"{live}; there are {", ".join(OFFLINE)}')
+    return OFFLINE[name](**_checked(name, settings, settings_of(name), also))
+
+
+def make_rule(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> Rule:
+    """The online mechanism of this name with these settings, checked in the same way."""
+    if name not in ONLINE:
+        whole = ": it answers a whole workload, see release" if name in OFFLINE else meant(name, ONLINE)
+        raise NoMechanism(f'no online mechanism is called "{name}"{whole}; there are {", ".join(ONLINE)}')
+    return ONLINE[name](**_checked(name, settings, settings_of(name), also))
+
+
+def settings_of(name: str) -> dict[str, dataclasses.Field[Any]]:
+    """The settings of a mechanism, by name."""
+    kind: Any = OFFLINE[name] if name in OFFLINE else ONLINE[name]
+    return {field.name: field for field in dataclasses.fields(kind)}
+
+
+def _checked(
+    name: str, settings: Mapping[str, Any], fields: Mapping[str, dataclasses.Field[Any]], also: Iterable[str]
+) -> Mapping[str, Any]:
     for setting, value in settings.items():
         if setting not in fields:
             known = ", ".join(fields) or "none"
@@ -51,12 +80,7 @@ def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) ->
             )
         if not _fits(value, str(fields[setting].type)):
             raise SettingError(f'the setting "{setting}" of {name} takes {fields[setting].type}, not {value!r}')
-    return kind(**settings)
-
-
-def settings_of(name: str) -> dict[str, dataclasses.Field[Any]]:
-    """The settings of a mechanism, by name."""
-    return {field.name: field for field in dataclasses.fields(OFFLINE[name])}  # type: ignore[arg-type]
+    return settings
 
 
 def _fits(value: object, annotation: str) -> bool:

@@ -2,10 +2,12 @@
 
 η = 1/3 throughout, β = 0.05/T. The book's statements with their errata applied:
 
-* T is the least number with (1 − 4η²)^(T/2)·|Q| < 1 (the proof of Claim 6.3 gives this; ln|Q|/η² is printed).
+* T is the least number with (1 − 4η²)^(T/2)·|Q| < 1 (the proof of Claim 6.3 gives this; ln|Q|/η² is printed), with
+  the rate as rounded, marks rounded down, and an η that is less by what the floor of the sampler draws amiss.
 * k ≥ 2(ln(1/γ) + m)/(1 − 2η) draws, where e^m synopses are possible (Lemma 6.5, m in nats).
 * The noise of a sample is that of its exact price, where the book prints two different scales (Theorem 6.6) and one
   without its factor 2 (Theorem 6.8); all noises are within a half of λ except with probability β/2 or β/3.
+* What the linear program's solver may miss the least deviation by is a part of λ.
 * n' rows drawn from a histogram are within α of it on the sample, with n' = ln(6·|S|/β)/2α² (Hoeffding).
 * μ follows from the exact price of the draws, round by round, where (6.7) charges the last round's range for all.
 """
@@ -20,9 +22,9 @@ from conspectus.curator.scores import GRID, ROUNDED, STEPS
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Sensitivity
 
-from .generators import MOST_TABLES, log_number_of_tables
+from .generators import MOST_TABLES, SOLVER, log_number_of_tables
 from .mechanism import Problem, maximum_bound
-from .reweighting import Sampling, plan_sampling, rate_of, rounds_for
+from .reweighting import Sampling, plan_sampling, rate_of, rounds_as_drawn
 
 EDGE = 1 / 3
 FAILURE = 0.05
@@ -66,7 +68,8 @@ def promise(problem: Problem, price: Fraction) -> Promise | None:
 def _promised(problem: Problem, price: Fraction, *, rows: int, deviation: float | None) -> Promise | None:
     asked = problem.workload.distinct()
     queries = len(asked)
-    rounds = rounds_for(queries, EDGE)
+    rate = round(STEPS * rate_of(EDGE))
+    rounds = rounds_as_drawn(queries, EDGE, rate)
     failure = FAILURE / rounds
     size = rows if deviation is None else math.ceil(math.log(6 * queries / failure) / (2 * deviation**2))
     parts = 2 if deviation is None else 3
@@ -78,10 +81,10 @@ def _promised(problem: Problem, price: Fraction, *, rows: int, deviation: float 
     measuring = price / 2 / rounds
     law = problem.law(_most_moved(problem, draws), measuring)
     noise = maximum_bound(law, min(draws, queries), failure / parts)
-    near = 2 * noise + (0.0 if deviation is None else deviation * rows)
+    near = 2 * noise + (0.0 if deviation is None else (deviation + SOLVER) * rows)
     sampling = plan_sampling(
         problem,
-        rates=(round(STEPS * rate_of(EDGE)),) * rounds,
+        rates=(rate,) * rounds,
         draws=draws,
         near=(math.ceil(near * GRID) + 1) / GRID,
         price=price / 2,

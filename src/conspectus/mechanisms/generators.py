@@ -17,11 +17,14 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, vstack
 
 from conspectus.curator.curator import Curator
+from conspectus.data.domain import code_dtype
 from conspectus.privacy.events import Noise
 from conspectus.queries.evaluation import indicator
 from conspectus.queries.query import Workload
 from conspectus.synopses.fitting import Measurement, Potentials, fit_histogram
-from conspectus.synopses.synopsis import public_coins
+from conspectus.synopses.row_trials import block_values
+from conspectus.synopses.rows import Rows
+from conspectus.synopses.synopsis import Total, public_coins
 
 from .iterative import measurements
 from .mechanism import Problem, maximum_bound
@@ -31,14 +34,21 @@ Vector = NDArray[np.float64]
 MOST_TABLES = 1 << 18
 """The most tables, about, that the brute force looks through."""
 
+MOST_EVALUATED = 1 << 11
+"""The most tables, about, on which the brute force evaluates functions."""
+
 MOST_ENTRIES = 1 << 20
 """The largest matrix of questions by cells that is given to the linear program."""
 
 
-class Generator(Protocol):
-    """Weights over the cells of the columns held, from a sample of distinct questions; None where there are none."""
+SOLVER = 1e-6
+"""How far, as a fraction, the linear program's histogram may be from the least deviation; one farther off is none."""
 
-    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | None: ...
+
+class Generator(Protocol):
+    """From a sample of distinct questions, weights over the cells of the columns held, or synthetic rows; or None."""
+
+    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | Rows | None: ...
 
 
 def measured(curator: Curator, problem: Problem, sample: Workload, price: Fraction) -> tuple[Vector, Noise]:
@@ -126,11 +136,19 @@ def least_deviation(lines: NDArray[np.uint8], fractions: Vector) -> Vector | Non
     if solved.x is None:
         return None
     weights = np.maximum(solved.x[:cells], 0.0)
-    return np.asarray(weights / weights.sum()) if weights.sum() > 0 else None
+    if not weights.sum() > 0:
+        return None
+    weights = np.asarray(weights / weights.sum())
+    # The solver keeps constraints and optimality to 1e-7; what clipping and scaling did to that is looked at here.
+    missed = np.abs(matrix @ weights - fractions).max() - solved.x[cells]
+    return weights if missed <= SOLVER / 2 else None
 
 
 class BruteForce:
-    """The first of all tables of n rows that fits the noisy answers to within what the noise may be (Theorem 6.6)."""
+    """The first of all tables of n rows that fits the noisy answers to within what the noise may be (Theorem 6.6).
+
+    It serves arbitrary questions: functions of the table are evaluated on every table there is.
+    """
 
     def __init__(self, problem: Problem, rows: int, *, failure: float) -> None:
         self.problem = problem
@@ -138,13 +156,28 @@ class BruteForce:
         self.failure = failure
         self.tables = all_tables(problem.cells, rows)
 
-    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | None:
+    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | Rows | None:
         noisy, law = measured(curator, self.problem, sample, price)
         half = maximum_bound(law, len(sample), self.failure)
+        if not sample.counting:
+            return self._evaluated(sample, noisy, half)
         lines = question_matrix(sample, self.problem.held).astype(np.int64)
         worst = np.abs(self.tables @ lines.T - noisy).max(axis=1)
         fitting = np.flatnonzero(worst <= half)
         return self.tables[fitting[0]] / self.rows if fitting.size and self.rows else None
+
+    def _evaluated(self, sample: Workload, noisy: Vector, half: float) -> Rows | None:
+        """The first table on which functions, evaluated, are near enough; noise and distance are in steps."""
+        domain, held = sample.domain, self.problem.held
+        cells = np.stack(np.unravel_index(np.arange(self.problem.cells), domain.shape(held)), axis=1)
+        for counts in self.tables:
+            codes = np.zeros((self.rows, len(domain)), dtype=np.int64)
+            codes[:, list(held)] = np.repeat(cells, counts, axis=0)
+            steps = [block_values(block, codes) * (sample.grid // block.grid) for block in sample.blocks]
+            if np.abs(np.concatenate(steps) - noisy).max() <= half:
+                columns = tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes))
+                return Rows(domain, columns, Total(value=float(sample.whole or self.rows), exact=True))
+        return None
 
 
 def number_of_tables(cells: int, rows: int) -> int:

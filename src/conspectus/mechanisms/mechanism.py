@@ -18,6 +18,7 @@ from conspectus.privacy.accounting import rho_of, scale_up
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.guarantee import Budget, Neighbours
 from conspectus.queries.query import Sensitivity, Workload
+from conspectus.queries.sparse import SparseQueries
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
@@ -73,6 +74,11 @@ class Problem:
     def counting(self) -> bool:
         """Whether every query is 0 or 1 on a record: what a histogram can answer."""
         return self.workload.counting
+
+    @property
+    def listed(self) -> bool:
+        """Whether some queries list records, of any universe, instead of asking about columns."""
+        return any(isinstance(block, SparseQueries) for block in self.workload.blocks)
 
     @property
     def held(self) -> tuple[int, ...]:
@@ -228,11 +234,20 @@ def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:
     return law.scale * math.sqrt(2 * math.log(2 * k / failure))
 
 
+def not_counting(problem: Problem) -> str | None:
+    """Why a mechanism that asks which records satisfy a query cannot serve these; None where it can."""
+    if problem.listed:
+        return "these queries put weights on listed records, not predicates on columns: use sparse-project or laplace"
+    if not problem.counting:
+        return "functions of the whole table are not counts of records: use boosting, gaussian or laplace"
+    return None
+
+
 def no_histogram(problem: Problem, *, copies: float = 1) -> str | None:
     """Why there can be no `copies` histograms over the columns asked about, one weight per cell; None if they can."""
-    if not problem.counting:
-        named = "laplace, gaussian, boosting or sparse-project"
-        return f"it keeps a histogram, and these queries are not counts of records: use {named}"
+    refused = not_counting(problem)
+    if refused is not None:
+        return refused
     if problem.cells * max(copies, 1) <= MAX_CELLS:
         return None
     made = f"{len(problem.held)} columns make {in_words(problem.cells)} cells (limit {MAX_CELLS:,})"

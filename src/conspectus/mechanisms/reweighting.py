@@ -38,16 +38,53 @@ def rounds_for(queries: int, edge: float) -> int:
     return math.floor(2 * math.log(max(queries, 1)) / -math.log1p(-4 * edge * edge)) + 1
 
 
+FLOOR = 2.0**-40
+"""What a draw's weights are raised to, as a share of the largest: at most |Q| times this of the mass is drawn amiss."""
+
+
+def rounds_as_drawn(queries: int, edge: float, rate: int) -> int:
+    """The fewest rounds that suffice for the weights as they are kept and drawn, at a rate of so many 1/STEPS.
+
+    A synopsis that is right on ½ + η of what was drawn is right on ½ + η − |Q|·2⁻⁴⁰ of the weights, since raised ones
+    take at most that; and marks are rounded down by less than 1/STEPS, which raises a weight by that much of α.
+    """
+    alpha, edge = rate / STEPS, edge - queries * FLOOR
+    factor = math.log((0.5 + edge) * math.exp(-alpha) + (0.5 - edge) * math.exp(alpha)) + alpha / STEPS
+    if factor >= 0:
+        raise ValueError("no number of rounds suffices for an edge this small at this rate")
+    return math.floor(math.log(max(queries, 1)) / -factor) + 1
+
+
 def edge_for(queries: int, rounds: int) -> float:
     """η_T = ½√(1 − |Q|^(−2/T)): the edge with which this many rounds just suffice."""
     return 0.5 * math.sqrt(-math.expm1(-2 * math.log(max(queries, 2)) / rounds))
 
 
+def rate_for(queries: int, rounds: int) -> float:
+    """α_T, the rate that suits η_T: artanh of 2η_T, in a form that loses nothing where η_T is nearly ½."""
+    part = math.log(max(queries, 2)) / rounds
+    return part + math.log1p(math.sqrt(-math.expm1(-2 * part)))
+
+
 def growing_rates(queries: int, rounds: int, growth: float) -> tuple[int, ...]:
     """Rates in steps of 1/STEPS: each `growth` times the one before, with the sum that equal rates would have."""
-    total = rounds * min(rate_of(edge_for(queries, rounds)), _FASTEST)
+    total = rounds * min(rate_for(queries, rounds), _FASTEST)
     shape = [growth**turn for turn in range(rounds)]
     return tuple(max(1, round(STEPS * total * part / sum(shape))) for part in shape)
+
+
+def focused_rates(rounds: int) -> tuple[int, ...]:
+    """Rates for synopses with a history of which the first is poor: it points at what it gets wrong at once.
+
+    The rates in between are small, since each is paid for in all rounds after its own; the last is never paid for, and
+    the last two synopses, which know the most, hold most of the weight.
+    """
+    if rounds < 4:
+        shape = [2.0] * rounds
+    else:
+        shape = [2.0] + [0.6] * (rounds - 3) + [1.5]
+        shape.append(0.8 * sum(shape))
+    return tuple(round(STEPS * rate) for rate in shape)
 
 
 def potential_bound(queries: int, rates: Sequence[int], edge: float) -> float:
@@ -99,10 +136,11 @@ def plan_sampling(
     if not moved:
         return Sampling(rates=rates, draws=draws, near=steps, gap=unit, ranges=(), prices=())
     if problem.currency == "pure":
-        gap = float(4 * unit * draws * sum(moved) / price)
+        gap = 4 * unit * draws * sum(moved) / price
+        width = max(1, math.floor(min(gap, Fraction(WIDEST + 1))))
     else:
-        gap = unit * math.sqrt(2 * draws * sum(share * share for share in moved) / price)
-    width = max(1, math.floor(min(gap, WIDEST + 1.0)))
+        square = 2 * unit * unit * draws * sum(share * share for share in moved) / price
+        width = max(1, math.floor(math.sqrt(min(square, Fraction(WIDEST + 1) ** 2))))
     while max(width, steps) <= WIDEST:
         reaches = [reweighting_reach(rates[:turn], width, unit) for turn in range(1, len(rates))]
         ranges = tuple(selection_range(reach, RATE) for reach in reaches)

@@ -5,8 +5,9 @@ a few units in the last place of the terms' total size; `_up` adds 2⁻⁴⁰ of
 arithmetic and the library's functions can lose. Inverses return the end of a bisection that was itself *checked* to
 satisfy the rounded theorem. A comparison of several theorems is honest only for acts fixed before the first draw.
 
-References: Dwork & Roth 2014 (the book), Theorems 3.14–3.22; Bun & Steinke 2016; Kairouz, Oh & Viswanath 2015;
-Canonne, Kamath & Steinke 2020; Balle & Wang 2018.
+References: Dwork & Roth 2014 (the book), Theorems 3.14–3.22; Dwork, Rothblum & Vadhan 2010, Theorems III.1–III.3, whose
+Definition III.1 (an adversary picks databases and mechanisms as it goes) all of them allow; Bun & Steinke 2016;
+Kairouz, Oh & Viswanath 2015; Canonne, Kamath & Steinke 2020; Balle & Wang 2018.
 """
 
 from __future__ import annotations
@@ -49,13 +50,32 @@ def _check(delta: float) -> None:
 
 
 def basic(guarantees: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Theorem 3.16: (ε₁, δ₁), (ε₂, δ₂), … compose to (Σε, Σδ), adaptively."""
+    """Theorem 3.16, and III.1 for equal acts: (ε₁, δ₁), (ε₂, δ₂), … compose to (Σε, Σδ), adaptively."""
     pairs = list(guarantees)
     return _up(math.fsum(e for e, _ in pairs)), _up(math.fsum(d for _, d in pairs))
 
 
+def expected_loss(epsilon: float) -> float:
+    """Lemma III.2 (3.18 in the book): the expected loss of an act of pure ε is at most ε(e^ε − 1); 2ε² up to ε = 1.
+
+    Half of it would do: the worst act, randomised response, loses ε·tanh(ε/2) on average.
+    """
+    return _up(epsilon * math.expm1(epsilon))
+
+
+def advanced_approximate(epsilon: float, delta: float, count: int, slack: float) -> tuple[float, float]:
+    """Theorem III.3: k acts of (ε, δ) each keep (ε', kδ + δ') at any slack δ' > 0, adaptively.
+
+    With δ = 0 these are pure acts, and δ' is then the whole price of the smaller ε': without it the theorem is false.
+    (The book's Theorem 3.20 is printed "for all δ' ≥ 0".)
+    """
+    if not 0 <= delta < 1:
+        raise CompositionError(f"a delta lies between 0 and 1, not at {delta}")
+    return advanced(epsilon, count, slack), _up(count * delta + slack)
+
+
 def advanced(epsilon: float, count: int, delta: float) -> float:
-    """Theorem 3.20 in the book's form: ε' = √(2k ln(1/δ'))·ε + kε(e^ε − 1) for k acts of ε each, at slack δ' > 0."""
+    """Theorems III.3 and 3.20: ε' = √(2k ln(1/δ'))·ε + kε(e^ε − 1) for k acts of ε each, at slack δ' > 0."""
     _check(delta)
     return _up(math.sqrt(2 * count * math.log(1 / delta)) * epsilon + count * epsilon * math.expm1(epsilon))
 

@@ -79,6 +79,16 @@ class ThresholdWatch:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FurtherHit:
+    """A watch went on with the same noisy threshold after a hit, until and including its next one.
+
+    Together with the watch it is pure with the sum of their ε: no price of its own in other currencies.
+    """
+
+    epsilon: Reach
+
+
+@dataclass(frozen=True, kw_only=True)
 class StableKeys:
     """The keys of a table whose noisy counts reach a threshold were published, with these counts.
 
@@ -97,7 +107,7 @@ class RowTotal:
     """The exact number of rows was used in the open: free while it is public (rows replaced), unbounded otherwise."""
 
 
-Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | StableKeys | RowTotal
+Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | FurtherHit | StableKeys | RowTotal
 
 
 def to_json(event: Event) -> dict[str, Any]:
@@ -139,6 +149,7 @@ _KIND: dict[str, type[Event]] = {
     "gaussian": GaussianNoise,
     "exponential": ExponentialDraws,
     "threshold": ThresholdWatch,
+    "further-hit": FurtherHit,
     "stable-keys": StableKeys,
     "rows": RowTotal,
 }

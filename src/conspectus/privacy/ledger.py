@@ -59,6 +59,10 @@ class LedgerMismatch(LedgerError):
     """A request about another table, unit, relation or currency than the ledger is bound to."""
 
 
+class StaleCopy(LedgerError):
+    """An act by someone whose copy does not know the latest acts of the same reservation."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One line of the ledger. `price`: what was reserved, what the act costs, or the sum of the settled acts."""
@@ -234,6 +238,12 @@ class Ledger:
             self._standing(connection, number)
         return Reservation(self, number)
 
+    def entries_of(self, number: int) -> tuple[Entry, ...]:
+        """The lines of one reservation, oldest first: its reserve, its debits, and its settle if there is one."""
+        query = "SELECT * FROM entries WHERE id = ? OR reservation = ? ORDER BY id"
+        with self._reading() as connection:
+            return tuple(self._entry(row) for row in connection.execute(query, (number, number)))
+
     def _standing(self, connection: sqlite3.Connection, number: int) -> tuple[Fraction, Fraction]:
         """(what was reserved, what was debited so far) of an open reservation."""
         first = connection.execute("SELECT * FROM entries WHERE id = ? AND kind = 'reserve'", (number,)).fetchone()
@@ -313,8 +323,11 @@ class Reservation:
         self.ledger = ledger
         self.number = number
 
-    def debit(self, event: Event) -> None:
+    def debit(self, event: Event, *, after: int | None = None, label: str = "") -> None:
         """Write an act down, durably, before its coins are drawn; refuse it beyond the reservation.
+
+        `after` is how many acts the reservation should have until now: whoever has another number does not know the
+        latest ones, and is refused. `label` is the debtor's own mark of the act.
 
         Guarantee: when this returns, the act is on disk and counted, whatever happens next.
         """
@@ -322,10 +335,13 @@ class Reservation:
         cost = price(event, ledger.currency, ledger.neighbours)
         with ledger._writing() as connection:
             reserved, debited = ledger._standing(connection, self.number)
+            if after is not None and after != _acts(connection, self.number):
+                raise StaleCopy("the ledger knows acts that this copy does not: use the newest copy")
             total = add_up(debited, cost)
             if total > reserved:
                 raise BudgetExceeded("this act costs more than what its release reserved: reserve more at the start")
-            _append(connection, "debit", self.number, price=cost, total=total, content={"event": to_json(event)})
+            content = {"event": to_json(event)} | ({"label": label} if label else {})
+            _append(connection, "debit", self.number, price=cost, total=total, content=content)
 
     def settle(self) -> None:
         """Close the reservation: from now on only its acts count, and no more can be added."""
@@ -355,6 +371,11 @@ def _append(
     number = connection.execute(insert, values).lastrowid
     assert number is not None
     return number
+
+
+def _acts(connection: sqlite3.Connection, number: int) -> int:
+    query = "SELECT count(*) FROM entries WHERE reservation = ? AND kind = 'debit'"
+    return int(connection.execute(query, (number,)).fetchone()[0])
 
 
 def _now() -> str:

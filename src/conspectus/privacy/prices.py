@@ -11,7 +11,17 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal, assert_never
 
-from .events import Event, ExponentialDraws, GaussianNoise, LaplaceNoise, Reach, RowTotal, StableKeys, ThresholdWatch
+from .events import (
+    Event,
+    ExponentialDraws,
+    FurtherHit,
+    GaussianNoise,
+    LaplaceNoise,
+    Reach,
+    RowTotal,
+    StableKeys,
+    ThresholdWatch,
+)
 from .guarantee import Neighbours
 
 Currency = Literal["pure", "zcdp"]
@@ -30,7 +40,7 @@ def price_pure(event: Event, neighbours: Neighbours) -> Fraction:
             return _bound(event.reach, neighbours) / _positive(event.scale)
         case ExponentialDraws():
             return _bound(event.range, neighbours) * _times(event.draws)
-        case ThresholdWatch():
+        case ThresholdWatch() | FurtherHit():
             return _bound(event.epsilon, neighbours)
         case GaussianNoise():
             raise Unpriced("Gaussian noise is never pure: allow a delta above 0, or use Laplace noise")
@@ -57,6 +67,8 @@ def price_rho(event: Event, neighbours: Neighbours) -> Fraction:
             return _bound(event.range, neighbours) ** 2 / 8 * _times(event.draws)
         case ThresholdWatch():
             return _bound(event.epsilon, neighbours) ** 2 / 2
+        case FurtherHit():
+            raise Unpriced("a threshold that is kept after a hit has a pure price alone: open a new watch for each hit")
         case StableKeys():
             raise Unpriced("published keys have a delta of their own, which is not added up here: use no ledger")
         case RowTotal():
@@ -130,15 +142,22 @@ def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fracti
     """A list of acts as independent pure acts {ε: how often}.
 
     Counts move by integers. Where no count moves by more than one, at most L1 of them move, each by one: that many
-    acts of 1/b. Otherwise Laplace noise is one act of L1/b.
+    acts of 1/b. Otherwise Laplace noise is one act of L1/b. A watch with further hits is one act with them, and since
+    a list does not say which hit was whose, so are all watches of a list that has any.
     """
     acts: Counter[Fraction] = Counter()
-    for event in events:
+    listed = list(events)
+    kept = any(isinstance(event, FurtherHit) for event in listed)
+    watched = Fraction(0)
+    for event in listed:
         whole = price_pure(event, neighbours)
-        if isinstance(event, LaplaceNoise) and _bound(event.reach_max, neighbours) <= 1:
+        if kept and isinstance(event, ThresholdWatch | FurtherHit):
+            watched += whole
+        elif isinstance(event, LaplaceNoise) and _bound(event.reach_max, neighbours) <= 1:
             acts[1 / event.scale] += math.floor(_bound(event.reach, neighbours))
         elif isinstance(event, ExponentialDraws):
             acts[_bound(event.range, neighbours)] += event.draws
         else:
             acts[whole] += 1
+    acts[watched] += 1
     return Counter({share: times for share, times in acts.items() if share and times})

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain
+from conspectus.data.domain import CodedRows, Domain
 from conspectus.data.field import Elements, P
 from conspectus.data.fingerprints import of_tuples
 
@@ -36,7 +36,7 @@ def addresses(domain: Domain, columns: Sequence[NDArray[Any]], rows: int) -> Ele
     return found
 
 
-def addresses_of(domain: Domain, chunk: Chunk) -> Elements:
+def addresses_of(domain: Domain, chunk: CodedRows) -> Elements:
     """The addresses of the rows of a chunk, all of whose columns were read."""
     return addresses(domain, [chunk.column(position) for position in range(len(domain))], chunk.rows)
 

@@ -2,7 +2,8 @@
 
 Marginals and intervals become contingency tables, listed conjunctions a tree over bit-packed literals, parities the
 same with XOR. Negated literals are not packed: count(a ∧ ¬b) = count(a) − count(a ∧ b), so that they share the work of
-the positive ones. After the pass, memory is linear in the queries.
+the positive ones. Chunks of sets, which wide two-valued tables come in, are counted as they are. After the pass, memory
+is linear in the queries.
 """
 
 from __future__ import annotations
@@ -15,21 +16,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain, code_dtype
+from conspectus.data.domain import Chunk, CodedRows, Domain, code_dtype
+from conspectus.data.sets import SetChunk
 
 from .bitmaps import ConjunctionCounts, ParityCounts
 from .evaluation import answers_from_marginals
 from .intervals import Intervals
 from .joints import joint_tables, projections
-from .kernels import tabulate
+from .kernels import ROWS, tabulate
 from .marginals import Marginal
 from .moves import ZeroOne
 from .parities import Parities, ParityList
 from .predicates import Conjunctions
 from .query import Block, Counter, Workload
+from .set_counting import SetCounts
 
 BUFFER_ROWS = 1 << 17
 """Rows that are gathered before they are counted: small chunks would waste the passes over the queries."""
+
+BUFFER_BYTES = 1 << 28
+"""Where many columns are asked about, fewer rows are gathered, so that the buffer stays about this small."""
 
 Task = Callable[[], None]
 
@@ -40,29 +46,34 @@ class Tally:
     def __init__(self, workload: Workload, *, threads: int = 1, pool: Executor | None = None) -> None:
         self._workload = workload
         self._pool = pool
-        self._own = {at: block.counter() for at, block in enumerate(workload.blocks) if not isinstance(block, ZeroOne)}
-        plain = Workload(workload.domain, tuple(block for block in workload.blocks if isinstance(block, ZeroOne)))
-        domain, columns = workload.domain, plain.columns
-        self._place = {column: place for place, column in enumerate(columns)}
-        self._sizes = domain.shape(columns)
-        dtype = code_dtype(max(self._sizes, default=1))
-        self._buffer: NDArray[np.unsignedinteger[Any]] = np.zeros((len(columns), BUFFER_ROWS), dtype=dtype)
+        self._threads = threads
+        self._form: type | None = None
+        self._coded = False
+        self._place: dict[int, int] = {}
+        self._buffer: NDArray[np.unsignedinteger[Any]] = np.zeros((0, 0), dtype=np.uint8)
         self._filled = 0
         self.rows = 0
-        self._tables = _Tables(domain, plain.blocks, self._place)
-        # All listed queries share one tree, however many blocks they came in.
-        listed = [block for block in workload.blocks if isinstance(block, Conjunctions)]
-        self._conjunctions = ConjunctionCounts(Conjunctions.join(listed), self._place, threads) if listed else None
-        parities = [block.matrix for block in workload.blocks if isinstance(block, Parities | ParityList)]
-        self._parities = ParityCounts(_stacked(parities), self._place, threads) if parities else None
+        self._own = {at: block.counter() for at, block in enumerate(workload.blocks) if not isinstance(block, ZeroOne)}
+        self._listed = [block for block in workload.blocks if isinstance(block, Conjunctions)]
+        self._conjunctions: ConjunctionCounts | None = None
+        self._sets: list[SetCounts] = []
+        self._tables: _Tables | None = None
+        self._parities: ParityCounts | None = None
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: CodedRows) -> None:
         """Take in some rows."""
+        if self._form is None:
+            self._begin(type(chunk))
+        if not isinstance(chunk, self._form or object):
+            raise ValueError("the chunks of a table are all of one form")
         for counter in self._own.values():
             counter.add(chunk)
+        if isinstance(chunk, SetChunk):
+            self._run([task for counts in self._sets for task in counts.tasks(chunk)])
+        room = self._buffer.shape[1]
         start = 0
-        while start < chunk.rows:
-            taken = min(chunk.rows - start, BUFFER_ROWS - self._filled)
+        while self._coded and start < chunk.rows:
+            taken = min(chunk.rows - start, room - self._filled)
             here = slice(self._filled, self._filled + taken)
             for column, place in self._place.items():
                 codes = chunk.column(column)[start : start + taken]
@@ -71,16 +82,43 @@ class Tally:
                 self._buffer[place, here] = codes
             self._filled += taken
             start += taken
-            if self._filled == BUFFER_ROWS:
+            if self._filled == room:
                 self._count_buffer()
         self.rows += chunk.rows
 
+    def _begin(self, form: type) -> None:
+        """Prepare for chunks of one form: what is counted as sets needs no place in the buffer of codes."""
+        self._form = form
+        domain = self._workload.domain
+        blocks: tuple[Block, ...] = tuple(block for block in self._workload.blocks if isinstance(block, ZeroOne))
+        if form is SetChunk:
+            self._sets = [SetCounts(block, self._threads) for block in self._listed]
+            blocks = tuple(block for block in blocks if not isinstance(block, Conjunctions))
+        self._coded = bool(blocks)
+        columns = sorted({column for block in blocks for column in block.columns})
+        self._place = {column: place for place, column in enumerate(columns)}
+        self._sizes = domain.shape(columns)
+        dtype = code_dtype(max(self._sizes, default=1))
+        room = BUFFER_BYTES // max(1, len(columns) * np.dtype(dtype).itemsize)
+        self._buffer = np.zeros((len(columns), max(ROWS // 8, min(BUFFER_ROWS, room))), dtype=dtype)
+        self._tables = _Tables(domain, blocks, self._place)
+        if form is not SetChunk and self._listed:
+            # All listed queries share one tree, however many blocks they came in.
+            self._conjunctions = ConjunctionCounts(Conjunctions.join(self._listed), self._place, self._threads)
+        parities = [block.matrix for block in blocks if isinstance(block, Parities | ParityList)]
+        self._parities = ParityCounts(_stacked(parities), self._place, self._threads) if parities else None
+
     def counts(self) -> NDArray[np.int64]:
         """The values so far, in the workload's order and in steps of its grid."""
+        if self._form is None:
+            self._begin(Chunk)
+        assert self._tables is not None
         self._count_buffer()
         listed = self._conjunctions.counts(self.rows) if self._conjunctions is not None else None
+        if self._sets:
+            listed = np.concatenate([counts.counts(self.rows) for counts in self._sets])
         parities = self._parities.counts(self.rows) if self._parities is not None else None
-        marginals = self._tables.marginals()
+        marginals = self._tables.marginals(self.rows)
         parts: list[NDArray[np.int64]] = []
         for at, block in enumerate(self._workload.blocks):
             if at in self._own:
@@ -100,16 +138,20 @@ class Tally:
     def _count_buffer(self) -> None:
         if not self._filled:
             return
+        assert self._tables is not None
         tasks = list(self._tables.tasks(self._buffer, self._filled))
         for counts in (self._conjunctions, self._parities):
             tasks += counts.tasks(self._buffer, self._filled) if counts is not None else []
+        self._run(tasks)
+        self._filled = 0
+
+    def _run(self, tasks: Sequence[Task]) -> None:
         if self._pool is None:
             for task in tasks:
                 task()
         else:
             for done in [self._pool.submit(task) for task in tasks]:
                 done.result()
-        self._filled = 0
 
 
 class _Tables:
@@ -123,20 +165,18 @@ class _Tables:
             columns: np.zeros(domain.project(columns).cells, dtype=np.int64) for columns in set(self._cover.values())
         }
         self._place = place
-        self._rows = 0
 
     def tasks(self, buffer: NDArray[np.unsignedinteger[Any]], rows: int) -> Iterator[Task]:
-        self._rows += rows
         for columns, table in sorted(self._joint.items(), key=lambda item: -len(item[1])):
             if columns:
                 places = np.array([self._place[c] for c in columns], dtype=np.int64)
                 sizes = np.array(self._domain.shape(columns), dtype=np.int64)
                 yield _task(buffer, rows, places, sizes, table)
 
-    def marginals(self) -> Mapping[tuple[int, ...], NDArray[np.int64]]:
+    def marginals(self, rows: int) -> Mapping[tuple[int, ...], NDArray[np.int64]]:
         """All marginals that the blocks need, as counted so far."""
         if () in self._joint:
-            self._joint[()][0] = self._rows
+            self._joint[()][0] = rows
         return projections(self._joint, self._domain.sizes, self._cover)
 
 
@@ -161,14 +201,14 @@ def counter_of(block: Block) -> Counter:
     return Tally(Workload(block.domain, (block,)))
 
 
-def _processors() -> int:
+def processors() -> int:
     """The processors that this process may use, where the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count(
     workload: Workload,
-    chunks: Iterable[Chunk],
+    chunks: Iterable[CodedRows],
     *,
     threads: int | None = None,
     progress: Callable[[str, int, int | None], None] | None = None,
@@ -179,7 +219,7 @@ def count(
     The next chunk is read while the last one is counted. `progress` is told that counting goes on and not how far it
     is, since the number of rows may be private.
     """
-    workers = threads if threads is not None else _processors()
+    workers = threads if threads is not None else processors()
     if workers < 1:
         raise ValueError("counting needs at least one thread")
     if progress is not None:

@@ -133,6 +133,8 @@ def indicator(query: Query, domain: Domain) -> tuple[tuple[int, ...], NDArray[np
         return query.columns, even_cells(len(query.columns)).astype(np.uint8).reshape((2,) * len(query.columns))
     if isinstance(query, Sparse):
         raise WorkloadError("a sparse query lists records and has no table of cells: release it with sparse-project")
+    if not isinstance(query, Predicate):
+        raise TypeError("a function of the table has no value on a record")
     columns = query.columns
     shape = domain.shape(columns)
     inside = np.zeros(shape, dtype=np.uint8)
@@ -148,4 +150,6 @@ def is_true(query: Query, record: Sequence[int]) -> bool:
         return any(all(record[literal.column] in literal.codes for literal in box) for box in query.boxes)
     if isinstance(query, Sparse):
         raise WorkloadError("a sparse query has a weight on a record, and is neither true nor false")
+    if not isinstance(query, Parity):
+        raise TypeError("a function of the table has no value on a record")
     return sum(int(record[column]) for column in query.columns) % 2 == 0

@@ -93,6 +93,9 @@ class _Expansion:
             return ((),) if formula else ()
         if isinstance(formula, Literal):
             return ((formula,),)
+        literals = [part for part in formula.parts if isinstance(part, Literal)]
+        if formula.conjunctive and len(literals) == len(formula.parts):
+            return (tuple(sorted(literals)),)  # one literal for each column, as the expansion would find
         if formula not in self.known:
             if len(self.known) > _MOST_STEPS:
                 raise _too_many()

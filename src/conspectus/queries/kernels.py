@@ -40,14 +40,14 @@ def _count_ones(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-_ones = intrinsic(_count_ones)
+count_ones = intrinsic(_count_ones)
 
 
 @compiled
 def _and_count(a: Any, b: Any) -> Any:
     ones = np.uint64(0)
     for w in range(WORDS):
-        ones += _ones(a[w] & b[w])
+        ones += count_ones(a[w] & b[w])
     return ones
 
 
@@ -121,7 +121,7 @@ def count_conjunctions(
             for w in range(WORDS):
                 both = parent[w] & own[w]
                 here[w] = both
-                found += _ones(both)
+                found += count_ones(both)
             totals[node] += np.int64(found)
             node = end if found == 0 else node + 1
 
@@ -156,7 +156,7 @@ def count_odd(
             for w in range(WORDS):
                 both = parent[w] ^ own[w]
                 here[w] = both
-                found += _ones(both)
+                found += count_ones(both)
             totals[node] += np.int64(found)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -50,10 +51,17 @@ class Conjunctions(ZeroOne):
         full = np.array([len(a.codes) == domain.sizes[a.column] for a in literals] + [True])
         rows = np.where(full[terms], -1, terms)
         used = np.unique(rows[rows >= 0])
-        ordered = sorted({literals[i] for i in used.tolist()})
-        number = {literal: i for i, literal in enumerate(ordered)}
-        renumber = np.full(len(literals) + 1, len(ordered), dtype=np.int32)
-        renumber[used] = [number[literals[i]] for i in used.tolist()]
+        named = [(literals[i].column, literals[i].codes, i) for i in used.tolist()]
+        named.sort()
+        ordered: list[Literal] = []
+        renumber = np.full(len(literals) + 1, 0, dtype=np.int32)
+        before: object = None
+        for column, codes, i in named:
+            if (column, codes) != before:
+                before = (column, codes)
+                ordered.append(literals[i])
+            renumber[i] = len(ordered) - 1
+        renumber[-1] = len(ordered)
         # Padding sorts last while it is the largest number, and literals are sorted by column first.
         rows = np.sort(renumber[rows], axis=1)
         rows = np.where(rows == len(ordered), -1, rows).astype(np.int32)
@@ -184,7 +192,8 @@ def _check(block: Conjunctions) -> None:
         raise WorkloadError("conjunctions need their boxes in the order of their queries")
     if terms.size and (terms.min() < -1 or terms.max() >= len(block.literals)):
         raise WorkloadError("a conjunction speaks of a literal that is not in its table")
-    if any(a >= b for a, b in zip(block.literals, block.literals[1:])):
+    named = [(literal.column, literal.codes) for literal in block.literals]
+    if any(a >= b for a, b in pairwise(named)):
         raise WorkloadError("the literals of conjunctions must be sorted and distinct")
     for literal in block.literals:
         if literal.column >= len(sizes) or literal.codes[-1] >= sizes[literal.column]:
@@ -200,6 +209,8 @@ def _check(block: Conjunctions) -> None:
 
 def _runs(codes: tuple[int, ...]) -> list[int]:
     """Codes as first and last of each run of consecutive ones."""
+    if codes[-1] - codes[0] == len(codes) - 1:  # one run, as most are
+        return [codes[0], codes[-1]]
     values = np.array(codes)
     cuts = np.flatnonzero(np.diff(values) != 1)
     first = values[np.concatenate([[0], cuts + 1])]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain
+from conspectus.data.domain import CodedRows, Domain
 from conspectus.data.field import Elements
 
 from . import hashing
@@ -127,7 +127,7 @@ class ProjectionCounts:
         self._projection = projection
         self._sums = np.zeros(projection.size, dtype=np.int64)
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: CodedRows) -> None:
         places = addresses_of(self._projection.domain, chunk)
         if not self._projection.dense:
             self._add(places, self._sums)

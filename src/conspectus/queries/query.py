@@ -21,7 +21,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain
+from conspectus.data.domain import CodedRows, Domain
 
 from .moves import Sensitivity as Sensitivity
 from .moves import WorkloadError as WorkloadError
@@ -45,6 +45,8 @@ class Literal:
 
     def __post_init__(self) -> None:
         codes = self.codes
+        if len(codes) == 1 and self.column >= 0 and codes[0] >= 0:
+            return
         if self.column < 0 or not codes or codes[0] < 0 or any(a >= b for a, b in pairwise(codes)):
             raise WorkloadError("a literal needs a column and a non-empty sorted set of codes")
 
@@ -83,6 +85,16 @@ class Parity:
             raise WorkloadError("a parity needs its columns sorted and distinct")
 
 
+class TableFunction:
+    """A question whose value is a function of the whole table and no number of records: see `statistic`."""
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that it reads, sorted."""
+        raise NotImplementedError
+
+
+
 @dataclass(frozen=True)
 class Sparse:
     """Weights on listed records: addresses, sorted and distinct, each with a whole number of steps of `grid` to one."""
@@ -103,13 +115,13 @@ class Sparse:
         return np.array(self.addresses, dtype=np.uint64).tobytes() + weights[1:].astype(np.uint64).tobytes()
 
 
-Query = Predicate | Parity | Sparse
+Query = Predicate | Parity | TableFunction | Sparse
 
 
 class Counter(Protocol):
     """Counts the queries of a block over chunks of rows."""
 
-    def add(self, chunk: Chunk) -> None: ...
+    def add(self, chunk: CodedRows) -> None: ...
 
     def counts(self) -> NDArray[np.int64]: ...
 

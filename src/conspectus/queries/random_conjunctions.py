@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -65,9 +67,10 @@ def _literal(column: int, code: int, size: int, *, negated: bool) -> Literal:
 
 def _possible(sizes: Sequence[int], k: int, *, negations: bool) -> int:
     """The number of different conjunctions of k literals."""
+    # The coefficient of x^k in the product of (1 + literals·x) over all columns; columns of one size at once.
     sums = [1, *[0] * k]
-    for size in sizes:
+    for size, times in Counter(sizes).items():
         literals = 2 * size if negations and size > 2 else size
-        for degree in range(k, 0, -1):
-            sums[degree] += literals * sums[degree - 1]
+        here = [math.comb(times, degree) * literals**degree for degree in range(k + 1)]
+        sums = [sum(sums[i] * here[degree - i] for i in range(degree + 1)) for degree in range(k + 1)]
     return sums[k]

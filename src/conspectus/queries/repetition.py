@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from .low_sensitivity import UnsafeFunctions
 from .marginals import Marginal
 from .ordering import first_of_each, row_keys
 from .parities import ParityList
 from .predicates import Conjunctions
 from .query import Block, Indices, Workload
 from .sparse import SparseQueries
+from .statistic import Statistics
+
+_LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions, SparseQueries)
 
 
 def without_repetition(workload: Workload) -> tuple[Workload, Indices]:
@@ -20,9 +24,9 @@ def without_repetition(workload: Workload) -> tuple[Workload, Indices]:
     first_of: dict[tuple[type, Any], tuple[int, Block]] = {}
     positions: list[Indices] = []
     length = 0
-    listed = {kind: _Seen(workload, kind) for kind in (Conjunctions, ParityList, SparseQueries)}
+    listed = {kind: _Seen(workload, kind) for kind in _LISTS}
     for block in workload.blocks:
-        if isinstance(block, Conjunctions | ParityList | SparseQueries):
+        if isinstance(block, Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries):
             piece, places = listed[type(block)].next(block, length)
             if len(piece):
                 kept.append(piece)
@@ -69,8 +73,11 @@ class _Seen:
         return (block if len(new) == len(block) else block.take(new)), self._place[numbers]
 
 
-def _keys(block: Conjunctions | ParityList | SparseQueries) -> Indices:
+def _keys(block: Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries) -> Indices:
     """Equal for equal queries, different for different ones."""
+    if isinstance(block, Statistics | UnsafeFunctions):
+        number: dict[object, int] = {}
+        return np.array([number.setdefault(f, len(number)) for f in block.functions], dtype=np.int64)
     if isinstance(block, SparseQueries):
         return _sparse_keys(block)
     if isinstance(block, ParityList):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 
 from .literals import LiteralArrays
-from .ordering import groups, row_keys
+from .ordering import distinct_keys, groups, row_keys
 from .query import Literal
 
 MOST_WORK = 1 << 31
@@ -32,12 +32,17 @@ def conjunction_bounds(
 ) -> tuple[int, int]:
     """Bounds on reach and contrast of listed predicates; never below the truth."""
     arrays = LiteralArrays(literals)
-    found = _by_columns(domain, arrays.column[terms], starts)
-    work = MOST_WORK // max(1, len(found))
+    columns = arrays.column[terms]
     equality = arrays.length[terms] <= 1
     each = np.diff(starts)
     single = each == 1
-    reach = contrast = 0
+    reach = contrast = fast = 0
+    queries_left = np.arange(len(each))
+    if single.all():
+        # Mostly every group is cells, and there may be a group for every query: all of them at once.
+        reach, contrast, fast, queries_left = _all_cells(domain, columns, row_keys(terms, len(literals)), equality)
+    found = _by_columns(domain, columns, starts, queries_left)
+    work = MOST_WORK // max(1, fast + len(found))
     for over, queries in found:
         if not over:
             # Constant queries: true everywhere, or never. Two records never differ on them.
@@ -53,12 +58,34 @@ def conjunction_bounds(
     return reach, contrast
 
 
+def _all_cells(
+    domain: Domain, columns: NDArray[np.int32], cells: NDArray[np.int64], equality: NDArray[np.bool_]
+) -> tuple[int, int, int, NDArray[np.int64]]:
+    """Reach and contrast of all groups that hold nothing but cells, how many they are, and the other queries.
+
+    A record lies in one cell of each group and two records in two: so the most and the two most repeated cells count.
+    """
+    first, group = distinct_keys(row_keys(columns, len(domain)))
+    plain = np.ones(len(first), dtype=bool)
+    np.logical_and.at(plain, group, equality.all(axis=1) & (columns >= 0).any(axis=1))
+    chosen = plain[group]
+    # A cell names its literals and with them its columns, so equal cells are of one group.
+    _, place, times = np.unique(cells[chosen], return_index=True, return_counts=True)
+    owner = group[chosen][place]
+    order = np.lexsort((-times, owner))
+    owner, times = owner[order], times[order]
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    seconds = starts[np.diff(np.append(starts, len(owner))) > 1] + 1
+    reach = int(times[starts].sum())
+    return reach, reach + int(times[seconds].sum()), int(plain.sum()), np.flatnonzero(~chosen)
+
+
 def _by_columns(
-    domain: Domain, columns: NDArray[np.int32], starts: NDArray[np.int64]
+    domain: Domain, columns: NDArray[np.int32], starts: NDArray[np.int64], queries_left: NDArray[np.int64]
 ) -> list[tuple[tuple[int, ...], NDArray[np.int64]]]:
     """The queries by the sets of columns that they read; `columns` holds those of every box."""
     counts = np.diff(starts)
-    ones = np.flatnonzero(counts == 1)
+    ones = queries_left[counts[queries_left] == 1]
     found: dict[tuple[int, ...], list[NDArray[np.int64]]] = {}
     for members in groups(row_keys(columns[starts[ones]], len(domain))):
         queries = ones[members]

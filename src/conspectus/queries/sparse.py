@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain
+from conspectus.data.domain import CodedRows, Domain
 from conspectus.data.field import Elements, P
 
 from .address_index import AddressIndex, norms, tidied, weigh
@@ -224,7 +224,7 @@ class SparseCounts:
         self._block = block
         self._counts = np.zeros(len(block.index), dtype=np.int64)
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: CodedRows) -> None:
         self._block.index.tally(addresses_of(self._block.domain, chunk), self._counts)
 
     def counts(self) -> NDArray[np.int64]:

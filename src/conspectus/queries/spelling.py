@@ -26,6 +26,8 @@ def to_sql(schema: DeclaredSchema, query: Query) -> str:
         query = _cells(query)
     if isinstance(query, Sparse):
         raise WorkloadError("a sparse query lists records, which no SQL predicate does")
+    if not isinstance(query, Predicate):
+        raise WorkloadError("a function of the table is no SQL predicate")
     boxes = [_box(schema, box) for box in query.boxes]
     if len(boxes) == 1:
         return boxes[0]

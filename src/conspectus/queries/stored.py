@@ -9,7 +9,7 @@ import numpy as np
 
 from conspectus.data.domain import Domain
 
-from . import intervals, marginals, parities, sparse
+from . import intervals, low_sensitivity, marginals, parities, sparse, statistic
 from .predicates import Conjunctions
 from .query import BLOCK_KINDS, MOST_QUERIES, Block, Literal, Workload, WorkloadError, total_length
 
@@ -20,10 +20,13 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "prefixes": {"column": int, "regular": int},
     "parities": {"columns": list, "k": int},
     "parity-list": {"sets": list},
+    "statistics": {"given": list, "classes": list, "functions": list},
+    "unsafe-functions": {"whole": int, "functions": list},
     "sparse": {"grid": int, "offsets": str, "addresses": str, "steps": (str, type(None))},
     "conjunctions": {"literals": list, "width": int, "terms": list, "starts": (list, type(None))},
 }
-_MODULES = (intervals, marginals, parities, sparse)  # imported so that they enter their kinds of block
+# Imported so that they enter their kinds of block.
+_MODULES = (intervals, low_sensitivity, marginals, parities, sparse, statistic)
 
 
 def read_workload(stored: object) -> Workload:
@@ -40,7 +43,8 @@ def read_workload(stored: object) -> Workload:
         domain = Domain(tuple(names), tuple(_integers(sizes, "sizes").tolist()))
     except ValueError as problem:
         raise WorkloadError(f"{_REFUSAL}{problem}") from problem
-    return Workload(domain, total_length((_block(domain, block) for block in blocks), "this workload"))
+    read = total_length((_block(domain, block) for block in blocks), "this workload")
+    return Workload(domain, low_sensitivity.told_apart(read))
 
 
 def _block(domain: Domain, stored: object) -> Block:
@@ -79,7 +83,9 @@ def _conjunctions(domain: Domain, fields: Mapping[str, Any]) -> Conjunctions:
 
 
 def _literal(domain: Domain, entry: object) -> Literal:
-    values = _integers(entry, "literals").tolist()
+    if not isinstance(entry, list) or not set(map(type, entry)) <= {int}:
+        raise WorkloadError(f"{_REFUSAL}literals must be lists of integers")
+    values: list[int] = entry
     if len(values) < 3 or len(values) % 2 == 0 or not 0 <= values[0] < len(domain):
         raise WorkloadError(_REFUSAL + "a literal is a column and the first and last code of each run")
     column, size = values[0], domain.sizes[values[0]]

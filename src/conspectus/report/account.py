@@ -15,6 +15,7 @@ from conspectus.privacy.accounting import price
 from conspectus.privacy.events import (
     Event,
     ExponentialDraws,
+    FurtherHit,
     GaussianNoise,
     LaplaceNoise,
     Reach,
@@ -103,6 +104,8 @@ def describe(act: Event, neighbours: Neighbours) -> str:
             return f"{chosen} by the exponential mechanism, of range {reach(act.range)}"
         case ThresholdWatch():
             return f"questions compared with a noisy threshold until the first hit, with ε {reach(act.epsilon)}"
+        case FurtherHit():
+            return f"questions compared with the same threshold until the next hit, with ε {reach(act.epsilon)}"
         case StableKeys():
             moved = f"one unit moves them by {reach(act.reach)} in all"
             noise = f"Laplace noise of scale {float(act.scale):.5g}"

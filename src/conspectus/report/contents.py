@@ -21,18 +21,21 @@ from .pictures import MOST_BARS, MOST_SIDE, Bar, bars, heat_map
 MOST_COLUMNS = 20
 MOST_PAIRS = 66
 MOST_VALUES = 8
+MOST_LISTED = 500
 
 
 def schema(release: Release) -> str:
     """The columns as they are published."""
     declared = release.schema
     rows = []
-    for column in declared.columns:
+    for column in declared.columns[:MOST_LISTED]:
         labels = column.labels
         shown = ", ".join(labels[:MOST_VALUES])
         if len(labels) > MOST_VALUES:
             shown += f", … {labels[-1]}"
         rows.append((column.name, column.kind, f"{column.size:,}", shown))
+    if (more := len(declared.columns) - MOST_LISTED) > 0:
+        rows.append(("…", f"and {more:,} more", "", ""))
     widths = Counter(len(block.columns) for block in release.workload.blocks if isinstance(block, Marginal))
     whole = ", ".join(_marginals(times, width) for width, times in sorted(widths.items()))
     loose = len(release.workload) - sum(len(b) for b in release.workload.blocks if isinstance(b, Marginal))

@@ -58,6 +58,8 @@ class Histogram:
         """Answer any workload over the domain, each query from the smallest marginal that decides it."""
         if workload.domain != self.domain:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        if not workload.counting:
+            raise CannotAnswer("a histogram answers counts of records, not functions of a table: use boosting for them")
         sets = [block.columns for block in workload.blocks if isinstance(block, Marginal)]
         inside = [columns for columns in sets if self._places.keys() >= set(columns)]
         if len(inside) == len(workload.blocks) and all(list(columns) == sorted(columns) for columns in sets):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from conspectus.queries.intervals import Intervals
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.predicates import Conjunctions
-from conspectus.queries.query import Block, Parity, Predicate, Query, Sparse
+from conspectus.queries.query import Block, Parity, Predicate, Query, Sparse, TableFunction
 from conspectus.queries.sparse import SparseQueries
 
 
@@ -37,7 +37,7 @@ def selection_in(block: Block, query: Query) -> Selection | None:
 @selection_in.register
 def _of_marginal(block: Marginal, query: Query) -> Selection | None:
     """Cells of a marginal: any query about its columns is a sum of them."""
-    if isinstance(query, Sparse) or not set(query.columns) <= set(block.columns):
+    if isinstance(query, TableFunction | Sparse) or not set(query.columns) <= set(block.columns):
         return None
     shape = block.domain.shape(block.columns)
     if isinstance(query, Parity):

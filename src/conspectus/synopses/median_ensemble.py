@@ -16,21 +16,29 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.domain import Chunk, Domain, in_words
+from conspectus.data.domain import Chunk, Domain, code_dtype, in_words
 from conspectus.queries.evaluation import indicator
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Workload, WorkloadError
 
 from .fitting import Measurement, fit_histogram
 from .histogram import Histogram
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, load_synopsis, part
+from .row_fitting import OneWay, RowFitter, Wanted, can_fit
+from .rows import Rows
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, load_synopsis, part, public_coins
 
 MOST_MEMBERS = 200
 MOST_CELLS = 1 << 22
 MOST_FITTED = 1 << 18
 """The largest universe over which a histogram is fitted to an ensemble's answers, and the most of them."""
 
+MOST_SEARCHED = 1000
+"""The most answers that rows are fitted to at once."""
+
 _STEPS = 200
+_TRIES = 60_000
+_CLOSE = 0.002
+"""How far off an answer may be, as a share, before it matters to the rows that are fitted to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +67,32 @@ class MedianEnsemble:
         return weighted_median(np.stack([member.answer(workload) for member in self.members]), self.weights)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
-        """Rows of the histogram that fits the ensemble's answers."""
+        """Rows of the histogram that fits the ensemble's answers, or of rows that do where they are no counts."""
+        if any(isinstance(member, Rows) for member in self.members):
+            return self.fitted_rows(public_seed=public_seed).sample(rows, public_seed=public_seed)
         return self.fitted.sample(rows, public_seed=public_seed)
+
+    def fitted_rows(self, *, public_seed: int | None = None) -> Rows:
+        """Rows near the ensemble's answers to the questions that it was made for: post-processing.
+
+        The search starts from the rows of the heaviest member and looks at `MOST_SEARCHED` of the questions, drawn with
+        public coins. Functions that only their name is left of cannot be asked: then that member's rows it is.
+        """
+        members = [(weight, member) for weight, member in zip(self.weights, self.members) if isinstance(member, Rows)]
+        heaviest = max(members, key=lambda pair: pair[0])[1]
+        asked = self.workload.distinct()
+        coins = public_coins(public_seed)
+        if not can_fit(asked.queries()):
+            return heaviest
+        chosen = asked.take(np.sort(coins.permutation(len(asked))[:MOST_SEARCHED]))
+        marginals = Workload(self.domain, tuple(Marginal(self.domain, (c,)) for c in range(len(self.domain))))
+        shares = np.split(self.answer(marginals), marginals.offsets[1:-1])
+        near = OneWay(tuple(shares), (_CLOSE,) * len(shares))
+        wanted = Wanted(list(chosen.queries()), self.answer(chosen), np.full(len(chosen), _CLOSE))
+        start = np.stack([codes.astype(np.int64) for codes in heaviest.codes], axis=1)
+        codes, _ = RowFitter(self.domain, wanted, near).fit(start, _TRIES, coins)
+        columns = tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(self.domain.sizes))
+        return Rows(self.domain, columns, self.total)
 
     @cached_property
     def fitted(self) -> Histogram:
@@ -69,6 +101,8 @@ class MedianEnsemble:
         Medians of marginals are marginals of no table in general, so the fit is near them and not equal to them.
         """
         asked = self.workload.distinct()
+        if not asked.counting:
+            raise CannotAnswer("no histogram has these answers: they are functions of the table, and no counts")
         held = asked.columns or (0,)
         domain = self.domain.project(held)
         if domain.cells > MOST_CELLS or len(asked) > MOST_FITTED:

@@ -24,7 +24,7 @@ from conspectus.privacy.events import Noise
 from conspectus.queries.intervals import Intervals
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.predicates import Conjunctions
-from conspectus.queries.query import Block, Predicate, Query, Sparse, Workload, WorkloadError
+from conspectus.queries.query import Block, Predicate, Query, Sparse, TableFunction, Workload, WorkloadError
 
 from .measured_sums import Listing, Selection, selection_in
 from .synopsis import BadSynopsis, CannotAnswer, NoiseKind, Total, checked_noise, part, variance_of
@@ -99,7 +99,7 @@ class NoisyAnswers:
         """The count of one query with the law of its noise; raises `CannotAnswer`."""
         if isinstance(query, Predicate):  # without literals that hold every code, which ask for no column
             query = Conjunctions.of(self.domain, [query]).query(0)
-        summed = self._sums(query)
+        summed = [] if isinstance(query, TableFunction) else self._sums(query)
         own = self._listed_counts(query) + [estimate for estimate, direct in summed if direct]
         known = own or _averaged([estimate for estimate, _ in summed]) + self._from_total(query)
         if not known:
@@ -202,6 +202,8 @@ class NoisyAnswers:
         return Predicate(((literal(column, left),),)) if left else Predicate(())
 
     def _refusal(self, query: Query) -> str:
+        if isinstance(query, TableFunction):
+            return "this function was not measured: release it too"
         if isinstance(query, Sparse):
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
         names = ", ".join(self.domain.names[column] for column in query.columns) or "nothing"

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conspectus.data.schema import Schema
+from conspectus.data.columns import Boolean, Categorical
+from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources.delimited import SUFFIXES, is_delimited, open_delimited
 from conspectus.data.sources.delimited import open_unknown as open_unknown_csv
 from conspectus.data.sources.frames import is_frame, open_frame
 from conspectus.data.sources.origin import Connection, Origin, SourceError, guarded
+from conspectus.data.sources.pairs import PairsTable, discovered
 from conspectus.data.sources.parquet import SUFFIXES as PARQUET
 from conspectus.data.sources.parquet import open_parquet
 from conspectus.data.sources.records import open_records
 from conspectus.data.sources.sql import WHAT, is_query, is_relation, open_query, open_relation
 from conspectus.data.sources.table import Table
+from conspectus.data.values import text_of
 
 
 def open_table(source: Any, schema: Schema | None, *, public_seed: int = 0, memory_limit: str | None = None) -> Table:
@@ -22,36 +27,91 @@ def open_table(source: Any, schema: Schema | None, *, public_seed: int = 0, memo
 
     A path to a CSV (.csv, .tsv, also .gz) or Parquet file, a SELECT over such files, a DuckDB relation, an Arrow table,
     a pandas or polars frame. `public_seed` keys the rule that bounds the rows of an id; `memory_limit` (as in "2GB") is
-    what DuckDB may hold before it spills to disk. Without a schema (None) the rows are records of any kind, as in
-    `open_records`.
+    what DuckDB may hold before it spills to disk. Where the unit of the schema is made of pairs, the source holds them.
+    Without a schema (None) the rows are records of any kind, as in `open_records`.
     """
     if schema is None:
         return open_records(source)
     if not isinstance(schema, Schema):
         raise SourceError("open_table needs a schema as its second argument: cs.Schema.load reads one from a file")
+    if schema.unit.kind == "pairs":
+        raw = _two_columns(str(schema.unit.column), str(schema.unit.item))
+        what, origin = _origin(source, raw, memory_limit)
+        with _kept(origin):
+            return PairsTable(origin, schema, what=what, public_seed=public_seed)
+    what, origin = _origin(source, schema, memory_limit)
+    with _kept(origin):
+        return Table(origin, schema, what=what, public_seed=public_seed)
+
+
+def open_pairs(
+    source: Any,
+    user: str = "user",
+    item: str = "item",
+    *,
+    users: int | None = None,
+    items: Iterable[object] | None = None,
+    name: str | None = None,
+    public_seed: int = 0,
+    memory_limit: str | None = None,
+) -> PairsTable:
+    """Open pairs of a user and an item as a table with one row for each user and a boolean column for each item.
+
+    The unit of privacy is the user, with any number of pairs. `users` declares how many there are, those without a pair
+    included; else they are the users that appear, and a user without pairs is none. `items` lists the items, which are
+    public then; else the list comes from the data and lies outside the guarantee, which every release says.
+    """
+    unit = Unit("pairs", user, item=item, users=users)
+    what, origin = _origin(source, _two_columns(user, item), memory_limit)
+    called = name or (Path(source).name.partition(".")[0] if isinstance(source, Path) else "pairs")
+    with _kept(origin):
+        if items is not None:
+            texts = [text for text in map(text_of, items) if text is not None]
+            schema = Schema(called, tuple(map(Boolean, texts)), unit)
+            return PairsTable(origin, schema, what=what, public_seed=public_seed)
+        names, found, renumber = discovered(origin, [origin.column(user, what), origin.column(item, what)], what)
+        if not names:
+            raise SourceError(f"{what} names no item: list the items with items=")
+        table = PairsTable(
+            origin, Schema(called, tuple(map(Boolean, names)), unit, draft=True), what=what, public_seed=public_seed
+        )
+        table.hold(found, renumber)
+        return table
+
+
+def _two_columns(user: str, item: str) -> Schema:
+    """How pairs are read: both columns as what they are, or as texts where they are no more."""
+    return Schema("pairs", (Categorical(item, ("item",), other=True),), Unit("id", user))
+
+
+@contextmanager
+def _kept(origin: Origin) -> Iterator[None]:
+    """Close an origin from which no table could be made."""
+    try:
+        yield
+    except ValueError:
+        origin.close()
+        raise
+
+
+def _origin(source: Any, schema: Schema, memory_limit: str | None) -> tuple[str, Origin]:
+    """Where the rows of a source come from, and what to call it."""
     wanted = [column.name for column in schema.columns]
     if schema.unit.column is not None and schema.unit.column not in wanted:
         wanted.append(schema.unit.column)
     if isinstance(source, str) and is_query(source):
-        what, origin = WHAT, open_query(source, schema, memory_limit=memory_limit)
-    elif is_relation(source):
-        what, origin = "the DuckDB relation", open_relation(source, schema, memory_limit=memory_limit)
-    elif isinstance(source, str | Path):
+        return WHAT, open_query(source, schema, memory_limit=memory_limit)
+    if is_relation(source):
+        return "the DuckDB relation", open_relation(source, schema, memory_limit=memory_limit)
+    if isinstance(source, str | Path):
         path = Path(source)
-        what = f'"{path.name}"'
-        origin = _open_file(path, wanted, memory_limit)
-    elif is_frame(source):
-        what, origin = "the table", open_frame(source, wanted, memory_limit=memory_limit)
-    else:
-        raise SourceError(
-            f"a {type(source).__name__} is no source of rows: pass a CSV or Parquet file, a SELECT, a DuckDB relation, "
-            "an Arrow table, or a pandas or polars frame"
-        )
-    try:
-        return Table(origin, schema, what=what, public_seed=public_seed)
-    except SourceError:
-        origin.close()
-        raise
+        return f'"{path.name}"', _open_file(path, wanted, memory_limit)
+    if is_frame(source):
+        return "the table", open_frame(source, wanted, memory_limit=memory_limit)
+    raise SourceError(
+        f"a {type(source).__name__} is no source of rows: pass a CSV or Parquet file, a SELECT, a DuckDB relation, "
+        "an Arrow table, or a pandas or polars frame"
+    )
 
 
 def open_unknown(source: Any) -> Origin:
@@ -84,4 +144,4 @@ def _open_file(path: Path, wanted: list[str] | None, memory_limit: str | None) -
     return open_parquet(path, wanted, memory_limit=memory_limit)
 
 
-__all__ = ["SourceError", "Table", "open_records", "open_table", "open_unknown"]
+__all__ = ["PairsTable", "SourceError", "Table", "open_pairs", "open_records", "open_table", "open_unknown"]

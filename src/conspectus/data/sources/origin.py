@@ -36,13 +36,15 @@ class Origin:
 
     `relation` makes a fresh DuckDB relation with at least the columns that it is asked for; `names` maps the names of
     the source to those of the relation; `filtered` says that some rows of the source were left out, so that their
-    number is private; `tally` counts odd lines for the owner where rows are lines.
+    number is private; `computed` that values may be the work of an expression, and null where the raw ones are not;
+    `tally` counts odd lines for the owner where rows are lines.
     """
 
     connection: Connection
     relation: Callable[[Collection[str]], Any]
     names: Mapping[str, str]
     filtered: bool = False
+    computed: bool = False
     tally: Callable[[], Tally] | None = None
 
     def column(self, name: str, what: str) -> str:

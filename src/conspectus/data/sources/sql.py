@@ -105,7 +105,7 @@ def _open(connection: Connection, query: str, verdict: Verdict, base: _Base, sch
         return connection.cursor().from_arrow(base.reader(positions)).query(lines, checked)
 
     names = {name: name for name in relation(()).columns}
-    return Origin(connection, relation, names, filtered=verdict.filtered, tally=base.tally)
+    return Origin(connection, relation, names, filtered=verdict.filtered, computed=True, tally=base.tally)
 
 
 def _needed(verdict: Verdict, names: Sequence[str], schema: Schema) -> list[int]:

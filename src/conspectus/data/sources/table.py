@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.data.schema import Schema
+from conspectus.data.sets import SetChunk
 from conspectus.data.sources.lines import Tally
 from conspectus.data.sources.origin import Origin, exported, guarded
 from conspectus.data.sources.units import bounded, person
@@ -42,7 +43,7 @@ class Table:
     def filtered(self) -> bool:
         return self._origin.filtered or self._identity is not None
 
-    def chunks(self, columns: Sequence[int] | None = None, rows: int = 1 << 17) -> Iterator[Chunk]:
+    def chunks(self, columns: Sequence[int] | None = None, rows: int = 1 << 17) -> Iterator[Chunk | SetChunk]:
         """One pass over the rows, at most `rows` at a time, reading only the columns at the given positions."""
         width = len(self.schema.columns)
         wanted = sorted(set(range(width) if columns is None else columns))
@@ -55,12 +56,7 @@ class Table:
 
     def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
         """One pass over the raw values of some columns, of all rows, for encoding and for the owner's own checks."""
-        with guarded(self._what):
-            relation = self._origin.relation([self._names[position] for position in columns])
-            types = _types(relation)
-            select = [exported(self._names[position], types[self._names[position]]) for position in columns] or ["1"]
-            batches = relation.query("_source", f"SELECT {', '.join(select)} FROM _source").to_arrow_reader(rows)
-        yield from self._each(batches)
+        return read(self._origin, [self._names[position] for position in columns], what=self._what, rows=rows)
 
     def _coded(self, batches: Iterable[pa.RecordBatch], columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The codes of raw values; whatever stands behind them passes through."""
@@ -83,23 +79,11 @@ class Table:
             who = person(identity, types[identity], self.schema.null_values)
             raw = relation.query("_source", f"SELECT {', '.join(select)}, {who} AS person FROM _source")
             kinds = [(f"c{c}", pa.from_numpy_dtype(code_dtype(self.schema.columns[c].size))) for c in every]
-            coded = self._coded(self._each(raw.to_arrow_reader(_ROWS)), every)
+            coded = self._coded(_each(raw.to_arrow_reader(_ROWS), self._what), every)
             codes = pa.RecordBatchReader.from_batches(pa.schema([*kinds, ("person", pa.string())]), coded)
             query = bounded("_codes", wanted, columns=width, max_rows=self.schema.unit.max_rows, seed=self._seed)
             batches = self._origin.connection.cursor().from_arrow(codes).query("_codes", query).to_arrow_reader(rows)
-        yield from self._each(batches)
-
-    def _each(self, batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        try:
-            while True:
-                with guarded(self._what):
-                    batch = next(batches, None)
-                if batch is None:
-                    return
-                if batch.num_rows:
-                    yield batch
-        finally:
-            batches.close()
+        yield from _each(batches, self._what)
 
     def tally(self) -> Tally | None:
         """How many lines of the source are odd, where its rows are lines, for the owner's own checks."""
@@ -114,6 +98,29 @@ class Table:
 
     def __exit__(self, *problem: object) -> None:
         self.close()
+
+
+def read(origin: Origin, names: Sequence[str], *, what: str, rows: int) -> Iterator[pa.RecordBatch]:
+    """One pass over the raw values of some columns of an origin, at most `rows` at a time."""
+    with guarded(what):
+        relation = origin.relation(names)
+        types = _types(relation)
+        select = [exported(name, types[name]) for name in names] or ["1"]
+        batches = relation.query("_source", f"SELECT {', '.join(select)} FROM _source").to_arrow_reader(rows)
+    yield from _each(batches, what)
+
+
+def _each(batches: pa.RecordBatchReader, what: str) -> Iterator[pa.RecordBatch]:
+    try:
+        while True:
+            with guarded(what):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            if batch.num_rows:
+                yield batch
+    finally:
+        batches.close()
 
 
 def _types(relation: Any) -> dict[str, str]:

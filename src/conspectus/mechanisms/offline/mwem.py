@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.histograms import outcome
-from conspectus.mechanisms.iterative import Candidates, Refit, steps
+from conspectus.mechanisms.iterative import Candidates, Refit, steps, unmeasured
 from conspectus.mechanisms.mechanism import (
     Claim,
     Outcome,
@@ -69,11 +69,12 @@ class Mwem:
         candidates = Candidates.of(problem.workload.distinct())
         rounds = self._rounds(candidates)
         law = problem.law(problem.sensitivity(candidates[0]), problem.cap * Fraction(1 - self.selection) / rounds)
-        # Typical, from measurements on real tables: what is not measured is about as wrong as what is.
+        # Typical, from measurements on real tables: in marginals, what is not measured is about as wrong as what is.
+        hidden = unmeasured(problem, candidates, rounds)
         return Claim(
             mechanism=self.name,
-            expected_max=0.85 * expected_maximum(law, rounds * len(candidates[0])),
-            expected_mean=0.7 * expected_size(law),
+            expected_max=max(0.85 * expected_maximum(law, rounds * len(candidates[0])), hidden),
+            expected_mean=max(0.7 * expected_size(law), 0.15 * hidden),
             bound=None,
             memory=8 * 6 * problem.cells + 64 * len(problem.workload),
             citations=("Hardt, Ligett & McSherry 2012", "Dwork & Roth 2014, Algorithm 8"),

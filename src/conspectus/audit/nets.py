@@ -8,21 +8,22 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from .audit import Case, ForgottenFactor, Play
-from .curator.curator import Curator, Net
-from .curator.laminar import LaminarDatabases
-from .curator.nets import ListedNet, SmallDatabases
-from .data.domain import Domain
-from .privacy.guarantee import Neighbours
-from .queries.conjunctions import Conjunctions
-from .queries.query import Literal, Predicate, Workload
+from conspectus.curator.curator import Curator, Net
+from conspectus.curator.laminar import LaminarDatabases
+from conspectus.curator.nets import ListedNet, SmallDatabases
+from conspectus.data.domain import Domain
+from conspectus.privacy.guarantee import Neighbours
+from conspectus.queries.conjunctions import Conjunctions
+from conspectus.queries.query import Literal, Predicate, Workload
+
+from .doors import Case, ForgottenFactor, Play
 
 FAR = 100.0
 WIDTH = 12
 _AHEAD = 1000
 
 
-def net_cases() -> Iterator[Case]:
+def cases() -> Iterator[Case]:
     """Each way to draw from a net, under both relations, on tables where one unit does the most it can."""
     relations: tuple[Neighbours, ...] = ("replace", "add-remove")
     for neighbours in relations:

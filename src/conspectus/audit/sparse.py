@@ -9,17 +9,18 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from .audit import DELTA, RHO, Case, HalfTheNoise, Play
-from .curator.curator import Curator, keys_act
-from .data.domain import Domain
-from .data.field import Elements
-from .mechanisms.mechanism import root_up
-from .mechanisms.offline.stable_histogram import threshold
-from .privacy.accounting import epsilon_of, price_approximate
-from .privacy.events import Noise
-from .privacy.guarantee import Neighbours
-from .queries.projections import Projection
-from .queries.query import Workload
+from conspectus.curator.curator import Curator, keys_act
+from conspectus.data.domain import Domain
+from conspectus.data.field import Elements
+from conspectus.mechanisms.mechanism import root_up
+from conspectus.mechanisms.offline.stable_histogram import threshold
+from conspectus.privacy.accounting import epsilon_of, price_approximate
+from conspectus.privacy.events import Noise
+from conspectus.privacy.guarantee import Neighbours
+from conspectus.queries.projections import Projection
+from conspectus.queries.query import Workload
+
+from .doors import DELTA, RHO, Case, HalfTheNoise, Play
 
 COIN = Domain(("c0",), (2,))
 CROWD = 60
@@ -39,7 +40,7 @@ class HalfTheKeysNoise(Curator):
         return super().stable_keys(scale / 2, threshold)
 
 
-def sparse_cases() -> Iterator[Case]:
+def cases() -> Iterator[Case]:
     """Both forms of a projection with both kinds of noise, and published keys, under both relations."""
     relations: tuple[Neighbours, ...] = ("replace", "add-remove")
     for neighbours in relations:

@@ -1,16 +1,10 @@
-"""An empirical lower bound on ε for each door, on worst-case neighbouring tables, beside the claim.
+"""The doors of the curator: each is played on worst-case neighbouring tables, and its twin is broken on purpose.
 
-Each case plays one door many times on a table D and on a neighbour D′, keeps one number of each play, and looks for an
-event that is likelier on one table than on the other. The event is chosen on one half of the plays and judged on the
-other: with P̲ a lower confidence bound on its probability on the one table and P̄ an upper one on the other,
-ε ≥ ln((P̲ − δ)/P̄) except with probability ALPHA (Clopper and Pearson's exact binomial intervals). A bound above the
-claim refutes the claim. An audit can only refute; so each case has a twin that is broken on purpose, and an audit that
-does not refute the twin has no power and says so.
+A case plays one door many times on a table D and on a neighbour D′, and keeps one number of each play.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,27 +12,23 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.stats import beta
 
-from .curator.curator import Curator, Net, Watch, selection_range
-from .curator.scores import GRID, STEPS, Reweighting, Score, query_errors
-from .data.domain import Domain
-from .data.schema import Schema
-from .data.sources import open_table
-from .mechanisms.mechanism import root_up
-from .privacy.accounting import Filter, epsilon_of, scale_up
-from .privacy.events import Noise
-from .privacy.guarantee import Neighbours
-from .privacy.noise import Coins, SystemCoins, UnsafeSeededCoins, discrete_gaussian, discrete_laplace
-from .queries.conjunctions import Conjunctions
-from .queries.marginals import Marginal
-from .queries.query import Literal, Predicate, Workload
+from conspectus.curator.curator import HALF, Curator, Net, Watch, selection_range
+from conspectus.curator.scores import GRID, STEPS, DualPayoffs, Reweighting, Score, query_errors
+from conspectus.data.domain import Domain
+from conspectus.data.schema import Schema
+from conspectus.data.sources import open_table
+from conspectus.mechanisms.mechanism import root_up
+from conspectus.privacy.accounting import Currency, Filter, epsilon_of, scale_up
+from conspectus.privacy.events import Noise
+from conspectus.privacy.guarantee import Neighbours
+from conspectus.privacy.noise import Coins, SystemCoins, UnsafeSeededCoins, discrete_gaussian, discrete_laplace
+from conspectus.queries.conjunctions import Conjunctions
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.query import Literal, Predicate, Workload
+from conspectus.queries.statistic import Statistic, Statistics
 
-ALPHA = 1e-6
-"""The chance that an audit of an honest door refutes it."""
-
-TWIN_ALPHA = 1e-2
-"""The confidence with which a twin is refuted: nobody is accused, so it may be lower."""
+from .evidence import ALPHA, TWIN_ALPHA, AuditResult, lower_bound
 
 Play = Callable[[Curator], float]
 
@@ -73,33 +63,19 @@ Draw = Callable[[NDArray[np.int64], float, Coins], NDArray[np.int64]]
 _BATCH = 4096
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditResult:
-    """What an audit found; `twin_bound` is what it found about the broken twin."""
-
-    name: str
-    neighbours: Neighbours
-    claimed: float
-    delta: float
-    lower_bound: float
-    twin: str
-    twin_bound: float
-    trials: int
-
-    @property
-    def passed(self) -> bool:
-        return self.lower_bound <= self.claimed
-
-    @property
-    def twin_caught(self) -> bool:
-        return self.twin_bound > self.claimed
-
-
 class HalfTheNoise(Curator):
     """Broken on purpose: half the noise that was paid for, as when the sensitivity of a replaced row is forgotten."""
 
     def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
         return super().measure(what, Noise(law.kind, law.scale / 2))
+
+
+class HalfARow(Curator):
+    """Broken on purpose: functions of the table charged as if one row moved them by half a row."""
+
+    def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
+        understated = isinstance(what, Workload) and not what.counting
+        return super().measure(what, Noise(law.kind, law.scale / 2) if understated else law)
 
 
 class ForgottenFactor(Curator):
@@ -117,10 +93,19 @@ class ForgottenRounds(Curator):
         return super().select(score, rounds * epsilon, draws=draws)
 
 
+class LastRoundForgotten(Curator):
+    """Broken on purpose: DualQuery's draws charged for the rounds before the last one alone, of two that were."""
+
+    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+        return super().select(score, 2 * epsilon, draws=draws)
+
+
 class BareThreshold(Curator):
     """Broken on purpose: the threshold itself gets no noise."""
 
-    def above_threshold(self, threshold: Fraction, epsilon: Fraction) -> Watch:
+    def above_threshold(
+        self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
+    ) -> Watch:
         reach = Fraction(GRID * self.max_rows)
         return Watch(self._noisy_error, int(threshold * GRID), scale_up(4 * reach / epsilon))
 
@@ -138,32 +123,18 @@ class Case:
     twin: type[Curator]
     effort: int = 1
 
-
-def run(
-    door: str | None = None, trials: int = 20_000, progress: Callable[[str], None] | None = None
-) -> list[AuditResult]:
-    """Audit every door, or those whose name starts with `door`, under both relations."""
-    results = []
-    for case in cases():
-        if door is None or case.name.startswith(door):
-            if progress is not None:
-                progress(f"{case.name}, {case.neighbours}")
-            results.append(audit(case, trials * case.effort))
-    return results
-
-
-def audit(case: Case, trials: int) -> AuditResult:
-    """Play the case and its twin, and bound ε from below for both."""
-    return AuditResult(
-        name=case.name,
-        neighbours=case.neighbours,
-        claimed=case.epsilon,
-        delta=case.delta,
-        lower_bound=_bound(case, Curator, trials, ALPHA),
-        twin=(case.twin.__doc__ or "").split(": ", 1)[1].split(".")[0],
-        twin_bound=_bound(case, case.twin, trials, TWIN_ALPHA),
-        trials=trials,
-    )
+    def judge(self, trials: int) -> AuditResult:
+        """Play the case and its twin, and bound ε from below for both."""
+        return AuditResult(
+            name=self.name,
+            neighbours=self.neighbours,
+            claimed=self.epsilon,
+            delta=self.delta,
+            lower_bound=_bound(self, Curator, trials, ALPHA),
+            twin=(self.twin.__doc__ or "").split(": ", 1)[1].split(".")[0],
+            twin_bound=_bound(self, self.twin, trials, TWIN_ALPHA),
+            trials=trials,
+        )
 
 
 def _bound(case: Case, kind: type[Curator], trials: int, alpha: float) -> float:
@@ -175,55 +146,14 @@ def _plays(case: Case, kind: type[Curator], codes: NDArray[np.int64], trials: in
     columns = _domain(codes.shape[1]).names
     schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
     table = open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
-    endless = Filter("zcdp", Fraction(10**12), case.neighbours, missing=Fraction(10**12))
+    currency: Currency = "zcdp" if case.delta else "pure"
+    endless = Filter(currency, Fraction(10**12), case.neighbours, missing=Fraction(10**12))
     curator = kind(table, endless, neighbours=case.neighbours, coins=DrawnAhead())
     return np.array([case.play(curator) for _ in range(trials)])
 
 
-def lower_bound(
-    here: NDArray[np.float64], there: NDArray[np.float64], *, delta: float = 0.0, alpha: float = ALPHA
-) -> float:
-    """A lower bound on ε from plays on two neighbouring tables, right except with probability `alpha`."""
-    half = len(here) // 2
-    best = max(_events(here[:half], there[:half]), key=lambda event: _estimate(event, here[:half], there[:half], delta))
-    first, second = (here[half:], there[half:]) if best[2] else (there[half:], here[half:])
-    hits, others = int(_inside(best, first).sum()), int(_inside(best, second).sum())
-    likely = 0.0 if hits == 0 else float(beta.ppf(alpha / 2, hits, len(first) - hits + 1))
-    rare = 1.0 if others == len(second) else float(beta.ppf(1 - alpha / 2, others + 1, len(second) - others))
-    return max(0.0, math.log((likely - delta) / rare)) if likely > delta else 0.0
-
-
-Tail = tuple[float, bool, bool]
-"""An event: a threshold, whether it lies above it, and whether it should be likelier on the first table."""
-
-
-def _events(here: NDArray[np.float64], there: NDArray[np.float64]) -> Iterator[Tail]:
-    levels = np.unique(np.quantile(np.concatenate([here, there]), np.linspace(0, 1, 101)))
-    return ((float(level), above, first) for level in levels for above in (True, False) for first in (True, False))
-
-
-def _inside(event: Tail, plays: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return plays >= event[0] if event[1] else plays <= event[0]
-
-
-def _estimate(event: Tail, here: NDArray[np.float64], there: NDArray[np.float64], delta: float) -> float:
-    """A cautious plug-in estimate, so that the choice prefers events that the other half can confirm."""
-    first, second = (here, there) if event[2] else (there, here)
-    n = len(first)
-    p, q = float(_inside(event, first).mean()), float(_inside(event, second).mean())
-    p -= 5 * math.sqrt(p * (1 - p) / n) + 12 / n
-    q += 5 * math.sqrt(q * (1 - q) / n) + 12 / n
-    return math.log((p - delta) / q) if p > delta else -math.inf
-
-
 def cases() -> Iterator[Case]:
     """Every door under both relations, on tables chosen so that one unit does the most it can."""
-    from .audit_nets import net_cases
-
-    yield from net_cases()
-    from .audit_sparse import sparse_cases
-
-    yield from sparse_cases()
     relations: tuple[Neighbours, ...] = ("replace", "add-remove")
     for neighbours in relations:
         replaced = neighbours == "replace"
@@ -248,6 +178,17 @@ def cases() -> Iterator[Case]:
             delta=DELTA,
             twin=HalfTheNoise,
             effort=2,
+        )
+        # Eight rows agree, and the ninth joins them: the most common value becomes one row more common.
+        crowd = np.zeros((9, 1), dtype=np.int64)
+        yield Case(
+            name="functions",
+            neighbours=neighbours,
+            tables=(np.repeat([[0], [1]], [8, 1], axis=0) if replaced else crowd[:8], crowd),
+            play=_measuring_a_function(neighbours),
+            epsilon=1.0,
+            delta=0.0,
+            twin=HalfARow,
         )
         # From the first table to the second one error falls by one count and all the others rise.
         width = 12
@@ -275,6 +216,19 @@ def cases() -> Iterator[Case]:
             epsilon=float(spread),
             delta=0.0,
             twin=ForgottenRounds,
+        )
+        # From the first table to the second the one query falls that is likely, and the likely negations rise.
+        crowd = np.repeat([[1] + [0] * (width - 1)], 6, axis=0)
+        other = np.zeros((1 if replaced else 0, width), dtype=np.int64)
+        payoffs, spread = _payoffs(width)
+        yield Case(
+            name="dual-query",
+            neighbours=neighbours,
+            tables=(np.concatenate([crowd, np.ones((1, width), dtype=np.int64)]), np.concatenate([crowd, other])),
+            play=_drawing(payoffs, spread),
+            epsilon=float(spread),
+            delta=0.0,
+            twin=LastRoundForgotten,
         )
         yield Case(
             name="above-threshold",
@@ -312,6 +266,18 @@ def _measuring(law: Noise) -> Play:
     return play
 
 
+def _measuring_a_function(neighbours: Neighbours) -> Play:
+    """The share of the most common value, with the noise that its proved sensitivity asks for."""
+    domain = _domain(1)
+    question = Workload(domain, (Statistics(domain, (Statistic("mode", ((),), (0,), ((0, 1),)),)),))
+    law = Noise("laplace", float(question.sensitivity(neighbours).l1))
+
+    def play(curator: Curator) -> float:
+        return float(curator.measure(question, law)[0])
+
+    return play
+
+
 def _selecting(guess: NDArray[np.float64], epsilon: Fraction) -> Play:
     score = query_errors(_ones(len(guess)), guess)
 
@@ -333,7 +299,18 @@ def _boosted(guess: NDArray[np.float64]) -> tuple[Reweighting, Fraction]:
     return score, selection_range(reach, Fraction(1, STEPS * STEPS))
 
 
-def _drawing(score: Reweighting, spread: Fraction) -> Play:
+def _payoffs(width: int) -> tuple[DualPayoffs, Fraction]:
+    """Payoffs after two rounds, whose rows satisfied every query but the first, and the range of a draw: 1."""
+    total = 7
+    rate = total * STEPS // 2
+    played = np.array([0] + [rate] * (width - 1), dtype=np.int64)
+    score = DualPayoffs(_ones(width), total, rate, played)
+    reach = score.reach(1, True).replace
+    assert reach is not None
+    return score, selection_range(reach, Fraction(1, total * STEPS))
+
+
+def _drawing(score: Reweighting | DualPayoffs, spread: Fraction) -> Play:
     def play(curator: Curator) -> float:
         return float(curator.select(score, spread)[0] == 0)
 

@@ -1,0 +1,40 @@
+"""An empirical lower bound on ε for each door and for their composition, on worst-case neighbouring tables.
+
+A bound above the claim refutes the claim. An audit can only refute; so each case has a twin that is broken on purpose,
+and an audit that does not refute the twin has no power and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from . import composition, doors, nets, sparse, watches
+from .evidence import ALPHA as ALPHA
+from .evidence import Audited as Audited
+from .evidence import AuditResult as AuditResult
+from .evidence import lower_bound as lower_bound
+
+
+def cases() -> Iterator[Audited]:
+    """Everything that can be audited, under both relations."""
+    yield from doors.cases()
+    yield from watches.cases()
+    yield from nets.cases()
+    yield from sparse.cases()
+    yield from composition.cases()
+
+
+def audit(case: Audited, trials: int) -> AuditResult:
+    """Attack one case and its twin with this many plays on each of two tables."""
+    return case.judge(trials)
+
+
+def run(
+    door: str | None = None, trials: int = 20_000, progress: Callable[[str], None] | None = None
+) -> Iterator[AuditResult]:
+    """Audit everything, or what has a name that starts with `door`; each result comes as soon as it is found."""
+    for case in cases():
+        if door is None or case.name.startswith(door):
+            if progress is not None:
+                progress(f"{case.name}, {case.neighbours}")
+            yield audit(case, trials * case.effort)

@@ -1,0 +1,102 @@
+"""What plays on two neighbouring tables prove: a lower bound on ε, right except with a stated probability.
+
+An event is sought that is likelier on the one table than on the other. It is chosen on one half of the plays and judged
+on the other: with P̲ a lower confidence bound on its probability on the one table and P̄ an upper one on the other,
+ε ≥ ln((P̲ − δ)/P̄) except with probability ALPHA (Clopper and Pearson's exact binomial intervals).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from conspectus.privacy.guarantee import Neighbours
+
+ALPHA = 1e-6
+"""The chance that an audit of an honest door refutes it."""
+
+TWIN_ALPHA = 1e-2
+"""The confidence with which a twin is refuted: nobody is accused, so it may be lower."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditResult:
+    """What an audit found; `twin_bound` is what it found about the broken twin.
+
+    A twin claims what the honest one does, unless it is the claim that is broken: then `twin_claimed` is what it says.
+    """
+
+    name: str
+    neighbours: Neighbours
+    claimed: float
+    delta: float
+    lower_bound: float
+    twin: str
+    twin_bound: float
+    trials: int
+    twin_claimed: float | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.lower_bound <= self.claimed
+
+    @property
+    def twin_caught(self) -> bool:
+        return self.twin_bound > (self.claimed if self.twin_claimed is None else self.twin_claimed)
+
+
+class Audited(Protocol):
+    """The role of a case: something that claims an ε and can be attacked; `effort` multiplies the plays it needs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def neighbours(self) -> Neighbours: ...
+
+    @property
+    def effort(self) -> int: ...
+
+    def judge(self, trials: int) -> AuditResult: ...
+
+
+def lower_bound(
+    here: NDArray[np.float64], there: NDArray[np.float64], *, delta: float = 0.0, alpha: float = ALPHA
+) -> float:
+    """A lower bound on ε from plays on two neighbouring tables, right except with probability `alpha`."""
+    half = len(here) // 2
+    best = max(_events(here[:half], there[:half]), key=lambda event: _estimate(event, here[:half], there[:half], delta))
+    first, second = (here[half:], there[half:]) if best[2] else (there[half:], here[half:])
+    hits, others = int(_inside(best, first).sum()), int(_inside(best, second).sum())
+    likely = 0.0 if hits == 0 else float(beta.ppf(alpha / 2, hits, len(first) - hits + 1))
+    rare = 1.0 if others == len(second) else float(beta.ppf(1 - alpha / 2, others + 1, len(second) - others))
+    return max(0.0, math.log((likely - delta) / rare)) if likely > delta else 0.0
+
+
+Tail = tuple[float, bool, bool]
+"""An event: a threshold, whether it lies above it, and whether it should be likelier on the first table."""
+
+
+def _events(here: NDArray[np.float64], there: NDArray[np.float64]) -> Iterator[Tail]:
+    levels = np.unique(np.quantile(np.concatenate([here, there]), np.linspace(0, 1, 101)))
+    return ((float(level), above, first) for level in levels for above in (True, False) for first in (True, False))
+
+
+def _inside(event: Tail, plays: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return plays >= event[0] if event[1] else plays <= event[0]
+
+
+def _estimate(event: Tail, here: NDArray[np.float64], there: NDArray[np.float64], delta: float) -> float:
+    """A cautious plug-in estimate, so that the choice prefers events that the other half can confirm."""
+    first, second = (here, there) if event[2] else (there, here)
+    n = len(first)
+    p, q = float(_inside(event, first).mean()), float(_inside(event, second).mean())
+    p -= 5 * math.sqrt(p * (1 - p) / n) + 12 / n
+    q += 5 * math.sqrt(q * (1 - q) / n) + 12 / n
+    return math.log((p - delta) / q) if p > delta else -math.inf

@@ -1,0 +1,209 @@
+"""The sparse vector under audit: the two forms that are private, and the four broken ones as twins.
+
+Lyu, Su and Li (2017) compare six published variants. Their first (one noisy threshold, comparisons with noise scaled
+by the number of hits) and second (the book's, a new threshold after each hit) are what the curator's watches do. The
+other four release the noisy value that was compared (3), forget the number of hits (4), compare without noise (5), or
+never stop (6); each is a twin here that the audit must refute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.curator.curator import HALF, Curator, Watch
+from conspectus.curator.scores import GRID, Score, error_of
+from conspectus.data.domain import Domain
+from conspectus.privacy.accounting import scale_up
+from conspectus.privacy.events import Noise
+from conspectus.privacy.guarantee import Neighbours
+from conspectus.privacy.noise import discrete_laplace
+from conspectus.queries.conjunctions import Conjunctions
+from conspectus.queries.query import Literal, Predicate, Workload
+
+from .doors import Case, Play
+
+WIDTH = 12
+ENDLESS = 1 << 30
+
+
+class _Variant(Curator):
+    """Draws a threshold as a published variant does; `epsilon` is all that it believes to spend."""
+
+    def _drawn(self, threshold: Fraction, epsilon: Fraction) -> int:
+        steps = np.array([int(threshold * GRID)], dtype=np.int64)
+        return int(discrete_laplace(steps, scale_up(GRID * self.max_rows / epsilon), self._coins)[0])
+
+    def _comparing(self, epsilon: Fraction) -> float:
+        return scale_up(GRID * self.max_rows / epsilon)
+
+
+class SameNoise(_Variant):
+    """Broken on purpose: a hit releases the noisy value that was compared, not one with fresh noise (variant 3)."""
+
+    def above_threshold(
+        self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
+    ) -> Watch:
+        def remembered(query: Workload, guess: float, scale: float) -> int:
+            self._compared = self._noisy_error(query, guess, scale)
+            return self._compared
+
+        return Watch(remembered, self._drawn(threshold, epsilon / 2), self._comparing(epsilon / (2 * hits)), hits=hits)
+
+    def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
+        return np.array([self._compared // GRID], dtype=np.int64)
+
+
+class UnscaledNoise(_Variant):
+    """Broken on purpose: several hits with the noise that one of them needs (variant 4)."""
+
+    def above_threshold(
+        self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
+    ) -> Watch:
+        spent = epsilon * (1 + (hits - 1) * (1 - share))
+        drawn = self._drawn(threshold, spent / 4)
+        return Watch(self._noisy_error, drawn, self._comparing(spent * 3 / 4), hits=hits)
+
+
+class BareComparisons(_Variant):
+    """Broken on purpose: only the threshold gets noise, what is compared with it gets none (variant 5)."""
+
+    def above_threshold(
+        self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
+    ) -> Watch:
+        def bare(query: Workload, guess: float, scale: float) -> int:
+            return error_of(int(self._truth(query)[0]), query.grid, guess)
+
+        return Watch(bare, self._drawn(threshold, epsilon / 2), 1.0, hits=ENDLESS)
+
+
+class NeverOver(_Variant):
+    """Broken on purpose: the watch goes on after its hits, as if they were free (variant 6)."""
+
+    def above_threshold(
+        self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
+    ) -> Watch:
+        drawn = self._drawn(threshold, epsilon / 2)
+        return Watch(self._noisy_error, drawn, self._comparing(epsilon / 2), hits=ENDLESS)
+
+
+def cases() -> Iterator[Case]:
+    """Both private forms and a released value, under both relations."""
+    relations: tuple[Neighbours, ...] = ("replace", "add-remove")
+    for neighbours in relations:
+        replaced = neighbours == "replace"
+        # From the first table to the second the error of the first question falls by one count and all others rise.
+        guess = np.array([0.0] + [0.0 if replaced else 1.0] * (WIDTH - 1))
+        person = np.array([[1] + [0 if replaced else 1] * (WIDTH - 1)])
+        other = np.array([[0] + [1] * (WIDTH - 1)]) if replaced else np.zeros((0, WIDTH), dtype=np.int64)
+        crowd = np.zeros((4, WIDTH), dtype=np.int64)
+        tables = (np.concatenate([crowd, person]), np.concatenate([crowd, other]))
+        # One threshold and three hits: ε₁ = 1 and three times ε₂ = 1/3.
+        one = {"epsilon": Fraction(4, 3), "share": Fraction(3, 4), "hits": 3}
+        yield Case(
+            name="watch-one-threshold",
+            neighbours=neighbours,
+            tables=tables,
+            play=_pattern(guess, misses=3, watches=1, **one),  # type: ignore[arg-type]
+            epsilon=2.0,
+            delta=0.0,
+            twin=UnscaledNoise,
+        )
+        yield Case(
+            name="watch-restarted",
+            neighbours=neighbours,
+            tables=tables,
+            play=_pattern(guess, misses=3, watches=3, epsilon=Fraction(2, 3)),
+            epsilon=2.0,
+            delta=0.0,
+            twin=BareComparisons,
+        )
+        yield Case(
+            name="watch-ended",
+            neighbours=neighbours,
+            tables=tables,
+            play=_tallied(guess, Fraction(1)),
+            epsilon=1.0,
+            delta=0.0,
+            twin=NeverOver,
+        )
+        yield Case(
+            name="watch-released",
+            neighbours=neighbours,
+            tables=tables,
+            play=_released(guess, Fraction(3), Noise("laplace", 64.0), misses=6),
+            epsilon=3 + 1 / 64,
+            delta=0.0,
+            twin=SameNoise,
+            effort=3,
+        )
+
+
+def _questions() -> list[Workload]:
+    """For each column the question "is it true?"."""
+    domain = Domain(tuple(f"c{i}" for i in range(WIDTH)), (2,) * WIDTH)
+    return list(Workload(domain, (Conjunctions.of(domain, [Predicate(((Literal(i, (1,)),),)) for i in range(WIDTH)]),)))
+
+
+def _pattern(
+    guess: NDArray[np.float64],
+    *,
+    misses: int,
+    watches: int,
+    epsilon: Fraction,
+    share: Fraction = HALF,
+    hits: int = 1,
+    threshold: Fraction = HALF,
+) -> Play:
+    """Whether so many other questions are no hits and then the first one is a hit as often as it can be."""
+    questions = _questions()
+
+    def play(curator: Curator) -> float:
+        curator.keep()
+        watch = curator.above_threshold(threshold, epsilon, share=share, hits=hits)
+        if any(watch.exceeds(questions[i], float(guess[i])) for i in range(1, misses + 1)):
+            return 0.0
+        for turn in range(watches * hits):
+            if turn and watch.over:
+                watch = curator.above_threshold(threshold, epsilon, share=share, hits=hits)
+            if not watch.exceeds(questions[0], float(guess[0])):
+                return 0.0
+        return 1.0
+
+    return play
+
+
+def _tallied(guess: NDArray[np.float64], epsilon: Fraction) -> Play:
+    """Hits of the first question minus hits of the others, for as long as the watch goes on."""
+    questions = _questions()
+
+    def play(curator: Curator) -> float:
+        curator.keep()
+        watch = curator.above_threshold(HALF, epsilon)
+        found = 0.0
+        for i in range(1, 6):
+            for at, sign in ((0, 1.0), (i, -1.0)):
+                if not watch.over and watch.exceeds(questions[at], float(guess[at])):
+                    found += sign
+        return found
+
+    return play
+
+
+def _released(guess: NDArray[np.float64], epsilon: Fraction, law: Noise, *, misses: int) -> Play:
+    """The value that the first question's hit releases, where no other question was one; far away otherwise."""
+    questions = _questions()
+
+    def play(curator: Curator) -> float:
+        curator.keep()
+        watch = curator.above_threshold(HALF, epsilon)
+        if any(watch.exceeds(questions[i], float(guess[i])) for i in range(1, misses + 1)):
+            return 1e6
+        if not watch.exceeds(questions[0], float(guess[0])):
+            return 1e6
+        return float(curator.measure(questions[0], law)[0])
+
+    return play

@@ -1,0 +1,81 @@
+"""The rounds of boosting, Figure 6.1: draw questions, make a synopsis of them, move weight to what it gets wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from conspectus.curator.curator import Curator
+from conspectus.curator.scores import Reweighting
+from conspectus.synopses.histogram import Histogram
+from conspectus.synopses.median_ensemble import MedianEnsemble
+from conspectus.synopses.rows import Rows
+from conspectus.synopses.synopsis import Total, public_coins
+
+from .boosting_theorem import Promise
+from .generators import Generator, Vector
+from .iterative import Candidates
+from .mechanism import Problem
+from .reweighting import Sampling
+from .row_search import public_rows
+from .spread import first_sample, questions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """One run laid out in advance: what can be drawn, how, and what each round's measurement may cost.
+
+    `anchor` is the price of what the generator measures once, before its first sample.
+    """
+
+    candidates: Candidates
+    first: int
+    sampling: Sampling
+    prices: tuple[Fraction, ...]
+    generator: str
+    anchor: Fraction = Fraction(0)
+    promise: Promise | None = None
+
+    @property
+    def rounds(self) -> int:
+        return len(self.prices)
+
+
+def boost(
+    curator: Curator,
+    problem: Problem,
+    course: Course,
+    generator: Generator,
+    total: Total,
+    *,
+    public_seed: int | None = None,
+) -> tuple[MedianEnsemble, Reweighting]:
+    """Figure 6.1: draw, generate, re-weight; the ensemble and the final weights."""
+    candidates, sampling = course.candidates, course.sampling
+    asked = candidates.workload
+    reweighting = Reweighting(asked, candidates.starts, sampling.near, sampling.gap)
+    members: list[Histogram | Rows] = []
+    for turn, price in enumerate(course.prices):
+        curator.tell("rounds", turn, course.rounds)
+        if turn:
+            drawn = curator.select(reweighting, sampling.ranges[turn - 1], draws=sampling.draws)
+        elif course.promise is None:
+            drawn = first_sample(candidates, course.first, public_seed=public_seed)
+        else:
+            drawn = public_coins(public_seed).integers(0, len(candidates), course.first)
+        sample = questions(candidates, drawn)
+        made = generator.generate(curator, sample, price=price, last=turn == course.rounds - 1)
+        if made is None:
+            # A generator that failed costs accuracy, never privacy: something public stands in for it.
+            rows = course.generator == "rows" or not problem.counting
+            made = public_rows(asked.domain, total, public_coins(public_seed)) if rows else _uniform(problem)
+        member = made if isinstance(made, Rows) else Histogram(asked.domain, made, total, problem.held)
+        members.append(member)
+        reweighting = reweighting.joined(member.answer(asked) * total.divisor, sampling.rates[turn])
+    return MedianEnsemble(asked.domain, tuple(members), sampling.rates, asked, total), reweighting
+
+
+def _uniform(problem: Problem) -> Vector:
+    return np.full(problem.cells, 1 / problem.cells)

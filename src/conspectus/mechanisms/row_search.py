@@ -1,0 +1,176 @@
+"""The base generator for arbitrary questions: synthetic rows by local search against noisy answers.
+
+It needs nothing of a question but that rows can be asked it. Without an anchor rows drift where the sample does not
+look, so the one-way marginals are measured once, for a share of the budget, and every search starts from them and is
+held near them. Everything after the two measurements is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+
+from conspectus.curator.curator import Curator
+from conspectus.curator.scores import GRID
+from conspectus.data.domain import Domain, code_dtype
+from conspectus.privacy.events import Noise
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.query import Query, Workload
+from conspectus.queries.statistic_counts import processors
+from conspectus.synopses.row_fitting import Integers, OneWay, RowFitter, Vector, Wanted, can_fit, independent_rows
+from conspectus.synopses.row_trials import TrialFitter
+from conspectus.synopses.rows import Rows
+from conspectus.synopses.synopsis import Total, public_coins
+
+from .mechanism import Problem
+
+ANCHOR = Fraction(1, 10)
+"""The share of the budget that buys the one-way marginals."""
+
+ROWS, TRIED_ROWS = 1024, 128
+"""Synthetic rows: where each change costs little, and where it costs an evaluation of every function."""
+
+TRIES, EVALUATIONS = 70_000, 20_000
+"""Changes that one search tries; and at most how many evaluations of functions, where each needs all of them."""
+
+SEARCHES = 3
+"""Independent searches, whose rows are put together: where nothing was measured each drifts its own way."""
+
+STUCK = 0.1
+"""Squared distance for each answer, in deviations of its noise, that a search may leave, or be worse than the best."""
+
+
+def one_way(domain: Domain, columns: tuple[int, ...]) -> Workload:
+    """The marginals of single columns that the search is anchored on."""
+    return Workload(domain, tuple(Marginal(domain, (c,)) for c in columns))
+
+
+def public_rows(domain: Domain, total: Total, coins: np.random.Generator, rows: int = TRIED_ROWS) -> Rows:
+    """Rows that anyone could make: what stands in for a search that found none."""
+    return as_rows(domain, np.stack([coins.integers(0, size, rows) for size in domain.sizes], axis=1), total)
+
+
+def as_rows(domain: Domain, codes: Integers, total: Total) -> Rows:
+    """Codes, row by row, as a synopsis."""
+    return Rows(domain, tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes)), total)
+
+
+class RowSearch:
+    """Rows that fit noisy answers; with `history`, all that were ever measured, starting from the rows before.
+
+    The first call measures the one-way marginals for `anchor`, its own price; every call measures its sample.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        total: Total,
+        *,
+        anchor: Fraction,
+        history: bool = True,
+        rows: int | None = None,
+        tries: int = TRIES,
+        public_seed: int | None = None,
+    ) -> None:
+        self.problem = problem
+        self.total = total
+        self.anchor = anchor
+        self.history = history
+        self.tries = tries
+        self.stepwise = can_fit(problem.workload.queries())
+        self.searches = SEARCHES if self.stepwise else 1
+        self.rows = rows or (ROWS if self.stepwise else TRIED_ROWS)
+        self.coins = public_coins(public_seed)
+        self.near: OneWay | None = None
+        self.known: list[tuple[Workload, Vector, float]] = []
+        self.found: list[Integers] = []
+
+    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Rows | None:
+        if self.near is None:
+            self.near = self._anchored(curator)
+        law = self.problem.law(self.problem.sensitivity(sample), price)
+        scale = sample.grid * self.total.divisor
+        shares = curator.measure(sample, law) / scale
+        if not self.history:
+            self.known, self.found = [], []
+        self.known.append((sample, shares, deviation(law) / scale))
+        fitter, tries = self._fitter(), self.tries
+        if not self.found:
+            # More starts than searches: one that got stuck is given up.
+            tries = tries // 2
+            begun = self._searched(fitter, [self._independent() for _ in range(2 * self.searches)], tries)
+            self.found = [rows for rows, _ in sorted(begun, key=lambda result: result[1])[: self.searches]]
+        ended = self._searched(fitter, self.found, tries)
+        allowed = STUCK * fitter.questions
+        if min(left for _, left in ended) > allowed and self.history:
+            # What was measured since contradicts a direction that earlier rows took: start again with all of it.
+            ended += self._searched(fitter, [self._independent() for _ in range(self.searches)], 2 * tries)
+        least = min(left for _, left in ended)
+        if not math.isfinite(least):
+            return None
+        # A search that got stuck goes on from the rows of the best one.
+        ended.sort(key=lambda result: result[1])
+        self.found = [rows if left <= least + allowed else ended[0][0] for rows, left in ended[: self.searches]]
+        return as_rows(sample.domain, np.concatenate(self.found), self.total)
+
+    def _searched(
+        self, fitter: RowFitter | TrialFitter, starts: list[Integers], tries: int
+    ) -> list[tuple[Integers, float]]:
+        """Independent searches, each with coins of its own; the loops run without the interpreter's lock."""
+        coins = self.coins.spawn(len(starts))
+        if not self.stepwise:
+            # Foreign code is called from one thread at a time.
+            return [fitter.fit(start, tries, own) for start, own in zip(starts, coins)]
+        with ThreadPoolExecutor(min(processors(), len(starts))) as pool:
+            return list(pool.map(lambda pair: fitter.fit(pair[0], tries, pair[1]), zip(starts, coins)))
+
+    def _anchored(self, curator: Curator) -> OneWay:
+        """The one-way shares of the columns asked about; a column that nobody asks about is spread evenly."""
+        domain, held = self.problem.workload.domain, self.problem.held
+        marginals = one_way(domain, held)
+        law = self.problem.law(self.problem.sensitivity(marginals), self.anchor)
+        noisy = curator.measure(marginals, law).astype(np.float64)
+        parts = dict(zip(held, np.split(noisy, marginals.offsets[1:-1])))
+        # All marginals sum to the number of rows, so their mean says what a share is of: no other total is needed.
+        rows = max(float(np.mean([part.sum() for part in parts.values()])), 1.0)
+        even = [np.full(size, 1 / size) for size in domain.sizes]
+        shares = tuple(parts[c] / rows if c in parts else even[c] for c in range(len(domain)))
+        off = deviation(law) / rows
+        return OneWay(shares, tuple(off if c in parts else 1.0 for c in range(len(domain))))
+
+    def _independent(self) -> Integers:
+        assert self.near is not None
+        return independent_rows(self.near, self.rows, self.coins)
+
+    def _fitter(self) -> RowFitter | TrialFitter:
+        assert self.near is not None
+        domain = self.problem.workload.domain
+        answers = np.concatenate([shares for _, shares, _ in self.known])
+        deviations = np.concatenate([np.full(len(shares), off) for _, shares, off in self.known])
+        if self.stepwise:
+            queries: list[Query] = [query for sample, _, _ in self.known for query in sample.queries()]
+            return RowFitter(domain, Wanted(queries, answers, deviations), self.near)
+        samples = [sample for sample, _, _ in self.known]
+        return TrialFitter(samples, answers, deviations, self.near, evaluations=EVALUATIONS)
+
+
+def deviation(law: Noise) -> float:
+    """The standard deviation of a noise."""
+    return law.scale * (math.sqrt(2.0) if law.kind == "laplace" else 1.0)
+
+
+def usual_draws(problem: Problem, first: int, rounds: int) -> int:
+    """How many questions a round draws, from public facts: the more the better the answers are that the budget buys.
+
+    A sample of about 8·√s questions in all, where s is the number of rows divided by the noise of one answer that costs
+    everything (measured on Adult, 10,000 and 30,162 rows).
+    """
+    if problem.whole is None:
+        return 20
+    rho = float(problem.cap if problem.currency == "zcdp" else problem.cap**2 / 8)
+    strength = problem.whole * math.sqrt(rho) * GRID / problem.step
+    wanted = (8 * math.sqrt(strength) - first) / max(rounds - 1, 1)
+    return max(5, min(round(wanted), 100, max(1, len(problem.workload) // rounds)))

@@ -1,0 +1,48 @@
+"""Many noisy shares at once say how shares are spread, and so how much of each is noise.
+
+Half a million items that hardly anybody has, each measured with the same noise: clipped at 0, their shares would be
+mostly noise, and all on one side. So a distribution of the true shares is fitted to all the noisy ones (by maximum
+likelihood over distributions on a grid), and each share becomes its posterior mean. This is post-processing: it reads
+noisy numbers and the public law of their noise alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.privacy.events import Noise
+
+FEWEST = 200
+"""From so many shares on a distribution is fitted: of fewer it would be as noisy as they are."""
+
+FINEST = 1 / 1024
+"""Noise below this share is left alone: there is little to gain, and a grid that fine would cost much."""
+
+_STEPS = 100
+_MOST_BINS = 2048
+_SMALL = np.geomspace(1e-5, 0.01, 48)
+
+
+def posterior_means(noisy: NDArray[np.float64], law: Noise, *, total: float) -> NDArray[np.float64]:
+    """The shares behind noisy ones, each in [0, 1]; `law` is the noise on counts out of `total`."""
+    scale = law.scale / total
+    if len(noisy) < FEWEST or scale < FINEST:
+        return np.clip(noisy, 0.0, 1.0)
+    even = np.linspace(0.0, 1.0, int(np.ceil(1 / min(scale, 0.1))) + 1)
+    grid = np.unique(np.concatenate([even, _SMALL, 1 - _SMALL]))
+    low, high = float(noisy.min()), float(noisy.max())
+    bins = int(min(_MOST_BINS, max(2, np.ceil(8 * (high - low) / scale))))
+    times, edges = np.histogram(noisy, bins=bins, range=(low, max(high, low + 1e-9)))
+    centres = (edges[1:] + edges[:-1]) / 2
+    away = np.abs(centres[:, None] - grid) / scale
+    log = -away if law.kind == "laplace" else -away * away / 2
+    likely = np.exp(log - log.max(axis=1, keepdims=True))
+    spread = np.full(len(grid), 1 / len(grid))
+    for _ in range(_STEPS):
+        mixed = likely * spread
+        spread = (times / mixed.sum(axis=1)) @ mixed / len(noisy)
+    mixed = likely * spread
+    means = mixed @ grid / mixed.sum(axis=1)
+    found: NDArray[np.float64] = np.interp(noisy, centres, means)
+    return found

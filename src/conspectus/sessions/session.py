@@ -1,0 +1,295 @@
+"""A live session: questions one at a time, each answered once and for good, paid for only when they surprise."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conspectus import answers as reading
+from conspectus.answers import Answer
+from conspectus.curator.curator import Curator
+from conspectus.data.schema import Schema
+from conspectus.mechanisms.mechanism import Claim
+from conspectus.mechanisms.rule import Loop, Reply, Rule, Stream
+from conspectus.privacy.accounting import BudgetExceeded
+from conspectus.privacy.guarantee import Budget, Guarantee
+from conspectus.queries.query import Block, Workload
+from conspectus.releases import Release
+from conspectus.synopses.synopsis import Total
+
+from .account import Account
+from .questions import Question, canonical, stored
+from .store import Given, SessionError, Standing, Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveAnswer(Answer):
+    """An answer of a session. `cost` is what it took from the budget; `repeated` says that it was given before."""
+
+    cost: float
+    repeated: bool
+
+
+class Session:
+    """One budget, many questions. Threads may share it; another process resumes the same file and shares that.
+
+    Opened by `open_session` or `resume_session`. Every answer is in its file before anybody sees it; see
+    `session.proof.md` for why crashes, copies, forks and other processes cannot spend more than the budget.
+    """
+
+    def __init__(
+        self,
+        *,
+        schema: Schema,
+        problem: Stream,
+        rule: Rule,
+        claim: Claim,
+        curator: Curator,
+        account: Account,
+        store: Store,
+        guarantee: Guarantee,
+        settled: bool = False,
+    ) -> None:
+        self.schema = schema
+        self.guarantee = guarantee
+        self.mechanism = rule.name
+        self._problem, self._rule, self._claim = problem, rule, claim
+        self._curator, self._account, self._store = curator, account, store
+        self._settled = settled
+        self._loop: Loop | None = None
+        self._version = self._answered = -1  # of nothing: the first question looks
+        self._closed = False
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+
+    def begin(self) -> None:
+        """Buy what the rule buys in advance, and write it down. Called once, by whoever opened the session."""
+        loop = self._rule.open(self._curator, self._problem)
+        self._store.learn(loop.state())
+        self._loop, self._version = loop, self._store.look().version
+
+    def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
+        """Answer a predicate or a workload of one query.
+
+        A question that was asked before, in this or other words with the same meaning, gets the same answer and costs
+        nothing. Once the budget or the number of questions is used up, answers come from what was learned, marked
+        `unguaranteed`.
+
+        Guarantee: an answer is in the session's file before it is returned, and no question ever has two.
+        """
+        reading.checked_confidence(confidence)
+        asked = canonical(self.schema, question, snap=snap)
+        with self._lock:
+            self._check_here()
+            given = self._store.find(asked.key)
+            repeated = given is not None
+            if given is None:
+                with self._store.alone():
+                    standing = self._catch_up()
+                    if standing.asked != self._answered:  # somebody else was answered, perhaps the same question
+                        given = self._store.find(asked.key)
+                        repeated = given is not None
+                    if given is None:
+                        given = self._answer(asked, standing)
+            return _shown(given, self._learned().total, confidence=confidence, repeated=repeated)
+
+    @property
+    def path(self) -> Path | None:
+        """The session's file; None for a session in memory."""
+        return self._store.path
+
+    @property
+    def budget(self) -> Budget:
+        """What the session was allowed when it was opened."""
+        return self._problem.budget
+
+    @property
+    def currency(self) -> str:
+        """What `spent`, `remaining` and costs are counted in: "epsilon", or "rho" where a delta was allowed."""
+        return "epsilon" if self._account.currency == "pure" else "rho"
+
+    @property
+    def spent(self) -> float:
+        """What all processes have spent in this session."""
+        return float(self._fresh().spent)
+
+    @property
+    def remaining(self) -> float:
+        """What is left of the session's budget."""
+        return float(self._fresh().remaining)
+
+    @property
+    def asked(self) -> int:
+        """How many different questions were answered."""
+        with self._lock:
+            self._check_here()
+            return self._store.look().asked
+
+    @property
+    def questions(self) -> int:
+        """How many different questions it was opened for."""
+        return self._problem.questions
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the next new question will be answered from what was learned, unguaranteed."""
+        with self._lock:
+            self._fresh()
+            return self._over(self._store.look()) or self._learned().exhausted
+
+    def release(self) -> Release:
+        """What the session has learned, as a release: its synopsis, with the questions asked and the answers given."""
+        with self._lock:
+            self._fresh()
+            loop = self._learned()
+            history = list(self._store.history())
+            domain = self.schema.domain
+            asked = stored(domain, [block for question, _ in history for block in question])
+            return Release(
+                schema=self.schema,
+                workload=Workload(domain, tuple(_joined(asked.blocks))),
+                answers=np.array([given.count for _, given in history], dtype=np.float64) / loop.total.divisor,
+                synopsis=loop.synopsis(),
+                guarantee=self.guarantee,
+                mechanism=self.mechanism,
+                parameters=self._rule.parameters(self._problem),
+                claim=self._claim,
+                certificate=None,
+                measured=loop.measured(),
+                events=self._account.events,
+            )
+
+    def end(self) -> None:
+        """End the session for good: what it did not spend goes back to its ledger, and nothing more can be bought.
+
+        It still answers, from what it learned.
+        """
+        with self._lock:
+            self._check_here()
+            with self._store.alone():
+                if not (self._settled or self._catch_up().ended):
+                    self._account.settle()
+                    self._settled = True
+                    self._store.end()
+
+    def close(self) -> None:
+        """Let go of the table and the file. A session in a file can be resumed; one in memory is ended."""
+        with self._lock:
+            if self._closed or os.getpid() != self._process:
+                return
+            if self._store.path is None:
+                self.end()
+            self._store.close()
+            self._loop = None
+            self._closed = True
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        if self._closed:
+            return f"{self.mechanism} session, closed"
+        sign = "ε" if self._account.currency == "pure" else "ρ"
+        whole = self.spent + self.remaining
+        return (
+            f"{self.mechanism} session, {self.asked:,} of {self.questions:,} questions, "
+            f"{sign} {self.spent:.4g} of {whole:.4g} spent"
+        )
+
+    def _check_here(self) -> None:
+        if self._closed:
+            raise SessionError("this session is closed: resume it from its file, or open another one")
+        if os.getpid() != self._process:
+            # A fork copied the noisy threshold too, and one watch must not have a first hit in each of two processes.
+            raise SessionError("this session belongs to the process that opened it: resume its file in this one")
+
+    def _over(self, standing: Standing) -> bool:
+        return self._settled or standing.ended or standing.asked >= self.questions
+
+    def _fresh(self) -> Account:
+        with self._lock:
+            self._check_here()
+            with self._store.alone():
+                self._catch_up()
+            return self._account
+
+    def _catch_up(self) -> Standing:
+        """Go on from what other processes learned since; after an interruption, from what was written down."""
+        standing = self._store.look()
+        if standing.unsure or standing.version != self._version or self._loop is None:
+            if self._loop is None:
+                self._account.reconcile()  # an interruption may have come between any two steps of an act
+            else:
+                self._account.catch_up()
+            state = self._store.state()
+            if state is None:
+                raise SessionError("this session has not learned anything yet: it died while it was being opened")
+            if self._loop is None:
+                self._loop = self._rule.restore(self._curator, self._problem, state)
+            else:
+                self._loop.adopt(state)
+            self._version = standing.version
+        return standing
+
+    def _learned(self) -> Loop:
+        if self._loop is None:
+            with self._store.alone():
+                self._catch_up()
+        assert self._loop is not None
+        return self._loop
+
+    def _answer(self, asked: Question, standing: Standing) -> Given:
+        loop = self._learned()
+        known, before = len(self._account.events), self._account.spent
+        # Until the answer is written down the loop is not ours: whatever interrupts us, the next question goes on from
+        # the file, as a new process would.
+        self._loop = None
+        try:
+            reply = self._reply(loop, asked.workload, over=self._over(standing))
+        except (ValueError, LookupError):
+            if len(self._account.events) == known:
+                self._loop = loop  # refused before anything was done: the watch is as good as before
+            raise
+        acted = len(self._account.events) > known
+        price = self._account.spent - before if acted else Fraction(0)
+        given = Given(count=reply.count, basis=reply.basis, margin=reply.margin, price=price)
+        self._store.keep(asked.key, asked.text, given, state=loop.state() if acted else None)
+        self._loop, self._version, self._answered = loop, standing.version + acted, standing.asked + 1
+        return given
+
+    def _reply(self, loop: Loop, query: Workload, *, over: bool) -> Reply:
+        if not over:
+            with suppress(BudgetExceeded):
+                return loop.ask(query)
+        return Reply(count=float(loop.guess(query)), basis="unguaranteed", margin=None)
+
+
+def _shown(given: Given, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
+    if given.margin is None:
+        answer = reading.unguaranteed(given.count / total.divisor, total, confidence)
+    else:
+        answer = reading.within(given.count, given.margin.counts_at, total, confidence, given.basis)
+    fields: dict[str, Any] = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
+    return LiveAnswer(**fields, cost=0.0 if repeated else float(given.price), repeated=repeated)
+
+
+def _joined(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Listed queries put together, so that a long history is a short list of blocks."""
+    for kind, run in groupby(blocks, key=type):
+        if hasattr(kind, "join"):
+            yield kind.join(list(run))
+        else:
+            yield from run

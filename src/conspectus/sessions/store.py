@@ -1,0 +1,319 @@
+"""The file of a session: its terms, its acts, every answer that was given, and what was learned. All of it is public.
+
+One SQLite file in write-ahead mode beside a lock file. Whoever asks holds the lock from the look for an earlier answer
+to the commit of the new one, so all questions of all processes are in one order. The noisy threshold of a watch is
+never here: it lives and dies in the memory of the process that paid for it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import pyarrow as pa
+
+from conspectus.mechanisms.rule import Basis, Margin, State
+from conspectus.privacy.events import Event, from_json, to_json
+from conspectus.privacy.guarantee import RELATIONS, Budget, Neighbours
+
+_APPLICATION = 0x436F6E53  # "ConS": SQLite's mark of whose file it is
+_VERSION = 1
+_PATIENCE = 120.0  # seconds to wait for a reader of the same file
+_TABLES = """
+CREATE TABLE terms (id INTEGER PRIMARY KEY CHECK (id = 1), content TEXT NOT NULL) STRICT;
+CREATE TABLE acts (
+    position INTEGER PRIMARY KEY, mark TEXT NOT NULL, content TEXT NOT NULL, sure INTEGER NOT NULL
+) STRICT;
+CREATE INDEX unsure ON acts (position) WHERE sure = 0;
+CREATE TABLE answers (
+    number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, question TEXT NOT NULL,
+    count REAL NOT NULL, basis TEXT NOT NULL, margin TEXT, price TEXT NOT NULL
+) STRICT;
+CREATE TABLE learned (name TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT;
+CREATE TABLE standing (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL, ended INTEGER NOT NULL) STRICT;
+"""
+_LOOK = """
+SELECT version, ended, (SELECT coalesce(max(number), 0) FROM answers), EXISTS (SELECT 1 FROM acts WHERE sure = 0)
+FROM standing
+"""
+_META = "meta"
+
+
+class SessionError(ValueError):
+    """A session that cannot be used so: closed, in another process, another table, an old copy, a damaged file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a session was opened with, for good. `ledger` and `reservation` say where its acts are debited."""
+
+    session: str
+    mechanism: str
+    settings: Mapping[str, Any]
+    budget: Budget
+    neighbours: Neighbours
+    questions: int
+    rows: int | None
+    fingerprint: str
+    unit: str
+    filtered: bool
+    concentrated: bool = False
+    ledger: str | None = None
+    reservation: int | None = None
+    source: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "settings": dict(self.settings), "source": dict(self.source)}
+
+    @classmethod
+    def from_json(cls, fields: Any) -> Terms:
+        terms = cls(**{**fields, "budget": Budget(**fields["budget"])})
+        numbers = (terms.questions, *(value for value in (terms.rows, terms.reservation) if value is not None))
+        texts = (terms.session, terms.mechanism, terms.fingerprint, terms.unit)
+        if terms.neighbours not in RELATIONS or any(type(number) is not int or number < 0 for number in numbers):
+            raise ValueError("terms name a relation and whole numbers")
+        if not all(isinstance(text, str) for text in texts) or type(terms.filtered) is not bool:
+            raise ValueError("terms name a session, a mechanism, a schema and a unit")
+        if not isinstance(terms.settings, dict) or not isinstance(terms.source, dict):
+            raise ValueError("terms hold settings")
+        return terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """An answer as it was given: for good, at any confidence. `price` is what it cost, in the session's currency."""
+
+    count: float
+    basis: Basis
+    margin: Margin | None
+    price: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where a session stands: how often it learned, whether it was ended, how many different questions were answered,
+    and whether the last one left acts of which only the ledger knows if they happened."""
+
+    version: int
+    ended: bool
+    asked: int
+    unsure: bool
+
+
+class Store:
+    """A session file, or the same in memory when there is no path. Not for use by two threads at once."""
+
+    def __init__(self, path: Path | None, connection: sqlite3.Connection, lock: int | None) -> None:
+        self.path = path
+        self._connection = connection
+        self._lock = lock
+        self._held = 0
+        self._sure: bool | None = None
+
+    @classmethod
+    def create(cls, path: Path | None) -> Store:
+        """A new file, never over an existing one; or a store in memory."""
+        if path is not None:
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            except FileExistsError:
+                raise SessionError(f"{path} already exists: resume it, or choose another name") from None
+            except OSError as problem:
+                raise SessionError(f"no session can be kept at {path}: {problem.strerror}") from None
+        store = cls(path, _connected(path), None if path is None else _lock_of(path))
+        with store.alone(), store._writing(sure=True) as connection:
+            for statement in _TABLES.strip().split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+            connection.execute("INSERT INTO standing VALUES (1, 0, 0)")
+        return store
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """An existing session file, after a look at whether it is one."""
+        if not path.is_file():
+            raise SessionError(f"there is no session at {path}: open one with open_session(…, path=…)")
+        try:
+            connection = _connected(path)
+            marks = [connection.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
+            sound = [row[0] for row in connection.execute("PRAGMA quick_check")] == ["ok"]
+        except sqlite3.DatabaseError:
+            marks, sound = [], False
+        if marks != [_APPLICATION, _VERSION] or not sound:
+            raise SessionError(f"{path} is not a session that this version can read")
+        return cls(path, connection, _lock_of(path))
+
+    def discard(self) -> None:
+        """Remove the file of a session that could not be opened."""
+        self.close()
+        if self.path is not None:
+            for ending in ("", "-wal", "-shm", ".lock"):
+                self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the session against every other process; the system lets go when a process dies."""
+        if self._lock is not None and not self._held:
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            if self._lock is not None and not self._held:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    @contextmanager
+    def _writing(self, *, sure: bool) -> Iterator[sqlite3.Connection]:
+        """One transaction. `sure`: it returns when the disk has it. Otherwise when the system has it, which outlives
+        this process but not a loss of power."""
+        connection = self._connection
+        if sure != self._sure:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if sure else 'NORMAL'}")
+            self._sure = sure
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError as problem:
+            raise SessionError(f"{self.path} cannot be written ({problem}): make room, or mend its rights") from problem
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    def write_terms(self, terms: Terms) -> None:
+        with self._writing(sure=True) as connection:
+            connection.execute("INSERT INTO terms VALUES (1, ?)", (json.dumps(terms.to_json()),))
+
+    def terms(self) -> Terms:
+        with self._faithful():
+            row = self._connection.execute("SELECT content FROM terms").fetchone()
+            if row is None:
+                raise SessionError(f"{self.path} holds no session: it died before it was opened, open another one")
+            return Terms.from_json(json.loads(row[0]))
+
+    def acts(self, start: int = 0) -> tuple[tuple[str, Event], ...]:
+        """The acts from a position on, in order, each with its mark."""
+        query = "SELECT position, mark, content FROM acts WHERE position >= ? ORDER BY position"
+        with self._faithful():
+            rows = self._connection.execute(query, (start,)).fetchall()
+            if [row[0] for row in rows] != list(range(start, start + len(rows))):
+                raise ValueError("acts are numbered without a gap")
+            return tuple((row[1], from_json(json.loads(row[2]))) for row in rows)
+
+    def intend(self, position: int, event: Event) -> str:
+        """Say, durably, which act comes next, under a mark of its own. Only then is it debited, and only then drawn."""
+        mark = os.urandom(8).hex()
+        with self._writing(sure=True) as connection:
+            connection.execute("INSERT INTO acts VALUES (?, ?, ?, 0)", (position, mark, json.dumps(to_json(event))))
+        return mark
+
+    def settle_acts(self, happened: int) -> None:
+        """Keep the acts that happened, and strike those that were intended and never debited."""
+        with self._writing(sure=True) as connection:
+            connection.execute("DELETE FROM acts WHERE position >= ?", (happened,))
+            connection.execute("UPDATE acts SET sure = 1 WHERE sure = 0")
+
+    def look(self) -> Standing:
+        """Where the session stands, in one statement."""
+        version, ended, asked, unsure = self._connection.execute(_LOOK).fetchone()
+        return Standing(version=version, ended=bool(ended), asked=asked, unsure=bool(unsure))
+
+    def find(self, key: str) -> Given | None:
+        """The answer that was given to a question."""
+        query = "SELECT count, basis, margin, price FROM answers WHERE key = ?"
+        row = self._connection.execute(query, (key,)).fetchone()
+        with self._faithful():
+            return None if row is None else _given(*row)
+
+    def keep(self, key: str, question: str, given: Given, *, state: State | None) -> None:
+        """Write an answer down, and what was learned with it: all of it or nothing, before anybody sees it."""
+        margin = None if given.margin is None else json.dumps(given.margin.to_json())
+        values = (key, question, given.count, given.basis, margin, str(given.price))
+        with self._writing(sure=state is not None) as connection:
+            columns = "key, question, count, basis, margin, price"
+            connection.execute(f"INSERT INTO answers ({columns}) VALUES (?, ?, ?, ?, ?, ?)", values)
+            if state is not None:
+                _learn(connection, state)
+
+    def learn(self, state: State) -> None:
+        """Write down what was learned before the first question."""
+        with self._writing(sure=True) as connection:
+            _learn(connection, state)
+
+    def end(self) -> None:
+        with self._writing(sure=True) as connection:
+            connection.execute("UPDATE standing SET ended = 1")
+
+    def state(self) -> State | None:
+        """What was learned so far; None when the session died while it was being opened."""
+        rows = dict(self._connection.execute("SELECT name, content FROM learned").fetchall())
+        if not rows:
+            return None
+        with self._faithful():
+            meta = json.loads(rows.pop(_META))
+            return meta, {name: pa.ipc.open_stream(content).read_all() for name, content in rows.items()}
+
+    def history(self) -> Iterator[tuple[Any, Given]]:
+        """Every question with its answer, in the order in which they were asked."""
+        query = "SELECT question, count, basis, margin, price FROM answers ORDER BY number"
+        with self._faithful():
+            for question, *rest in self._connection.execute(query):
+                yield json.loads(question), _given(*rest)
+
+    @contextmanager
+    def _faithful(self) -> Iterator[None]:
+        try:
+            yield
+        except SessionError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, sqlite3.DatabaseError, pa.ArrowException) as problem:
+            raise SessionError(f"{self.path} is damaged: restore it from a copy") from problem
+
+
+def _connected(path: Path | None) -> sqlite3.Connection:
+    address = ":memory:" if path is None else str(path)
+    connection = sqlite3.connect(address, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    return connection
+
+
+def _lock_of(path: Path) -> int:
+    # A file of its own: closing any handle of the database would drop the locks that SQLite holds on it.
+    return os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+
+def _given(count: Any, basis: Any, margin: Any, price: Any) -> Given:
+    if basis not in get_args(Basis) or type(count) is not float or (margin is None) != (basis == "unguaranteed"):
+        raise ValueError("an answer is a count on a basis")
+    bound = None if margin is None else Margin.from_json(json.loads(margin))
+    return Given(count=count, basis=cast(Basis, basis), margin=bound, price=Fraction(price))
+
+
+def _learn(connection: sqlite3.Connection, state: State) -> None:
+    meta, tables = state
+    rows: list[tuple[str, bytes]] = [(_META, json.dumps(meta).encode())]
+    for name, table in tables.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        rows.append((name, sink.getvalue().to_pybytes()))
+    connection.execute("DELETE FROM learned")
+    connection.executemany("INSERT INTO learned VALUES (?, ?)", rows)
+    connection.execute("UPDATE acts SET sure = 1 WHERE sure = 0")
+    connection.execute("UPDATE standing SET version = version + 1")

@@ -1,0 +1,156 @@
+"""Sessions on the command line: from a pipe, from the keyboard, resumed, interrupted; exit codes and what is shown."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.edges.conftest import Command
+from tests.standin import StandIn
+
+from conspectus.mechanisms import ONLINE
+from conspectus.privacy.ledger import Ledger
+
+OPEN = ("session", "small.csv", "--schema", "small.toml", "--path", "small.session", "--mechanism", "standin")
+BUDGET = ("--epsilon", 640, "--quiet")
+
+
+@pytest.fixture(autouse=True)
+def standin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ONLINE, "standin", StandIn)
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch):
+    """What comes through the pipe."""
+
+    def pipe(*lines: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+
+    return pipe
+
+
+def test_questions_from_a_pipe(place: Path, command: Command, typed) -> None:
+    typed("sex = 'f'", "# a comment", "", "ill", "NOT (NOT sex = 'f')")
+    said = command(*OPEN, *BUDGET, "--set", "threshold=20")
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert lines[0] == "standin session, 0 of 10,000 questions, ε 0 of 640 spent."
+    assert "sex = 'f'" in lines
+    guessed, measured = (line for line in lines if line.endswith("cost ε 64"))  # the watch; the measurement
+    assert "guessed" in guessed
+    assert "0.2000 of the rows (about 48)" in measured
+    assert sum("repeated" in line for line in lines) == 1
+    assert "2 of 10,000 questions" in lines[-1]
+    assert "small.session" in lines[-1]
+
+
+def test_json_lines_and_a_bad_predicate(place: Path, command: Command, typed) -> None:
+    typed("ill", "height > 3", "sex = 'm'")
+    said = command(*OPEN, *BUDGET, "--json")
+    assert said.code == 2  # a line of the pipe could not be answered; the others were
+    first, wrong, last = (json.loads(line) for line in said.out.splitlines())
+    assert first["predicate"] == "ill"
+    assert first["spent"] + first["remaining"] == 640
+    assert set(first) >= {"fraction", "count", "low", "high", "basis", "confidence", "cost", "repeated", "exhausted"}
+    assert "height" in wrong["error"]
+    assert last["asked"] == 2
+
+
+def test_a_session_goes_on_in_another_folder(place, command: Command, typed, monkeypatch) -> None:
+    typed("ill")
+    assert command(*OPEN, *BUDGET).code == 0
+    elsewhere = place / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    typed("ill = true", "NOT ill")
+    said = command("session", "--path", place / "small.session", "--json")
+    assert said.code == 0
+    first, second = (json.loads(line) for line in said.out.splitlines())
+    assert (first["repeated"], second["repeated"]) == (True, False)
+    said = command("ask", "--session", place / "small.session", "ill", "NOT ill")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.count("repeated") == 2
+    assert "differential privacy" in said.out
+    said = command("ask", "--session", place / "small.session", "ill", "age < 10", "--json")
+    found = json.loads(said.out)
+    assert [answer["repeated"] for answer in found["answers"]] == [True, False]
+    assert found["asked"] == 3
+    (place / "small.csv").rename(place / "moved.csv")
+    again = ("ask", "--session", place / "small.session", "ill")
+    assert command(*again).code == 2
+    assert command(*again, "--data", place / "moved.csv").code == 0
+
+
+def test_typing_ends_with_an_empty_line_or_an_interruption(place, command: Command, monkeypatch) -> None:
+    class Keyboard(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Keyboard())
+    script = iter(["ill", "no such", "", "ill"])
+    monkeypatch.setattr(builtins, "input", lambda prompt: next(script))
+    said = command(*OPEN, *BUDGET)
+    assert said.code == 0  # a person sees what was wrong, and goes on
+    assert "1 of 10,000 questions" in said.out.splitlines()[-1]
+
+    def interrupt(prompt: str) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(builtins, "input", interrupt)
+    said = command(*OPEN, "--quiet")
+    assert said.code == 0
+    assert "can be resumed" in said.out
+
+
+def test_a_ledger_pays_and_gets_back(place: Path, command: Command, typed) -> None:
+    assert command("ledger", "init", "ledger", "--epsilon", 1000, "--schema", "small.toml").code == 0
+    typed("age < 10")
+    assert command(*OPEN, *BUDGET, "--ledger", "ledger").code == 0
+    assert Ledger.open("ledger").spent == 640
+    typed()
+    over = (*OPEN[:5], "other.session", *OPEN[6:])
+    said = command(*over, *BUDGET, "--ledger", "ledger")
+    assert said.code == 3
+    assert not Path("other.session").exists()
+    typed()
+    assert command(*OPEN, "--quiet", "--end").code == 0
+    assert Ledger.open("ledger").spent == 64
+    typed("ill")
+    said = command(*OPEN, "--quiet", "--json")
+    assert json.loads(said.out)["basis"] == "unguaranteed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("session", "--path", "none.session", "--epsilon", 1), "give DATA"),
+        ((*OPEN[:-1], "pwm", *BUDGET), "pmw"),
+        ((*OPEN,), "budget"),
+        ((*OPEN, *BUDGET, "--confidence", 2), "confidence"),
+        ((*OPEN, *BUDGET, "--set", "hitz=3"), "hits"),
+        (("ask", "--session", "none.session", "ill"), "no session"),
+        (("ask", "--session", "small.csv", "ill"), "not a session"),
+        (("ask", "small.conspectus"), "predicate"),
+        (("ask", "small.conspectus", "ill", "--data", "small.csv"), "--session"),
+    ],
+)
+def test_bad_input_is_answered_with_a_sentence(place, command: Command, typed, arguments, word) -> None:
+    typed()
+    said = command(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert word in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_another_budget_is_refused_when_it_goes_on(place, command: Command, typed) -> None:
+    typed()
+    assert command(*OPEN, *BUDGET).code == 0
+    assert command(*OPEN, *BUDGET).code == 0
+    said = command(*OPEN, "--epsilon", 3, "--quiet")
+    assert said.code == 2
+    assert "leave the budget out" in said.err

@@ -1,0 +1,132 @@
+"""DualQuery's payoffs: their definition, and by brute force how far one unit moves them under both relations."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.made import people
+
+import conspectus as cs
+from conspectus.curator.curator import Curator
+from conspectus.curator.scores import FASTEST, MOST_ROWS, STEPS, DualPayoffs
+from conspectus.data.domain import Domain
+from conspectus.privacy.accounting import Filter
+from conspectus.queries.evaluation import is_true
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.parities import Parities
+from conspectus.queries.query import Workload
+
+DOMAIN = Domain(("a", "b"), (2, 2))
+UNIVERSE = list(product(range(2), range(2)))
+WORKLOAD = Workload(DOMAIN, (Marginal(DOMAIN, (0,)), Marginal(DOMAIN, (0, 1)), Parities(DOMAIN, (0, 1), 2)))
+TRUTH = np.array([[is_true(query, record) for record in UNIVERSE] for query in WORKLOAD.queries()], dtype=np.int64)
+
+
+def counts(table):
+    """The counts of a table given as places in the universe."""
+    return TRUTH @ np.bincount(np.array(table, dtype=np.int64), minlength=len(UNIVERSE))
+
+
+def tables(rows):
+    return list(combinations_with_replacement(range(len(UNIVERSE)), rows))
+
+
+def score(total=3, rate=5, seed=0):
+    coins = np.random.Generator(np.random.PCG64(seed))
+    return DualPayoffs(WORKLOAD, total, rate, coins.integers(0, rate + 1, len(WORKLOAD)))
+
+
+def neighbouring(relation, max_rows):
+    """Counts of the rows of one unit before and after: at most max_rows each, and none on one side for add-remove."""
+    held = [table for rows in range(max_rows + 1) for table in tables(rows)]
+    if relation == "add-remove":
+        return [(counts(unit), counts(())) for unit in held]
+    return [(counts(first), counts(second)) for first in held for second in held]
+
+
+@pytest.mark.parametrize("max_rows", [1, 2])
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_one_unit_moves_every_payoff_by_its_reach_at_most_and_some_by_all_of_it(relation, max_rows):
+    payoffs = score()
+    reach = payoffs.reach(max_rows, max_rows == 1).under(relation)
+    widest = 0
+    for rest in tables(2):
+        crowd = counts(rest)
+        for before, after in neighbouring(relation, max_rows):
+            moved = payoffs.of(crowd + before) - payoffs.of(crowd + after)
+            assert np.abs(moved).max() <= reach
+            widest = max(widest, int(moved.max() - moved.min()))
+    # The range that is charged is twice the reach, and no less would do, under either relation.
+    assert widest == 2 * reach
+
+
+@given(st.integers(1, 50), st.integers(0, 9 * STEPS), st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_payoffs_are_those_of_the_definition(total, rate, seed):
+    """Σ η(q(D) − q(x)) for queries, and for negations with 1 − q, in steps of 1/(total·STEPS)."""
+    payoffs = score(total, rate, seed)
+    table = np.random.Generator(np.random.PCG64(seed)).integers(0, len(UNIVERSE), total)
+    found = payoffs.of(counts(table))
+    for place, (number, played) in enumerate(zip(counts(table).tolist(), payoffs.played.tolist())):
+        share, done = Fraction(number, total), Fraction(played)
+        assert found[place] == total * (rate * share - done)
+        assert found[place + len(WORKLOAD)] == total * (rate * (1 - share) - (rate - done))
+
+
+def test_rows_that_satisfy_a_query_too_rarely_make_it_likelier():
+    """The sign: a query that nobody played and everybody has gains; one that everybody played and nobody has loses."""
+    played = np.zeros(len(WORKLOAD), dtype=np.int64)
+    everybody = np.full(len(WORKLOAD), 4)
+    queries, negations = np.split(DualPayoffs(WORKLOAD, 4, 2, played).of(everybody), 2)
+    assert (queries > 0).all()
+    assert (negations < 0).all()
+    queries, negations = np.split(DualPayoffs(WORKLOAD, 4, 2, played + 2).of(0 * everybody), 2)
+    assert (queries < 0).all()
+    assert (negations > 0).all()
+
+
+def test_the_largest_numbers_stay_exact():
+    played = np.array([0, FASTEST] * 3 + [0], dtype=np.int64)[: len(WORKLOAD)]
+    payoffs = DualPayoffs(WORKLOAD, MOST_ROWS, FASTEST, played)
+    for number in (0, MOST_ROWS, 2**40):
+        found = payoffs.of(np.full(len(WORKLOAD), number))
+        exact = [FASTEST * min(number, MOST_ROWS) - MOST_ROWS * done for done in played.tolist()]
+        assert found.tolist() == exact + [-value for value in exact]
+
+
+@pytest.mark.parametrize(
+    ("total", "rate", "played"),
+    [(0, 5, 0), (MOST_ROWS + 1, 5, 0), (3, -1, 0), (3, FASTEST + 1, 0), (3, 5, 6), (3, 5, -1)],
+)
+def test_numbers_out_of_place_are_refused(total, rate, played):
+    with pytest.raises(ValueError, match="lies between"):
+        DualPayoffs(WORKLOAD, total, rate, np.full(len(WORKLOAD), played))
+
+
+def test_fractions_of_a_step_are_refused():
+    with pytest.raises(TypeError, match="no proof"):
+        DualPayoffs(WORKLOAD, 3.5, 5, np.zeros(len(WORKLOAD), dtype=np.int64))
+    with pytest.raises(ValueError, match="64-bit"):
+        DualPayoffs(WORKLOAD, 3, 5, np.zeros(len(WORKLOAD)))
+
+
+def test_the_curator_draws_by_them_and_by_no_subclass():
+    schema, table = people(rows=50)
+    workload = cs.marginals(schema, 1)
+    curator = Curator(table, Filter("pure", Fraction(10), "replace"), neighbours="replace")
+    payoffs = DualPayoffs(workload, 50, STEPS, np.zeros(len(workload), dtype=np.int64))
+    drawn = curator.select(payoffs, Fraction(1, 2), draws=20)
+    assert drawn.shape == (20,)
+    assert drawn.max() < 2 * len(workload)
+
+    class Cheaper(DualPayoffs):
+        def reach(self, max_rows, rows_are_units):
+            return super().reach(1, True)
+
+    with pytest.raises(TypeError, match="list of proved"):
+        curator.select(Cheaper(workload, 50, STEPS, payoffs.played), Fraction(1, 2))
