@@ -29,7 +29,7 @@ EXACT = {
     "boosting": ({"rounds": 3}, 2e-3),
     "dual-query": ({"rounds": 300, "draws": 2000, "eta": 0.2}, 1e-2),
     "small-db": ({"size": 3}, 0.3),  # three rows answer in thirds
-    "sparse-project": ({"size": 1 << 13, "public_seed": 0}, 1e-12),
+    "sparse-project": ({"size": 1 << 13, "nonzeros": 1, "public_seed": 0}, 1e-12),
     "stable-histogram": ({}, 2e-3),
 }
 

@@ -108,6 +108,13 @@ class Projection:
             return hashing.dot_signs(self._coefficients, places, values) / self.nonzeros
         return hashing.dot_buckets(self._coefficients, places, self.buckets, values) / self.nonzeros
 
+    def dot_block(self, block: int, places: Elements, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same from one block alone: each has polynomials of its own, so that blocks are independent."""
+        if self.dense:
+            raise WorkloadError("a block of the dense form is one coordinate, and no estimate")
+        mine = slice(block * self.buckets, (block + 1) * self.buckets)
+        return hashing.dot_buckets(self._coefficients[block : block + 1], places, self.buckets, values[mine])
+
     def counter(self) -> Counter:
         return ProjectionCounts(self)
 

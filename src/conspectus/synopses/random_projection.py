@@ -5,6 +5,11 @@ non-zeros; a query adds up the estimates of its records with their weights. Two 
 truth. *Noise*: a weighted sum of independent draws whose weights are known. *Distortion*: other rows that share
 coordinates with the query's records. With F = Σ_x count(x)², w the weights of the query and T coordinates, distortion
 has mean 0 and over a 4-wise independent hash a variance of at most (‖w‖²·F + (Σ w·count)²)/T.
+
+Each of the s blocks gives an estimate of its own, from T/s coordinates. The *mean* of them is the inner product above;
+their *median* (Charikar, Chen and Farach-Colton 2002) has a little more noise and ignores up to (s − 1)/2 blocks in
+which a heavy record falls on one of the query's. Blocks are independent, in their hashes and in their noise, so the
+median is off by more than t only if (s + 1)/2 independent events happen together.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -38,16 +43,23 @@ MOST_LISTED = 1 << 22
 _SHARES = (0.4, 0.45, 0.15)
 """How the failure probability of an interval is shared by noise, distortion, and the estimate of F."""
 
+Estimator = Literal["mean", "median"]
+
+MOST_BLOCKS = 63
+"""Blocks that a median is taken of: with more, each has little to say and costs as much to ask."""
+
 
 @dataclass(frozen=True, eq=False)
 class RandomProjection:
-    """`values` is the projection of the table with noise, in whole counts; `noise` is its law."""
+    """`values` is the projection of the table with noise, in whole counts; `noise` is its law; `estimator` says how an
+    answer is taken from the estimates of the blocks."""
 
     domain: Domain
     projection: Projection
     values: NDArray[np.int64]
     noise: Noise
     total: Total
+    estimator: Estimator = "mean"
 
     kind: ClassVar[str] = "random-projection"
 
@@ -55,6 +67,8 @@ class RandomProjection:
         values = np.array(self.values, dtype=np.int64)
         if values.shape != (self.projection.size,) or self.projection.domain != self.domain:
             raise BadSynopsis("a projection needs one value for each coordinate, of one table")
+        if self.estimator not in ("mean", "median") or (self.estimator == "median" and not has_median(self.projection)):
+            raise BadSynopsis("a projection answers by the mean of its blocks, or by the median of an odd number")
         object.__setattr__(self, "noise", checked_noise(*self.noise))
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
@@ -67,13 +81,17 @@ class RandomProjection:
         return np.concatenate(parts) / self.total.divisor if parts else np.zeros(0)
 
     def _counts(self, block: SparseQueries) -> NDArray[np.float64]:
-        estimates = self.projection.dot(block.index.distinct, self.values.astype(np.float64))
-        return block.weighed(estimates)
+        values, records = self.values.astype(np.float64), block.index.distinct
+        if self.estimator == "mean":
+            return block.weighed(self.projection.dot(records, values))
+        each = [block.weighed(self.projection.dot_block(j, records, values)) for j in range(self.projection.nonzeros)]
+        return np.asarray(np.median(each, axis=0))
 
     def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]:
         """The count of one query, and how far it may be from the truth at this confidence, noise and hash together.
 
-        None where the hash is not independent enough for a bound.
+        For the median each block may fail with a probability p for which a majority of s independent blocks fails as
+        seldom as the interval may. None where the hash is not independent enough for a bound.
         """
         block = _listed(self.domain, question.blocks[0])
         count = float(self._counts(block)[0])
@@ -83,11 +101,15 @@ class RandomProjection:
         shared = np.zeros(self.projection.size, dtype=np.int64)
         self.projection.add(block.addresses, block.steps.astype(np.int64), shared)
         norm = float(np.square(block.steps / block.grid).sum())
-        weights = shared / (block.grid * self.projection.nonzeros)
-        noise = weighted_quantile(self.noise, weights, 1 - _SHARES[0] * failure)
-        factor = math.sqrt(1 / (_SHARES[1] * failure))  # Chebyshev's inequality
-        spread = math.sqrt(norm * self.second_moment(_SHARES[2] * failure) / self.projection.size)
-        own = factor / math.sqrt(self.projection.size)
+        # The mean is one estimate from all coordinates, the median has s from as many parts of them.
+        estimates = self.projection.nonzeros if self.estimator == "median" else 1
+        size = self.projection.size // estimates
+        weights = shared.reshape(estimates, size) * (estimates / (block.grid * self.projection.nonzeros))
+        allowed = block_failure(estimates, (_SHARES[0] + _SHARES[1]) * failure) / (_SHARES[0] + _SHARES[1])
+        noise = max(weighted_quantile(self.noise, each, 1 - _SHARES[0] * allowed) for each in weights)
+        factor = math.sqrt(1 / (_SHARES[1] * allowed))  # Chebyshev's inequality
+        spread = math.sqrt(norm * self.second_moment(_SHARES[2] * failure) / size)
+        own = factor / math.sqrt(size)
         widest = noise + factor * spread * math.sqrt(2)  # (Σ w·count)² is at most ‖w‖²·F
         if own >= 1:
             return count, widest
@@ -124,7 +146,12 @@ class RandomProjection:
         raise CannotAnswer("a projection has no rows to give: ask it about listed records, or release a histogram")
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        meta = {"projection": self.projection.to_json(), "noise": list(self.noise), "total": self.total.to_json()}
+        meta = {
+            "projection": self.projection.to_json(),
+            "noise": list(self.noise),
+            "total": self.total.to_json(),
+            "estimator": self.estimator,
+        }
         return meta, {"projection": pa.table({"value": self.values})}
 
     @classmethod
@@ -139,7 +166,31 @@ class RandomProjection:
             projection = Projection(domain, *(shape[field] for field in _FIELDS))
         except WorkloadError as problem:
             raise BadSynopsis("the projection is not readable") from problem
-        return cls(domain, projection, values, checked_noise(*noise), Total.from_json(meta.get("total")))
+        total, estimator = Total.from_json(meta.get("total")), meta.get("estimator", "mean")
+        return cls(domain, projection, values, checked_noise(*noise), total, estimator)
+
+
+def has_median(projection: Projection) -> bool:
+    """Whether the blocks of a projection are estimates that have a middle one."""
+    s = projection.nonzeros
+    return not projection.dense and 3 <= s <= MOST_BLOCKS and s % 2 == 1
+
+
+def majority_fails(blocks: int, p: float) -> float:
+    """The probability that more than half of an odd number of independent blocks fail, if each does with p."""
+    most = range((blocks + 1) // 2, blocks + 1)
+    return math.fsum(math.comb(blocks, j) * p**j * (1 - p) ** (blocks - j) for j in most)
+
+
+def block_failure(blocks: int, failure: float) -> float:
+    """A p, the largest but for rounding, at which a majority of the blocks fails with at most this probability."""
+    if blocks == 1:
+        return failure
+    low, high = 0.0, 0.5
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if majority_fails(blocks, middle) <= failure * (1 - 1e-9) else (low, middle)
+    return low
 
 
 def _listed(domain: Domain, block: Block) -> SparseQueries:
