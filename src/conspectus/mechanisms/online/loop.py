@@ -101,7 +101,7 @@ class OnlineConstruction:
         noisy = self._sparse.ask(query, guessed)
         if noisy is not None:
             self._learn(query, noisy)
-            return Reply(count=self._possible(noisy), basis="measured", margin=self.plan.measured)
+            return Reply(count=self._possible(noisy), basis="measured", margin=self.plan.measured(query.grid))
         if self._sparse.over or self._sparse.hits > hits:  # the budget ended before this question was answered
             return Reply(count=guessed, basis="unguaranteed", margin=None)
         return Reply(count=guessed, basis="guessed", margin=self.plan.passed(self._problem.questions))
@@ -142,14 +142,13 @@ class OnlineConstruction:
         if primed is None:
             if not self._questions:
                 return None
-            return NoisyAnswers(asked.domain, asked, np.array(self._noisy), (self.plan.law,), self.total)
-        return NoisyAnswers(
-            asked.domain,
-            primed.workload + asked,
-            np.concatenate([primed.counts, self._noisy]),
-            (*primed.noise, *(self.plan.law for _ in asked.blocks)),
-            self.total,
-        )
+            laws = [self.plan.law] * len(asked.blocks)
+            return NoisyAnswers(asked.domain, asked, np.array(self._noisy), _in_steps(laws, asked.grid), self.total)
+        both = primed.workload + asked
+        bought = _in_steps(primed.noise, both.grid // primed.workload.grid)
+        laws = [self.plan.law] * len(asked.blocks)
+        counts = np.concatenate([primed.counts, self._noisy])
+        return NoisyAnswers(both.domain, both, counts, (*bought, *_in_steps(laws, both.grid)), self.total)
 
     def state(self) -> State:
         asked = _joined(self._problem.workload.domain, self._questions)
@@ -207,6 +206,11 @@ def stored_marginals(state: State, workload: Workload) -> NDArray[np.float64]:
     return counts
 
 
+def _in_steps(laws: Sequence[Noise], finer: int) -> tuple[Noise, ...]:
+    """Laws on a grid that is so much finer."""
+    return tuple(Noise(law.kind, law.scale * finer) for law in laws)
+
+
 def _joined(domain: Domain, questions: Sequence[Workload]) -> Workload:
     """Single questions as one workload, a block for each, so that it gives them back as they were."""
     return Workload(domain, tuple(block for question in questions for block in question.blocks))
@@ -228,7 +232,7 @@ def theorem_plan(
         if math.isinf(updates(alpha)):
             return False
         plan = at(alpha)
-        answered = plan.measured.counts_at(1 - FAILURE / 2)
+        answered = plan.reach(1 - FAILURE / 2)
         return plan.slip(problem.questions, FAILURE / 2) <= alpha * rows and answered < alpha * rows
 
     low, high = 0.0, 1.0
