@@ -57,7 +57,7 @@ class Plan:
     def passed(self, questions: int) -> Margin:
         """How wrong an answer that made no hit may be, for all of `questions` at once.
 
-        Threshold and comparisons have their noise on the grid of errors, to which a guess and the threshold are rounded.
+        The noises lie on the grid of errors, to which a guess and the threshold are rounded.
         """
         thresholds = max(self.watches, 1 if self.kept else self.hits)
         noises = ((self.threshold_noise, thresholds), (self.error_noise, questions))

@@ -28,7 +28,7 @@ from conspectus.mechanisms.mechanism import Problem, SettingError
 from conspectus.mechanisms.rule import BadState, Margin, Reply, State, Stream
 from conspectus.mechanisms.sparse_vector import FAILURE, NumericSparse, Plan, make_plan
 from conspectus.privacy.events import Noise
-from conspectus.queries.query import Workload, WorkloadError
+from conspectus.queries.query import Parity, Predicate, Query, Workload, WorkloadError
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import BadSynopsis, Synopsis, Total, part
 
@@ -39,7 +39,10 @@ class Guess(Protocol):
     """What an update rule keeps: it answers any query, and learns from measured ones. Public, all of it."""
 
     def of(self, query: Workload) -> float:
-        """The fraction of the rows that it expects."""
+        """The fraction of the rows that it expects; `WorkloadError` for a query that it could not learn from.
+
+        It is asked before a watch is, so that no question is refused once it was paid for.
+        """
         ...
 
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:
@@ -204,6 +207,14 @@ def stored_marginals(state: State, workload: Workload) -> NDArray[np.float64]:
     if len(counts) != len(workload) or not np.isfinite(counts).all():
         raise BadState("the first measurements of the session's state are not those of this rule")
     return counts
+
+
+def on_cells(query: Workload) -> Query:
+    """The one query of a workload, refused unless it is true or false on every cell: what a dense guess learns from."""
+    asked = query.query(0)
+    if not isinstance(asked, Predicate | Parity):
+        raise WorkloadError("this rule learns from predicates: ask one, or ask about weighted records with sparse-mw")
+    return asked
 
 
 def _in_steps(laws: Sequence[Noise], finer: int) -> tuple[Noise, ...]:
