@@ -11,8 +11,8 @@ import numpy as np
 
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
-from conspectus.queries.addresses import exact
 from conspectus.queries import language
+from conspectus.queries.addresses import exact
 from conspectus.queries.formulas import all_of, any_of, literal, predicate, union
 from conspectus.queries.predicates import Conjunctions
 from conspectus.queries.query import (
