@@ -165,7 +165,11 @@ class NumericSparse:
 
     @property
     def over(self) -> bool:
-        return self._refused or self.hits >= self.plan.hits
+        if self._refused or self.hits >= self.plan.hits:
+            return True
+        if self._watch is None or self._watch.over:
+            return not self._curator.affords_watch(self.plan.epsilon)
+        return self._watch.unaffordable
 
     def ask(self, query: Workload, guess: float) -> float | None:
         """The measured count of a query whose guess was a surprise; None where it was not, or where it is over."""

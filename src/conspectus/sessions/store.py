@@ -294,7 +294,9 @@ def _connected(path: Path | None) -> sqlite3.Connection:
 
 
 def _lock_of(path: Path) -> int:
-    # A file of its own: closing any handle of the database would drop the locks that SQLite holds on it.
+    # A file of its own: closing any handle of the database would drop the locks that SQLite holds on it. Links to one
+    # file share its lock.
+    path = path.resolve()
     return os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 
