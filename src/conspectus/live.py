@@ -79,11 +79,11 @@ def resume_session(
     return go_on(Path(path), table, ledger=None if ledger is None else Path(ledger), progress=progress)
 
 
-def source_of(path: str | Path) -> Mapping[str, str]:
-    """Where a session's table and schema were, as the command line that opened it was told."""
+def terms_of(path: str | Path) -> Terms:
+    """What a session was opened with, as its file has it; nothing is checked against its ledger yet."""
     store = Store.open(Path(path).resolve())
     try:
-        return store.terms().source
+        return store.terms()
     finally:
         store.close()
 

@@ -97,3 +97,25 @@ def test_an_ended_session_has_nothing_left(table, tmp_path: Path) -> None:
         assert "of 2 spent" in str(session)
     with cs.resume_session(path, table) as session:
         assert (session.remaining, session.exhausted) == (0.0, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM standing",
+        "DROP TABLE standing",
+        "DROP TABLE learned",
+        "DROP TABLE answers",
+        "DROP TABLE acts",
+        "DROP TABLE terms",
+        "DELETE FROM learned WHERE name = 'meta'",
+    ],
+)
+def test_a_damaged_file_is_called_one(table, tmp_path: Path, change: str) -> None:
+    path = tmp_path / "a.session"
+    cs.open_session(table, epsilon=2.0, path=path, mechanism="perceptron").close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(change)
+    connection.close()
+    with pytest.raises(SessionError, match="damaged"), cs.resume_session(path, table) as session:
+        session.ask("smoker")

@@ -105,7 +105,9 @@ class Account:
 
 
 OLD_COPY = "this file is an old copy of its session, which went on without it: use the newest file"
-OTHER_TERMS = "the terms of this session are not those of its ledger: the file was changed, use the one that belongs to it"
+OTHER_TERMS = (
+    "the terms of this session are not those of its ledger: the file was changed, use the one that belongs to it"
+)
 
 
 def debits(reservation: Reservation) -> tuple[tuple[str, Event], ...]:
