@@ -79,11 +79,11 @@ def resume_session(
     return go_on(Path(path), table, ledger=None if ledger is None else Path(ledger), progress=progress)
 
 
-def source_of(path: str | Path) -> Mapping[str, str]:
-    """Where a session's table and schema were, as the command line that opened it was told."""
-    store = Store.open(Path(path).absolute())
+def terms_of(path: str | Path) -> Terms:
+    """What a session was opened with, as its file has it; nothing is checked against its ledger yet."""
+    store = Store.open(Path(path).resolve())
     try:
-        return store.terms().source
+        return store.terms()
     finally:
         store.close()
 
@@ -129,7 +129,7 @@ def begin(
     """
     problem = dataclasses.replace(problem, concentrated=ledger is not None and ledger.currency == "zcdp")
     claim = _claimed(rule, problem)
-    file = None if path is None else Path(path).absolute()
+    file = None if path is None else Path(path).resolve()  # one file, one lock, under whatever name
     bound = {"fingerprint": table.schema.fingerprint, "neighbours": problem.neighbours, "unit": str(table.schema.unit)}
     if ledger is not None:
         ledger.check(problem.budget, **bound)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def begin(
             terms = _terms(table, problem, rule, settings, source or {})
             if ledger is not None:
                 reservation = ledger.reserve(problem.budget, label_of(terms), **bound)  # type: ignore[arg-type]
-                where = str(ledger.path.absolute())
+                where = str(ledger.path.resolve())
                 terms = dataclasses.replace(terms, ledger=where, reservation=reservation.number)
             store.write_terms(terms)
             account = Account(terms, store, reservation)
@@ -202,14 +202,14 @@ def go_on(
     coins: Coins | None = None,
 ) -> Session:
     """A session from its file, after everything in it was checked against its ledger and the table."""
-    store = Store.open(path.absolute())
+    store = Store.open(path.resolve())
     session: Session | None = None
     try:
         with store.alone():
             terms = store.terms()
+            reservation, settled = reservation_of(_ledger_of(store, terms, ledger), terms)
             problem = _same_table(table, terms)
             rule = make_rule(terms.mechanism, terms.settings)
-            reservation, settled = reservation_of(_ledger_of(store, terms, ledger), terms)
             account = Account(terms, store, reservation)
             account.reconcile()
             if store.state() is None:

@@ -154,3 +154,33 @@ def test_another_budget_is_refused_when_it_goes_on(place, command: Command, type
     said = command(*OPEN, "--epsilon", 3, "--quiet")
     assert said.code == 2
     assert "leave the budget out" in said.err
+
+
+@pytest.mark.parametrize(
+    "other", [("--questions", 7), ("--rows", 9), ("--set", "hits=3"), ("--neighbours", "add-remove")]
+)
+def test_other_terms_are_refused_when_it_goes_on(place, command: Command, typed, other) -> None:
+    typed()
+    assert command(*OPEN, *BUDGET).code == 0
+    said = command(*OPEN, *other)
+    assert said.code == 2
+    assert other[0] in said.err
+    said = command(*OPEN[:-1], "pmw" if OPEN[-1] != "pmw" else "median")
+    assert said.code == 2
+    assert "--mechanism" in said.err
+
+
+def test_an_interrupted_end_is_told_as_one(place, command: Command, monkeypatch) -> None:
+    class Keyboard(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def interrupt(prompt: str) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "stdin", Keyboard())
+    monkeypatch.setattr(builtins, "input", interrupt)
+    said = command(*OPEN, *BUDGET, "--end")
+    assert said.code == 0
+    assert "can be resumed" not in said.out
+    assert "the session is ended" in said.out

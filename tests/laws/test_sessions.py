@@ -594,8 +594,9 @@ def test_margins_and_replies_are_checked() -> None:
     assert sums.counts_at(0.95) == pytest.approx(1 + 1.96 * 3, abs=0.3)
     assert margin.counts_at(0.99) > margin.counts_at(0.9) > 3
     assert Margin(offset=2.5).counts_at(0.9) == 2.5
-    whole = {"offset": 0, "noises": [], "summed": None}
-    for wrong in ({"offset": -1}, {"noises": [["laplace", 1.0, 0]]}, {"summed": ["gaussian", 1.0, 0, 1]}):
+    whole = {"offset": 0, "noises": [], "summed": None, "grid": 1}
+    wrongs = ({"offset": -1}, {"noises": [["laplace", 1.0, 0]]}, {"summed": ["gaussian", 1.0, 0, 1]}, {"grid": 0})
+    for wrong in wrongs:
         with pytest.raises(ValueError):
             Margin.from_json(whole | wrong)
     with pytest.raises(ValueError):

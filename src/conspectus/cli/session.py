@@ -35,13 +35,18 @@ def session(
         Path | None,
         typer.Option("--ledger", metavar="L", help="The ledger of this table; else one of its own beside FILE."),
     ] = None,
-    mechanism: Annotated[str, typer.Option("--mechanism", metavar="M", help="The online mechanism.")] = "pmw",
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", metavar="M", help="The online mechanism; pmw unless given.")
+    ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
     ] = None,
     questions: Annotated[
-        int, typer.Option("--questions", metavar="N", min=1, help="How many different questions to prepare for.")
-    ] = 10_000,
+        int | None,
+        typer.Option(
+            "--questions", metavar="N", min=1, help="How many different questions to prepare for; 10,000 unless given."
+        ),
+    ] = None,
     rows: Annotated[
         int | None,
         typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
@@ -65,14 +70,17 @@ def session(
     with ExitStack() as stack:
         with shown(quiet or as_json) as progress:  # a bar while it is opened, and none between the questions
             if path.exists():
+                told = {"mechanism": mechanism, "questions": questions, "neighbours": neighbours, "rows": rows}
+                _check_same_terms(path, told, setting or ())
                 opening = _resumed(path, data, schema, ledger, progress=progress)
             else:
                 budget = {"epsilon": epsilon, "delta": delta, "rho": rho}
-                plan = {"mechanism": mechanism, "questions": questions, "neighbours": neighbours, "rows": rows}
+                plan = {"mechanism": mechanism or "pmw", "questions": questions or 10_000}
+                plan |= {"neighbours": neighbours, "rows": rows}
                 opening = _opened(path, data, schema, ledger, budget, plan, setting or (), progress=progress)
             live = stack.enter_context(opening)
         _check_same_budget(live, epsilon, delta, rho)
-        failed = _converse(live, confidence=confidence, snap=snap, as_json=as_json)
+        failed = _converse(live, confidence=confidence, snap=snap, as_json=as_json, ends=end)
         if end:
             live.end()
     if failed and not sys.stdin.isatty():
@@ -150,7 +158,7 @@ def _resumed(
     import conspectus as cs
     from conspectus import live
 
-    known = live.source_of(path)
+    known = live.terms_of(path).source
     data, schema = data or known.get("data"), schema or (Path(known["schema"]) if "schema" in known else None)
     if data is None or schema is None:
         raise options.OptionError(f"{path} does not know where its table is: give the data and --schema")
@@ -169,13 +177,27 @@ def _table(data: str, schema: Path) -> Iterator[Any]:
         yield table
 
 
+def _check_same_terms(path: Path, told: dict[str, Any], setting: Sequence[str]) -> None:
+    """Refuse options that a session which goes on would otherwise pass over in silence."""
+    from conspectus import live
+
+    terms = live.terms_of(path)
+    other = [name for name, value in told.items() if value is not None and value != getattr(terms, name)]
+    settings = options.settings_of(setting)
+    other += [f"set {name}" for name, value in settings.items() if terms.settings.get(name) != value]
+    if other:
+        raise options.OptionError(
+            f"this session goes on as it was opened, with another --{other[0]}: leave it out, or open another session"
+        )
+
+
 def _check_same_budget(live: Session, epsilon: float | None, delta: float, rho: float | None) -> None:
     asked = {name: value for name, value in (("epsilon", epsilon), ("delta", delta or None), ("rho", rho)) if value}
     if any(getattr(live.budget, name) != value for name, value in asked.items()):
         raise options.OptionError("this session goes on under the budget that it was opened with: leave the budget out")
 
 
-def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool) -> bool:
+def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, ends: bool) -> bool:
     """Answer line by line until there are no more; whether some line could not be answered."""
     from conspectus.sessions.store import SessionError
 
@@ -206,7 +228,8 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool) ->
     except KeyboardInterrupt:
         print(file=sys.stderr)
     if not as_json:
-        kept = "" if live.path is None else f" Every answer is in {live.path.name}, which can be resumed."
+        then = "and the session is ended" if ends else "which can be resumed"
+        kept = "" if live.path is None else f" Every answer is in {live.path.name}, {then}."
         print(f"{_left(live)}.{kept}")
     return failed
 

@@ -187,7 +187,7 @@ class Curator:
         if not 0 < share < 1 or hits < 1 or epsilon <= 0:
             raise ValueError("a watch splits an epsilon above 0 in two parts, and has at least one hit")
         with self._lock:
-            self._debit(ThresholdWatch(epsilon=Reach(replace=epsilon, add_remove=epsilon)))
+            self._debit(_watching(epsilon))
             reach = Fraction(GRID * self.max_rows)
             steps = np.array([int(threshold * GRID)], dtype=np.int64)
             noisy = noise.discrete_laplace(steps, scale_up(reach / (share * epsilon)), self._coins)
@@ -198,11 +198,16 @@ class Curator:
                 scale_up(2 * reach / further),
                 hits=hits,
                 go_on=lambda: self._go_on(further),
+                affords=lambda: self._allowance.admits(_further(further)),
             )
+
+    def affords_watch(self, epsilon: Fraction) -> bool:
+        """Whether the allowance has a watch of this epsilon left. Nothing is spent, and the table is not looked at."""
+        return self._allowance.admits(_watching(epsilon))
 
     def _go_on(self, epsilon: Fraction) -> None:
         with self._lock:
-            self._debit(FurtherHit(epsilon=Reach(replace=epsilon, add_remove=epsilon)))
+            self._debit(_further(epsilon))
 
     def stable_keys(self, scale: float, threshold: int) -> tuple[Elements, NDArray[np.int64]]:
         """The keys (addresses of full rows) whose noisy counts reach a threshold, sorted, and these counts.
@@ -275,12 +280,14 @@ class Watch:
         *,
         hits: int = 1,
         go_on: Callable[[], None] | None = None,
+        affords: Callable[[], bool] | None = None,
     ) -> None:
         self._noisy_error = noisy_error
         self._threshold = threshold
         self._scale = scale
         self._left = hits
         self._go_on = go_on
+        self._affords = affords
         self._unpaid = False
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -289,6 +296,11 @@ class Watch:
     def over(self) -> bool:
         """Whether it has had its last hit."""
         return self._left == 0
+
+    @property
+    def unaffordable(self) -> bool:
+        """Whether its next stretch costs more than what is left."""
+        return self._unpaid and self._affords is not None and not self._affords()
 
     def exceeds(self, query: Workload, guess: float) -> bool:
         """Whether the guess (in counts) for a workload of one query is off by more than the threshold, noisily."""
@@ -306,6 +318,14 @@ class Watch:
             self._left -= hit
             self._unpaid = hit
             return hit
+
+
+def _watching(epsilon: Fraction) -> ThresholdWatch:
+    return ThresholdWatch(epsilon=Reach(replace=epsilon, add_remove=epsilon))
+
+
+def _further(epsilon: Fraction) -> FurtherHit:
+    return FurtherHit(epsilon=Reach(replace=epsilon, add_remove=epsilon))
 
 
 def _lists_records(query: Workload) -> bool:

@@ -19,7 +19,7 @@ from conspectus.queries.addresses import addresses
 from conspectus.queries.counting import count
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.one_by_one import OneByOne
-from conspectus.queries.query import Box, Parity, Predicate, Query, Sparse, Workload
+from conspectus.queries.query import Box, Parity, Predicate, Query, Sparse, Workload, WorkloadError
 
 MOST_CELLS = 1 << 22
 """The largest universe that is kept as a histogram of counts: 32 MiB."""
@@ -85,7 +85,7 @@ class KeptRows:
                 odd ^= self._columns[column].astype(np.uint8)
             return int(self.rows - np.count_nonzero(odd))
         if not isinstance(query, Predicate):
-            raise TypeError("a function of the table is no sum over records")
+            raise WorkloadError("a function of the table is no sum over records: measure it instead")
         return sum(self._box(box) for box in query.boxes)
 
     def _box(self, box: Box) -> int:

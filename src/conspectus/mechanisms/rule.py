@@ -56,17 +56,21 @@ class Margin:
     `times` draws; and plus `summed`, if there is one: (law, terms, parts) is a sum of `terms` draws over `parts`. The
     failure probability is shared evenly by the entries, and within an entry by its draws (union bound). A measured
     answer has offset 0 and one draw; a guessed one the threshold, and the draws of the watch; an answer that earlier
-    measurements add up to has their sum.
+    measurements add up to has their sum. Laws are in counts; draws of `noises` lie on a grid of `grid` steps to a
+    count, and where the noise is small the quantile depends on it.
     """
 
     offset: float = 0.0
     noises: tuple[tuple[Noise, int], ...] = ()
     summed: tuple[Noise, int, int] | None = None
+    grid: int = 1
 
     def counts_at(self, confidence: float) -> float:
         """A bound that holds with this probability."""
         failure = (1 - confidence) / max(len(self.noises) + (self.summed is not None), 1)
-        reach = self.offset + sum(_quantile(law, 1, 1 - failure / times) for law, times in self.noises)
+        reach = self.offset
+        for law, times in self.noises:
+            reach += _quantile(Noise(law.kind, law.scale * self.grid), 1, 1 - failure / times) / self.grid
         if self.summed is not None:
             law, terms, parts = self.summed
             reach += _quantile(law, terms, 1 - failure) / parts
@@ -75,7 +79,7 @@ class Margin:
     def to_json(self) -> dict[str, Any]:
         noises = [[law.kind, law.scale, times] for law, times in self.noises]
         summed = None if self.summed is None else [*self.summed[0], *self.summed[1:]]
-        return {"offset": self.offset, "noises": noises, "summed": summed}
+        return {"offset": self.offset, "noises": noises, "summed": summed, "grid": self.grid}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Margin:
@@ -88,10 +92,11 @@ class Margin:
         if fields["summed"] is not None:
             kind, scale, terms, parts = fields["summed"]
             summed = (checked_noise(kind, scale), terms, parts)
-        counts = [times for _, times in noises] + list(summed[1:] if summed else ())
+        grid = fields["grid"]
+        counts = [grid, *(times for _, times in noises), *(summed[1:] if summed else ())]
         if any(type(times) is not int or times < 1 for times in counts):
             raise ValueError("the noises of a margin are drawn once or more")
-        return cls(offset=float(offset), noises=noises, summed=summed)
+        return cls(offset=float(offset), noises=noises, summed=summed, grid=grid)
 
 
 @lru_cache(maxsize=1024)

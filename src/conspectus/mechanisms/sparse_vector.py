@@ -17,6 +17,7 @@ from conspectus.curator.scores import GRID
 from conspectus.privacy.accounting import BudgetExceeded, scale_up
 from conspectus.privacy.events import Noise
 from conspectus.queries.query import Sensitivity, Workload
+from conspectus.queries.sparse import FINEST
 
 from .mechanism import Problem, SettingError, root_down
 from .rule import Margin, Stream
@@ -56,16 +57,20 @@ class Plan:
     def passed(self, questions: int) -> Margin:
         """How wrong an answer that made no hit may be, for all of `questions` at once.
 
-        Noise on the grid reaches no further than noise on whole counts; a guess and the threshold are rounded to it.
+        The noises lie on the grid of errors, to which a guess and the threshold are rounded.
         """
         thresholds = max(self.watches, 1 if self.kept else self.hits)
         noises = ((self.threshold_noise, thresholds), (self.error_noise, questions))
-        return Margin(offset=max(self.threshold, 0.0) + 1 / GRID, noises=noises)
+        return Margin(offset=max(self.threshold, 0.0) + 1 / GRID, noises=noises, grid=GRID)
 
-    @property
-    def measured(self) -> Margin:
-        """How wrong a measured answer may be, for all of them at once."""
-        return Margin(noises=((self.law, self.hits),))
+    def measured(self, grid: int = 1) -> Margin:
+        """How wrong a measured answer to a question on this grid may be, for all of them at once."""
+        return Margin(noises=((self.law, self.hits),), grid=grid)
+
+    def reach(self, confidence: float) -> float:
+        """How wrong measured answers may be, in counts, on whatever grid their questions are."""
+        grids = (1 << power for power in range(FINEST.bit_length()))
+        return max(self.measured(grid).counts_at(confidence) for grid in grids)
 
     def to_json(self) -> dict[str, Any]:
         """The plan for a report."""
@@ -160,7 +165,11 @@ class NumericSparse:
 
     @property
     def over(self) -> bool:
-        return self._refused or self.hits >= self.plan.hits
+        if self._refused or self.hits >= self.plan.hits:
+            return True
+        if self._watch is None or self._watch.over:
+            return not self._curator.affords_watch(self.plan.epsilon)
+        return self._watch.unaffordable
 
     def ask(self, query: Workload, guess: float) -> float | None:
         """The measured count of a query whose guess was a surprise; None where it was not, or where it is over."""

@@ -57,6 +57,8 @@ class Allowance(Protocol):
 
     def admit(self, event: Event) -> None: ...
 
+    def admits(self, event: Event) -> bool: ...
+
     def guarantee(self, unit: str, warnings: tuple[str, ...] = ()) -> Guarantee: ...
 
 
@@ -100,6 +102,19 @@ class Filter:
 
     def admit(self, event: Event) -> None:
         """Add the act's price, or raise `BudgetExceeded` and stay as before."""
+        total, missed = self._with(event)
+        if total > self.cap or missed > self._missing:
+            raise BudgetExceeded(f"this act costs more than what is left of the budget: {left(self)}")
+        self._spent, self._missed = total, missed
+        self._events.append(event)
+
+    def admits(self, event: Event) -> bool:
+        """Whether `admit` would admit it now; nothing is counted."""
+        total, missed = self._with(event)
+        return total <= self.cap and missed <= self._missing
+
+    def _with(self, event: Event) -> tuple[Fraction, Fraction]:
+        """What would be spent, and missed, with one act more."""
         missed = self._missed
         if isinstance(event, StableKeys):
             cost, delta = price_approximate(event, self.neighbours)
@@ -107,11 +122,7 @@ class Filter:
             missed += delta
         else:
             cost = price(event, self.currency, self.neighbours)
-        total = add_up(self._spent, cost)
-        if total > self.cap or missed > self._missing:
-            raise BudgetExceeded(f"this act costs more than what is left of the budget: {left(self)}")
-        self._spent, self._missed = total, missed
-        self._events.append(event)
+        return add_up(self._spent, cost), missed
 
     def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
         """What the filter promises: its cap. What was spent may depend on the draws (a selected question that no unit
@@ -199,9 +210,13 @@ class Declared:
 
     def admit(self, event: Event) -> None:
         """Admit the next act of the list, and no other."""
-        if self._admitted == len(self._declared) or self._declared[self._admitted] != event:
+        if not self.admits(event):
             raise BudgetExceeded("this act is not the next one that was declared: declare every act before the first")
         self._admitted += 1
+
+    def admits(self, event: Event) -> bool:
+        """Whether this is the next act of the list."""
+        return self._admitted < len(self._declared) and self._declared[self._admitted] == event
 
     def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
         """The promise of the whole list, whether or not all of it happened."""

@@ -18,7 +18,7 @@ from conspectus.data.field import Elements, P, compiled, reduced, times
 from conspectus.data.fingerprints import tuple_powers
 
 from .addresses import exact
-from .query import Box, Predicate, Sparse, Workload, WorkloadError
+from .query import Box, Parity, Predicate, Sparse, Workload, WorkloadError
 from .sparse import SparseQueries
 
 Listed = tuple[Elements, NDArray[np.float64]]
@@ -43,7 +43,7 @@ def listed_records(query: Workload, most: int) -> Listed:
         return block.addresses, block.steps / block.grid
     asked = query.query(0)
     if not isinstance(asked, Predicate):
-        detail = "a list of records" if isinstance(asked, Sparse) else "a parity"
+        detail = {Sparse: "a list of records", Parity: "a parity"}.get(type(asked), "a function of the whole table")
         raise WorkloadError(f"{detail} cannot be written out here: ask for conjunctions, or with cs.sparse")
     domain = query.domain
     size = sum(_cells(box, domain) for box in asked.boxes)

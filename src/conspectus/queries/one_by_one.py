@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 
 from .evaluation import even_cells
-from .query import Box, Parity, Predicate, Query, Sparse
+from .query import Box, Parity, Predicate, Query, Sparse, WorkloadError
 
 _KEPT_CELLS = 1 << 22
 _WIDEST = 1 << 12  # cells of a marginal that is worth keeping; a query about more columns leaves few cells to sum
@@ -39,7 +39,7 @@ class OneByOne:
             cells = self._table.ravel()[np.array(query.addresses, dtype=np.int64)]
             return (cells * np.array(query.steps)).sum() / query.grid
         if not isinstance(query, Predicate):
-            raise TypeError("a function of the table is no sum over records")
+            raise WorkloadError("a function of the table is no sum over records: measure it instead")
         return sum((self._box(box) for box in query.boxes), self._table.dtype.type(0))
 
     def _box(self, box: Box) -> Any:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from conspectus.privacy.accounting import BudgetExceeded, Currency, Filter, allowance, price
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee
-from conspectus.privacy.ledger import Ledger, LedgerError, Reservation, StaleCopy
+from conspectus.privacy.ledger import Ledger, LedgerError, LedgerMismatch, Reservation, StaleCopy
 
 from .store import SessionError, Store, Terms
 
@@ -61,6 +61,10 @@ class Account:
                 self.reconcile()  # not debited, so not drawn: the intention is struck
                 raise
 
+    def admits(self, event: Event) -> bool:
+        """Whether the session's budget has as much left as this act costs."""
+        return self._filter.admits(event)
+
     def catch_up(self) -> None:
         """Count what other processes did since, and find out what became of acts that a crash left open."""
         if self._store.look().unsure:
@@ -101,6 +105,9 @@ class Account:
 
 
 OLD_COPY = "this file is an old copy of its session, which went on without it: use the newest file"
+OTHER_TERMS = (
+    "the terms of this session are not those of its ledger: the file was changed, use the one that belongs to it"
+)
 
 
 def debits(reservation: Reservation) -> tuple[tuple[str, Event], ...]:
@@ -110,11 +117,20 @@ def debits(reservation: Reservation) -> tuple[tuple[str, Event], ...]:
 
 
 def reservation_of(ledger: Ledger, terms: Terms) -> tuple[Reservation, bool]:
-    """The reservation of a session, and whether it was settled; refused when the line is another session's."""
-    assert terms.reservation is not None
+    """The reservation of a session, and whether it was settled; refused when the line is another session's, or when the
+    terms are not those that it was reserved under."""
+    if terms.reservation is None:
+        raise SessionError(OTHER_TERMS)
     lines = ledger.entries_of(terms.reservation)
     if not lines or lines[0].kind != "reserve" or not lines[0].label.endswith(terms.session):
         raise LedgerError("this ledger has no such session: give the ledger with which the session was opened")
+    bound = (ledger.schema_fingerprint, ledger.unit, ledger.neighbours, lines[0].label)
+    try:
+        same_price = lines[0].price == ledger.price_of(terms.budget)
+    except LedgerMismatch:
+        same_price = False
+    if bound != (terms.fingerprint, terms.unit, terms.neighbours, label_of(terms)) or not same_price:
+        raise SessionError(OTHER_TERMS)
     return Reservation(ledger, terms.reservation), lines[-1].kind == "settle"
 
 

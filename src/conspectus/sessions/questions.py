@@ -7,15 +7,31 @@ import json
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
+
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.queries import language
+from conspectus.queries.addresses import exact
 from conspectus.queries.formulas import all_of, any_of, literal, predicate, union
 from conspectus.queries.predicates import Conjunctions
-from conspectus.queries.query import MIXED, Parity, Predicate, Query, Workload, WorkloadError
+from conspectus.queries.query import (
+    MIXED,
+    Literal,
+    Parity,
+    Predicate,
+    Query,
+    Sparse,
+    TableFunction,
+    Workload,
+    WorkloadError,
+)
 
 _WIDEST_PARITY = 6
 """Parities of more columns are not written as predicates: their boxes double with every column."""
+
+_MOST_LISTED, _WIDEST_COLUMN = 64, 1 << 16
+"""Lists of more records, or of columns with more values, stay lists: the boxes of their meaning take long to find."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +70,14 @@ def _normal(question: Workload) -> Workload:
     (block,) = [block for block in question.blocks if len(block)]
     if isinstance(block, Conjunctions) and isinstance(query, Predicate) and len(query.boxes) == 1:
         return Workload(domain, (block,))
+    if isinstance(query, TableFunction):
+        raise WorkloadError(
+            "a session answers counts of records, and this is a function of the whole table: release it instead"
+        )
     if isinstance(query, Parity) and len(query.columns) <= _WIDEST_PARITY:
         query = _boxes_of(domain, query)
+    if isinstance(query, Sparse) and _few_whole(domain, query):
+        query = _cells_of(domain, query)
     if not isinstance(query, Predicate):
         return question[0] if len(question.blocks) == 1 else question
     # The boxes of a listed predicate need not be those that its meaning alone would give.
@@ -70,3 +92,15 @@ def _boxes_of(domain: Domain, parity: Parity) -> Predicate:
         for codes in even
     ]
     return predicate(domain, any_of(domain, wholes))
+
+
+def _few_whole(domain: Domain, listed: Sparse) -> bool:
+    """Whether a list of records, each with the weight 1, is short enough to be written as a predicate."""
+    plain = all(steps == listed.grid for steps in listed.steps)
+    return plain and len(listed.addresses) <= _MOST_LISTED and exact(domain) and max(domain.sizes) <= _WIDEST_COLUMN
+
+
+def _cells_of(domain: Domain, listed: Sparse) -> Predicate:
+    codes = np.unravel_index(np.array(listed.addresses, dtype=np.int64), domain.sizes)
+    records = np.stack(codes, axis=1).tolist()
+    return union(domain, [tuple(Literal(column, (code,)) for column, code in enumerate(record)) for record in records])

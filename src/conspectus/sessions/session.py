@@ -125,8 +125,10 @@ class Session:
 
     @property
     def remaining(self) -> float:
-        """What is left of the session's budget."""
-        return float(self._fresh().remaining)
+        """What is left of the session's budget; nothing once it was ended."""
+        with self._lock:
+            account = self._fresh()
+            return 0.0 if self._settled or self._store.look().ended else float(account.remaining)
 
     @property
     def asked(self) -> int:
@@ -203,7 +205,8 @@ class Session:
         if self._closed:
             return f"{self.mechanism} session, closed"
         sign = "ε" if self._account.currency == "pure" else "ρ"
-        whole = self.spent + self.remaining
+        account = self._fresh()
+        whole = float(account.spent + account.remaining)
         return (
             f"{self.mechanism} session, {self.asked:,} of {self.questions:,} questions, "
             f"{sign} {self.spent:.4g} of {whole:.4g} spent"

@@ -231,14 +231,15 @@ class Store:
 
     def look(self) -> Standing:
         """Where the session stands, in one statement."""
-        version, ended, asked, unsure = self._connection.execute(_LOOK).fetchone()
+        with self._faithful():
+            version, ended, asked, unsure = self._connection.execute(_LOOK).fetchone()
         return Standing(version=version, ended=bool(ended), asked=asked, unsure=bool(unsure))
 
     def find(self, key: str) -> Given | None:
         """The answer that was given to a question."""
         query = "SELECT count, basis, margin, price FROM answers WHERE key = ?"
-        row = self._connection.execute(query, (key,)).fetchone()
         with self._faithful():
+            row = self._connection.execute(query, (key,)).fetchone()
             return None if row is None else _given(*row)
 
     def keep(self, key: str, question: str, given: Given, *, state: State | None) -> None:
@@ -262,10 +263,10 @@ class Store:
 
     def state(self) -> State | None:
         """What was learned so far; None when the session died while it was being opened."""
-        rows = dict(self._connection.execute("SELECT name, content FROM learned").fetchall())
-        if not rows:
-            return None
         with self._faithful():
+            rows = dict(self._connection.execute("SELECT name, content FROM learned").fetchall())
+            if not rows:
+                return None
             meta = json.loads(rows.pop(_META))
             return meta, {name: pa.ipc.open_stream(content).read_all() for name, content in rows.items()}
 
@@ -294,7 +295,9 @@ def _connected(path: Path | None) -> sqlite3.Connection:
 
 
 def _lock_of(path: Path) -> int:
-    # A file of its own: closing any handle of the database would drop the locks that SQLite holds on it.
+    # A file of its own: closing any handle of the database would drop the locks that SQLite holds on it. Links to one
+    # file share its lock.
+    path = path.resolve()
     return os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 

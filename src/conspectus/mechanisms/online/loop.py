@@ -28,7 +28,7 @@ from conspectus.mechanisms.mechanism import Problem, SettingError
 from conspectus.mechanisms.rule import BadState, Margin, Reply, State, Stream
 from conspectus.mechanisms.sparse_vector import FAILURE, NumericSparse, Plan, make_plan
 from conspectus.privacy.events import Noise
-from conspectus.queries.query import Workload, WorkloadError
+from conspectus.queries.query import Parity, Predicate, Query, Workload, WorkloadError
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import BadSynopsis, Synopsis, Total, part
 
@@ -39,7 +39,10 @@ class Guess(Protocol):
     """What an update rule keeps: it answers any query, and learns from measured ones. Public, all of it."""
 
     def of(self, query: Workload) -> float:
-        """The fraction of the rows that it expects."""
+        """The fraction of the rows that it expects; `WorkloadError` for a query that it could not learn from.
+
+        It is asked before a watch is, so that no question is refused once it was paid for.
+        """
         ...
 
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:
@@ -101,7 +104,7 @@ class OnlineConstruction:
         noisy = self._sparse.ask(query, guessed)
         if noisy is not None:
             self._learn(query, noisy)
-            return Reply(count=self._possible(noisy), basis="measured", margin=self.plan.measured)
+            return Reply(count=self._possible(noisy), basis="measured", margin=self.plan.measured(query.grid))
         if self._sparse.over or self._sparse.hits > hits:  # the budget ended before this question was answered
             return Reply(count=guessed, basis="unguaranteed", margin=None)
         return Reply(count=guessed, basis="guessed", margin=self.plan.passed(self._problem.questions))
@@ -142,14 +145,13 @@ class OnlineConstruction:
         if primed is None:
             if not self._questions:
                 return None
-            return NoisyAnswers(asked.domain, asked, np.array(self._noisy), (self.plan.law,), self.total)
-        return NoisyAnswers(
-            asked.domain,
-            primed.workload + asked,
-            np.concatenate([primed.counts, self._noisy]),
-            (*primed.noise, *(self.plan.law for _ in asked.blocks)),
-            self.total,
-        )
+            laws = [self.plan.law] * len(asked.blocks)
+            return NoisyAnswers(asked.domain, asked, np.array(self._noisy), _in_steps(laws, asked.grid), self.total)
+        both = primed.workload + asked
+        bought = _in_steps(primed.noise, both.grid // primed.workload.grid)
+        laws = [self.plan.law] * len(asked.blocks)
+        counts = np.concatenate([primed.counts, self._noisy])
+        return NoisyAnswers(both.domain, both, counts, (*bought, *_in_steps(laws, both.grid)), self.total)
 
     def state(self) -> State:
         asked = _joined(self._problem.workload.domain, self._questions)
@@ -207,6 +209,19 @@ def stored_marginals(state: State, workload: Workload) -> NDArray[np.float64]:
     return counts
 
 
+def on_cells(query: Workload) -> Query:
+    """The one query of a workload, refused unless it is true or false on every cell: what a dense guess learns from."""
+    asked = query.query(0)
+    if not isinstance(asked, Predicate | Parity):
+        raise WorkloadError("this rule learns from predicates: ask one, or ask about weighted records with sparse-mw")
+    return asked
+
+
+def _in_steps(laws: Sequence[Noise], finer: int) -> tuple[Noise, ...]:
+    """Laws on a grid that is so much finer."""
+    return tuple(Noise(law.kind, law.scale * finer) for law in laws)
+
+
 def _joined(domain: Domain, questions: Sequence[Workload]) -> Workload:
     """Single questions as one workload, a block for each, so that it gives them back as they were."""
     return Workload(domain, tuple(block for question in questions for block in question.blocks))
@@ -228,7 +243,7 @@ def theorem_plan(
         if math.isinf(updates(alpha)):
             return False
         plan = at(alpha)
-        answered = plan.measured.counts_at(1 - FAILURE / 2)
+        answered = plan.reach(1 - FAILURE / 2)
         return plan.slip(problem.questions, FAILURE / 2) <= alpha * rows and answered < alpha * rows
 
     low, high = 0.0, 1.0

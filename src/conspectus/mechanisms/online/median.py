@@ -33,7 +33,7 @@ from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Synopsis, Total, public_coins
 
-from .loop import CITES
+from .loop import CITES, on_cells
 from .settings import Surprises
 
 MOST_MEMBERS, MOST_NET_CELLS = 1 << 15, 64
@@ -175,7 +175,7 @@ class MedianGuess:
         self._members = members
 
     def of(self, query: Workload) -> float:
-        values = self._members.values(query.query(0))
+        values = self._members.values(on_cells(query))
         return float(np.partition(values, len(values) // 2)[len(values) // 2])
 
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:

@@ -31,7 +31,7 @@ from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
-from .loop import CITES, OnlineConstruction, stored_marginals
+from .loop import CITES, OnlineConstruction, on_cells, stored_marginals
 from .settings import Surprises
 
 MOST_MARGINALS, MOST_PRIMED = 5_000, 1 << 20
@@ -69,7 +69,7 @@ class DenseGuess:
         self._cells = OneByOne(self._domain, rule.weights)
 
     def of(self, query: Workload) -> float:
-        return min(max(float(self._cells.of(query.query(0))), 0.0), 1.0)
+        return min(max(float(self._cells.of(on_cells(query))), 0.0), 1.0)
 
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:
         guessed = np.array([self.of(query) * self._total.divisor])

@@ -26,7 +26,7 @@ from conspectus.queries.query import Workload
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 
-from .loop import CITES
+from .loop import CITES, on_cells
 from .settings import Surprises
 
 
@@ -50,7 +50,7 @@ class SignedGuess:
         return min(max(self._value(query), 0.0), 1.0)
 
     def _value(self, query: Workload) -> float:
-        return float(self._cells.of(query.query(0)))
+        return float(self._cells.of(on_cells(query)))
 
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:
         answer = noisy / self._total.divisor

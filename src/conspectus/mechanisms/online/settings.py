@@ -101,7 +101,7 @@ class Surprises:
             printed = book_level(problem, problem.questions, rows, lambda level: self.updates(problem, level))
             said = "nothing" if printed is None or printed >= 1 / 3 else f"3α = {3 * printed:.3g}"
             book = (f"the book's own constants promise {said}",)
-            value = max(passed, plan.measured.counts_at(1 - FAILURE)) / rows
+            value = max(passed, plan.reach(1 - FAILURE)) / rows
             bound = ErrorBound(value=value, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
         expected = plan.threshold if alpha is not None else self.usual(problem, self.left(problem), rows)[1]
         near = f"{passed / rows:.3g} of the rows" if problem.rows else f"{passed:.0f} rows"

@@ -1,0 +1,121 @@
+"""Sessions on resuming: links share one lock, changed terms are refused, and what is left is told truly."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.made import people
+
+import conspectus as cs
+from conspectus.curator.curator import Curator
+from conspectus.data.sources import Table
+from conspectus.sessions.store import SessionError
+
+FAR = "smoker AND ill AND age >= 78"
+
+
+@pytest.fixture
+def table():
+    return people()[1]
+
+
+def test_a_link_to_a_session_shares_its_lock(table, tmp_path: Path) -> None:
+    path, link = tmp_path / "a.session", tmp_path / "link.session"
+    with cs.open_session(table, epsilon=2.0, path=path, mechanism="perceptron") as session:
+        link.symlink_to(path)
+        with cs.resume_session(link, table) as other:
+            assert other.path == session.path
+            assert session.ask("smoker").fraction == other.ask("smoker").fraction
+    assert not (tmp_path / "link.session.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("budget", '"epsilon": 2.0', '"epsilon": 1.5'),
+        ("larger budget", '"epsilon": 2.0', '"epsilon": 20.0'),
+        ("delta", '"delta": 0.0', '"delta": 0.1'),
+        ("neighbours", '"neighbours": "replace"', '"neighbours": "add-remove"'),
+        ("unit", '"unit": "row"', '"unit": "person"'),
+        ("questions", '"questions": 10000', '"questions": 10'),
+        ("mechanism", '"mechanism": "perceptron"', '"mechanism": "pmw"'),
+        ("fingerprint", '"fingerprint": "', '"fingerprint": "0'),
+        ("reservation", '"reservation": 1', '"reservation": null'),
+    ],
+)
+def test_changed_terms_are_refused_before_the_table_is_read(table, tmp_path, monkeypatch, name, old, new) -> None:
+    path = tmp_path / "a.session"
+    cs.open_session(table, epsilon=2.0, path=path, mechanism="perceptron").close()
+    with sqlite3.connect(path) as connection:
+        (before,) = connection.execute("SELECT content FROM terms").fetchone()
+        assert before.count(old) == 1
+        connection.execute("UPDATE terms SET content = ?", (before.replace(old, new),))
+    connection.close()
+
+    def read(*_, **__):
+        raise AssertionError("the table was read")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Table, "chunks", read)
+        patched.setattr(Curator, "keep", read)
+        with pytest.raises(SessionError, match="terms"):
+            cs.resume_session(path, table)
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-6}])
+def test_a_session_that_cannot_pay_for_a_watch_says_so(table, tmp_path: Path, budget) -> None:
+    path = tmp_path / "a.session"
+    cs.open_session(table, path=path, mechanism="perceptron", hits=2, threshold=0.9, **budget).close()
+    for number in range(30):
+        with cs.resume_session(path, table) as session:
+            said = session.exhausted
+            spent = session.spent
+            answer = session.ask(
+                f"{FAR} AND region = 'west'"
+                if number == 0
+                else f"age < {18 + 12 * (number % 6 + 1)}"
+                f" AND region = '{('north', 'east', 'south', 'west')[number // 6 % 4]}'"
+            )
+            assert (answer.basis == "unguaranteed") == said
+            if said:
+                assert session.spent == spent
+                assert session.remaining > 0
+                return
+    raise AssertionError("the budget has no end")
+
+
+def test_an_ended_session_has_nothing_left(table, tmp_path: Path) -> None:
+    path = tmp_path / "a.session"
+    with cs.open_session(table, epsilon=2.0, path=path, mechanism="perceptron") as session:
+        assert session.remaining == 2.0
+        other = cs.resume_session(path, table)
+        session.end()
+        assert (session.remaining, other.remaining) == (0.0, 0.0)
+        other.close()
+        assert "of 2 spent" in str(session)
+    with cs.resume_session(path, table) as session:
+        assert (session.remaining, session.exhausted) == (0.0, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM standing",
+        "DROP TABLE standing",
+        "DROP TABLE learned",
+        "DROP TABLE answers",
+        "DROP TABLE acts",
+        "DROP TABLE terms",
+        "DELETE FROM learned WHERE name = 'meta'",
+    ],
+)
+def test_a_damaged_file_is_called_one(table, tmp_path: Path, change: str) -> None:
+    path = tmp_path / "a.session"
+    cs.open_session(table, epsilon=2.0, path=path, mechanism="perceptron").close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(change)
+    connection.close()
+    with pytest.raises(SessionError, match="damaged"), cs.resume_session(path, table) as session:
+        session.ask("smoker")
