@@ -142,6 +142,36 @@ def test_fitted_rows_reach_answers_that_rows_can_have():
     assert fitter.fit(rows, 0, coins)[1] == pytest.approx(after)
 
 
+def gap_of_two_columns(answer, *, heat=0.0):
+    """Rows of two columns, 0.2 and 0.2 of them ones, fitted to a distance from independence; and their joint share."""
+    schema = cs.Schema.from_dict(
+        {"name": "pairs", "columns": {name: {"type": "categorical", "values": ["n", "y"]} for name in "ab"}}
+    )
+    queries = [next(iter(cs.independence_gaps(schema).queries()))]
+    near = OneWay((np.array([0.8, 0.2]),) * 2, (0.001,) * 2)
+    fitter = RowFitter(schema.domain, Wanted(queries, np.array([answer]), np.array([0.001])), near)
+    coins = np.random.Generator(np.random.PCG64(3))
+    rows, left = fitter.fit(independent_rows(near, 1024, coins), 20_000, coins, heat=heat)
+    return fitter, rows, left
+
+
+@pytest.mark.parametrize("heat", [0.0, 2.0])
+def test_a_distance_from_independence_is_sought_where_there_is_room_for_it(heat):
+    """Two ones of 0.2 each can be 0.16 more often together than if independent, and only 0.04 less often."""
+    fitter, rows, left = gap_of_two_columns(0.12, heat=heat)
+    assert abs((rows == 1).all(axis=1).mean() - 0.16) < 0.005
+    assert left < 1
+    assert fitter.left(rows) == pytest.approx(left)
+
+
+def test_rows_of_opposite_directions_fit_alone_and_not_together():
+    fitter, _, _ = gap_of_two_columns(0.03)
+    cells, both = [[1, 1], [1, 0], [0, 1], [0, 0]], ([70, 130, 130, 670], [10, 190, 190, 610])
+    mirrored = [np.repeat(cells, counts, axis=0) for counts in both]
+    assert all(fitter.left(each) < 1 for each in mirrored)
+    assert fitter.left(np.concatenate(mirrored)) > 100
+
+
 def test_independent_rows_have_their_shares_and_hardly_a_dependence():
     near = OneWay((np.array([0.5, 0.5]), np.array([0.2, 0.3, 0.5])), (0.01, 0.01))
     rows = independent_rows(near, 1024, np.random.Generator(np.random.PCG64(1)))

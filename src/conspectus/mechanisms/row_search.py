@@ -43,6 +43,10 @@ STUCK = 0.1
 """Squared distance for each answer, in deviations of its noise, that a search may leave, or be worse than the best."""
 
 
+HEAT = 2.0
+"""By about how much a search that starts again may let the distance grow at a change, at first."""
+
+
 def one_way(domain: Domain, columns: tuple[int, ...]) -> Workload:
     """The marginals of single columns that the search is anchored on."""
     return Workload(domain, tuple(Marginal(domain, (c,)) for c in columns))
@@ -107,25 +111,30 @@ class RowSearch:
         allowed = STUCK * fitter.questions
         if min(left for _, left in ended) > allowed and self.history:
             # What was measured since contradicts a direction that earlier rows took: start again with all of it.
-            ended += self._searched(fitter, [self._independent() for _ in range(self.searches)], 2 * tries)
-        least = min(left for _, left in ended)
+            ended += self._searched(fitter, [self._independent() for _ in range(self.searches)], 2 * tries, heat=HEAT)
+        ended.sort(key=lambda result: result[1])
+        best, least = ended[0]
         if not math.isfinite(least):
             return None
+        kept = [best]
+        for rows, left in ended[1 : self.searches]:
+            # Rows that took opposite directions fit alone and not together: a question here is not linear.
+            if left <= least + allowed and fitter.left(np.concatenate([*kept, rows])) <= least + allowed:
+                kept.append(rows)
         # A search that got stuck goes on from the rows of the best one.
-        ended.sort(key=lambda result: result[1])
-        self.found = [rows if left <= least + allowed else ended[0][0] for rows, left in ended[: self.searches]]
-        return as_rows(sample.domain, np.concatenate(self.found), self.total)
+        self.found = kept + [best] * (self.searches - len(kept))
+        return as_rows(sample.domain, np.concatenate(kept), self.total)
 
     def _searched(
-        self, fitter: RowFitter | TrialFitter, starts: list[Integers], tries: int
+        self, fitter: RowFitter | TrialFitter, starts: list[Integers], tries: int, *, heat: float = 0.0
     ) -> list[tuple[Integers, float]]:
         """Independent searches, each with coins of its own; the loops run without the interpreter's lock."""
         coins = self.coins.spawn(len(starts))
-        if not self.stepwise:
+        if isinstance(fitter, TrialFitter):
             # Foreign code is called from one thread at a time.
             return [fitter.fit(start, tries, own) for start, own in zip(starts, coins)]
         with ThreadPoolExecutor(min(processors(), len(starts))) as pool:
-            return list(pool.map(lambda pair: fitter.fit(pair[0], tries, pair[1]), zip(starts, coins)))
+            return list(pool.map(lambda pair: fitter.fit(pair[0], tries, pair[1], heat=heat), zip(starts, coins)))
 
     def _anchored(self, curator: Curator) -> OneWay:
         """The one-way shares of the columns asked about; a column that nobody asks about is spread evenly."""

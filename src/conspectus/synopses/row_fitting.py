@@ -90,6 +90,7 @@ class RowFitter:
         sorts = Classes(functions)
         kinds = np.where([isinstance(query, Predicate) for query in queries], COUNT, sorts.kinds)
         self._undirected = kinds == INDEPENDENCE
+        self._square = self._undirected & (sorts.shapes == 2).all(axis=1)
         place = {column: column for column in range(len(domain))}
         boxes = Conditions(domain, [box for f in functions for box in f.given], place)
         over = np.array([padded(f.over, -1) for f in functions], dtype=np.int64).reshape(-1, 2)
@@ -99,6 +100,7 @@ class RowFitter:
                 readers[column].append(number)
         self._readers_at = starts_of([len(each) for each in readers])
         self._readers = np.array([f for each in readers for f in each] or [0], dtype=np.int64)
+        self._signs_at, self._signs = _signatures(domain, readers, functions, boxes, sorts)
         self._held_at = starts_of([f.cells for f in functions])
         self._arrays: tuple[Any, ...] = (
             starts_of([len(f.given) for f in functions]),
@@ -118,11 +120,15 @@ class RowFitter:
             self._held_at,
         )
 
-    def fit(self, start: Integers, tries: int, coins: np.random.Generator) -> tuple[Integers, float]:
+    def fit(
+        self, start: Integers, tries: int, coins: np.random.Generator, *, heat: float = 0.0
+    ) -> tuple[Integers, float]:
         """The rows `start` after this many tried changes, and the weighted squared distance that is left.
 
+        With `heat` changes that make it worse by about that much are kept at first, ever fewer, and none at the end.
+
         A distance from independence does not say in which direction: the first third of the changes is for questions
-        that do say so.
+        that do say so. Then it is sought in the direction in which there is room for it.
         """
         rows = np.ascontiguousarray(start, dtype=np.int64).copy()
         count, sizes = len(rows), self.domain.sizes
@@ -136,12 +142,20 @@ class RowFitter:
         code_off = np.repeat(np.maximum(self.one_way.deviations, _LEAST) * count, sizes)
         code_weights, code_slack = 1 / np.square(code_off), SLACK * code_off
         first = tries // 3
-        for here, part in ((np.where(self._undirected, 0.0, weights), first), (weights, tries - first)):
+        luck = coins.standard_exponential(tries) * heat * np.maximum(1 - np.arange(tries) / (0.7 * tries), 0.0)
+        parts = ((np.where(self._undirected, 0.0, weights), luck[:first]), (weights, luck[first:]))
+        for turn, (here, lucky) in enumerate(parts):
+            directions = self._directions(held, wanted, off) if turn else np.zeros(len(values), dtype=np.int64)
+            values *= np.where(directions * self._leaning(held) < 0, -1, 1)
             improve(
                 rows,
-                *changes(self.domain, rows, part, coins),
+                *changes(self.domain, rows, len(lucky), coins),
+                lucky,
+                directions,
                 self._readers_at,
                 self._readers,
+                self._signs_at,
+                self._signs,
                 *self._arrays,
                 held,
                 values,
@@ -154,9 +168,47 @@ class RowFitter:
                 code_weights,
                 code_slack,
             )
-        left = float((weights * np.square(np.maximum(np.abs(values - wanted) - slack, 0.0))).sum())
-        off_codes = np.maximum(np.abs(code_counts - code_wanted) - code_slack, 0.0)
-        return rows, left + float((code_weights * np.square(off_codes)).sum())
+        return rows, self._left(count, np.abs(values), code_counts)
+
+    def _squares(self, held: Integers) -> Integers:
+        """The tables of two by two classes, one for each question; zeros for other questions."""
+        found = np.zeros((len(self._square), 4), dtype=np.int64)
+        at = self._held_at[:-1][self._square]
+        found[self._square] = held[at[:, None] + np.arange(4)]
+        return found
+
+    def _leaning(self, held: Integers) -> Integers:
+        a, b, c, d = self._squares(held).T
+        leaning: Integers = a * d - b * c
+        return leaning
+
+    def _directions(self, held: Integers, wanted: Vector, off: Vector) -> Integers:
+        """1 or −1 where a wanted distance from independence has room, given the marginals, on that side alone."""
+        a, b, c, d = self._squares(held).T
+        rows = np.maximum(a + b + c + d, 1)
+        own = (a + b) * (a + c)
+        more = STEPS * (np.minimum(a + b, a + c) - own / rows)
+        less = STEPS * (own / rows - np.maximum(2 * a + b + c - rows, 0))
+        room = wanted - 3 * off
+        return np.where(self._square & (more < room) & (less > more), -1, 0) + np.where(
+            self._square & (less < room) & (more > less), 1, 0
+        )
+
+    def left(self, rows: Integers) -> float:
+        """The weighted squared distance of any rows from what is wanted, as far as it is beyond the slack."""
+        held = np.zeros(int(self._held_at[-1]), dtype=np.int64)
+        values = np.zeros(len(self._answers), dtype=np.int64)
+        fill(np.ascontiguousarray(rows, dtype=np.int64), *self._arrays, held, values)
+        sizes = self.domain.sizes
+        code_counts = np.concatenate([np.bincount(rows[:, c], minlength=size) for c, size in enumerate(sizes)])
+        return self._left(len(rows), values, code_counts)
+
+    def _left(self, count: int, values: Integers, code_counts: Integers) -> float:
+        distances = np.abs(values / (STEPS * count) - self._answers) / self._deviations
+        code_off = np.repeat(np.maximum(self.one_way.deviations, _LEAST), self.domain.sizes)
+        code_distances = np.abs(code_counts / count - np.concatenate(self.one_way.shares)) / code_off
+        both = np.concatenate([distances, code_distances])
+        return float(np.square(np.maximum(both - SLACK, 0.0)).sum())
 
 
 def changes(
@@ -177,3 +229,31 @@ def _as_function(query: Query) -> Statistic:
         return query
     assert isinstance(query, Predicate)
     return Statistic("satisfied", query.boxes)
+
+
+def _signatures(
+    domain: Domain, readers: list[list[int]], functions: list[Statistic], boxes: Conditions, sorts: Classes
+) -> tuple[Integers, Integers]:
+    """For each reader of a column one number by code: codes of the same number are the same to it, whatever the row."""
+    boxes_at = starts_of([len(f.given) for f in functions])
+    signs: list[Integers] = []
+    for column, size in enumerate(domain.sizes):
+        for number in readers[column]:
+            function = functions[number]
+            parts = [
+                boxes.inside[boxes.literal_at[literal] : boxes.literal_at[literal] + size]
+                for literal in range(
+                    boxes.box_literals[boxes_at[number]], boxes.box_literals[boxes_at[number + 1]]
+                )
+                if boxes.literal_column[literal] == column
+            ]
+            for side, over in enumerate(function.over):
+                if over == column:
+                    at = sorts.class_at[number, side]
+                    parts.append(sorts.classes[at : at + size])
+            sign = np.zeros(size, dtype=np.int64)
+            for part in parts:
+                # Numbered anew at each part, so that no number grows beyond the codes there are.
+                sign = np.unique(sign * (size + 2) + part + 1, return_inverse=True)[1].astype(np.int64)
+            signs.append(sign)
+    return starts_of([len(sign) for sign in signs]), np.concatenate(signs) if signs else np.zeros(1, dtype=np.int64)

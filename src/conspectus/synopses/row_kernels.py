@@ -43,6 +43,13 @@ def cell_of(rows: Any, row: int, f: int, over: Any, class_at: Any, classes: Any,
 
 
 @compiled
+def leaning(held: Any, at: int) -> int:
+    """What the first cell of a table of two by two has beyond independence, times the number of rows."""
+    a, b, c, d = held[at], held[at + 1], held[at + 2], held[at + 3]
+    return int(a * d - b * c)
+
+
+@compiled
 def beyond(distance: float, slack: float) -> float:
     """The square of what a distance is beyond its slack."""
     left = abs(distance) - slack
@@ -89,8 +96,12 @@ def improve(
     which: Any,
     where: Any,
     what: Any,
+    luck: Any,
+    directions: Any,
     readers_at: Any,
     readers: Any,
+    signs_at: Any,
+    signs: Any,
     boxes_at: Any,
     literals_at: Any,
     columns: Any,
@@ -121,6 +132,8 @@ def improve(
 
     The loss is the weighted sum of squared distances from what is wanted, of functions and of codes column by column;
     a distance counts from its slack on. What is wanted is noisy: to come nearer than the noise would be to learn it.
+    A distance from independence that has a direction counts as negative on the other side.
+    A change is kept if the loss grows by less than `luck[p]`, which is 0 but for a search that is to leave its valley.
     """
     kept = 0
     most = 1
@@ -140,6 +153,8 @@ def improve(
         change += code_weights[here + b] * (beyond(new + 1, code_slack[here + b]) - beyond(new, code_slack[here + b]))
         count = 0
         for reader in range(readers_at[c], readers_at[c + 1]):
+            if signs[signs_at[reader] + a] == signs[signs_at[reader] + b]:
+                continue
             f = readers[reader]
             second = shapes[f, 1]
             weight = place_of(rows, i, f, boxes_at, literals_at, columns, inside_at, inside)
@@ -161,12 +176,14 @@ def improve(
             value = value_of(
                 kinds[f], held, held_at[f], shapes[f, 0], second, numbers, number_at[f], conditions[f], steps
             )
+            if directions[f] != 0 and directions[f] * leaning(held, held_at[f]) < 0:
+                value = -value
             change += weights[f] * (beyond(value - wanted[f], slack[f]) - beyond(values[f] - wanted[f], slack[f]))
             touched[count], fresh[count] = f, value
             trace[count, 0], trace[count, 1] = weight, cell
             trace[count, 2], trace[count, 3] = weight_now, cell_now
             count += 1
-        if change < 0:
+        if change < luck[p]:
             kept += 1
             rows[i, c] = b
             code_counts[here + a] -= 1

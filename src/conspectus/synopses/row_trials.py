@@ -50,6 +50,10 @@ class TrialFitter:
                 rows[i, c] = before
         return rows, loss
 
+    def left(self, rows: Integers) -> float:
+        """The weighted squared distance of any rows from what is wanted."""
+        return self._loss(rows)
+
     def _loss(self, rows: Integers) -> float:
         values = [
             block_values(block, rows) / (block.grid * (block.whole or len(rows)))
