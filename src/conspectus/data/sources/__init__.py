@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conspectus.data.columns import Boolean, Categorical
+from conspectus.data.records import Record
 from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources.delimited import SUFFIXES, is_delimited, open_delimited
 from conspectus.data.sources.delimited import open_unknown as open_unknown_csv
@@ -107,7 +108,10 @@ def _origin(source: Any, schema: Schema, memory_limit: str | None) -> tuple[str,
         path = Path(source)
         return f'"{path.name}"', _open_file(path, wanted, memory_limit)
     if is_frame(source):
-        return "the table", open_frame(source, wanted, memory_limit=memory_limit)
+        records = [column.name for column in schema.columns if isinstance(column, Record)]
+        if schema.unit.column in records:
+            raise SourceError(f'column "{schema.unit.column}" is the id and a record: copy it into a second column')
+        return "the table", open_frame(source, wanted, records=records, memory_limit=memory_limit)
     raise SourceError(
         f"a {type(source).__name__} is no source of rows: pass a CSV or Parquet file, a SELECT, a DuckDB relation, "
         "an Arrow table, or a pandas or polars frame"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from conspectus.data.arrays import mended, tidied, tidy
+from conspectus.data.field import Elements
+from conspectus.data.fingerprints import fingerprints
 from conspectus.data.sources.origin import Connection, Origin, SourceError
 from conspectus.data.values import text_of
 
@@ -21,19 +24,23 @@ def is_frame(source: object) -> bool:
     return _library(source) in ("pandas", "polars") and type(source).__name__ in ("DataFrame", "LazyFrame")
 
 
-def open_frame(source: Any, wanted: Collection[str], *, memory_limit: str | None = None) -> Origin:
-    """A table in memory, of which the wanted columns are kept."""
+def open_frame(
+    source: Any, wanted: Collection[str], *, records: Collection[str] = (), memory_limit: str | None = None
+) -> Origin:
+    """A table in memory, of which the wanted columns are kept; those that hold `records` as fingerprints."""
     if isinstance(source, pa.RecordBatchReader):
         raise SourceError("a RecordBatchReader can be read only once: pass reader.read_all(), or a Parquet file")
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
-    library = _library(source)
-    if library == "pandas":
-        names, table = _from_pandas(source, wanted)
-    elif library == "polars":
-        names, table = _from_polars(source, wanted)
+    if _library(source) == "pandas":
+        names, table = _from_pandas(source, wanted, records)
+    elif _library(source) == "polars":
+        names, table = _from_polars(source, wanted, records)
     else:
         names, table = source.column_names, _pick(source, source.column_names, wanted)
+        for name in set(records) & set(names):
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, pa.array(fingerprints(table.column(name))))
     connection = Connection(memory_limit=memory_limit)
     held = table.column_names
     places = {name: f"c{held.index(name) if name in held else 0}" for name in names}
@@ -42,7 +49,7 @@ def open_frame(source: Any, wanted: Collection[str], *, memory_limit: str | None
         positions = [position for position in range(len(held)) if f"c{position}" in columns] or [0]
         return connection.cursor().from_arrow(_reader(table, positions))
 
-    return Origin(connection, relation, places)
+    return Origin(connection, relation, places, fingerprinted=frozenset(places[n] for n in names if n in records))
 
 
 def _reader(table: pa.Table, positions: list[int]) -> pa.RecordBatchReader:
@@ -70,13 +77,35 @@ def _check_twins(names: list[str], wanted: Collection[str]) -> None:
         raise SourceError(f'the table has two columns "{twice}": rename one of them')
 
 
-def _from_pandas(frame: Any, wanted: Collection[str]) -> tuple[list[str], pa.Table]:
+def series_fingerprints(column: Any, depth: int = 0) -> Elements:
+    """The fingerprints of a pandas or polars series, each of its value alone, whatever type the others gave the series.
+
+    Arrays are read at once only where that is the same as one by one: numbers, truths and moments, and what polars
+    keeps in Arrow. Everything else is taken object by object.
+    """
+    if _library(column) == "polars":
+        odd = str(column.dtype).startswith(("Object", "Int128", "UInt128"))
+        return fingerprints(column.to_list() if odd else column.to_arrow(), depth)
+    kind = column.dtype
+    if isinstance(kind, np.dtype) and kind.kind in "iufb":
+        return fingerprints(column.to_numpy(), depth)
+    if type(kind).__name__ == "CategoricalDtype":
+        known = np.append(fingerprints(kind.categories.tolist(), depth), fingerprints([None]))
+        found: Elements = known[column.cat.codes.to_numpy()]  # −1, the last, is missing
+        return found
+    if (isinstance(kind, np.dtype) and kind.kind == "M") or type(kind).__name__ == "DatetimeTZDtype":
+        return fingerprints(pa.array(column, from_pandas=True), depth)
+    return fingerprints(column.tolist(), depth)
+
+
+def _from_pandas(frame: Any, wanted: Collection[str], records: Collection[str]) -> tuple[list[str], pa.Table]:
     names = [str(name) for name in frame.columns]
     _check_twins(names, wanted)
     columns = {}
     for position, name in enumerate(names):
         if name in wanted or (position == 0 and not set(names) & set(wanted)):
-            columns[name] = _from_series(frame.iloc[:, position])
+            series = frame.iloc[:, position]
+            columns[name] = pa.array(series_fingerprints(series)) if name in records else _from_series(series)
     return names, pa.table(columns)
 
 
@@ -102,7 +131,12 @@ def _text(value: object) -> str | None:
     return text_of(value)
 
 
-def _from_polars(frame: Any, wanted: Collection[str]) -> tuple[list[str], pa.Table]:
+def _from_polars(frame: Any, wanted: Collection[str], records: Collection[str]) -> tuple[list[str], pa.Table]:
     names = list(frame.collect_schema().names())
     frame = _pick(frame, names, wanted)
-    return names, (frame.collect() if hasattr(frame, "collect") else frame).to_arrow()
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    columns = {
+        series.name: pa.array(series_fingerprints(series)) if series.name in records else series.to_arrow()
+        for series in frame.get_columns()
+    }
+    return names, pa.table(columns)

@@ -37,7 +37,8 @@ class Origin:
     `relation` makes a fresh DuckDB relation with at least the columns that it is asked for; `names` maps the names of
     the source to those of the relation; `filtered` says that some rows of the source were left out, so that their
     number is private; `computed` that values may be the work of an expression, and null where the raw ones are not;
-    `tally` counts odd lines for the owner where rows are lines.
+    `tally` counts odd lines for the owner where rows are lines; `fingerprinted` are the columns of the relation that
+    hold the fingerprints of records, and not the records.
     """
 
     connection: Connection
@@ -46,6 +47,7 @@ class Origin:
     filtered: bool = False
     computed: bool = False
     tally: Callable[[], Tally] | None = None
+    fingerprinted: frozenset[str] = frozenset()
 
     def column(self, name: str, what: str) -> str:
         """The relation's name of a column that the schema asks for."""

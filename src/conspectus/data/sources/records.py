@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 
 from conspectus.data.domain import RECORDS, Chunk
 from conspectus.data.field import Elements
-from conspectus.data.fingerprints import fingerprints, of_tuples
+from conspectus.data.fingerprints import fingerprints, tuples
 from conspectus.data.records import Record
 from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources.delimited import is_delimited, open_unknown
-from conspectus.data.sources.frames import is_frame
+from conspectus.data.sources.frames import is_frame, series_fingerprints
 from conspectus.data.sources.origin import SourceError, guarded
 from conspectus.data.sources.parquet import SUFFIXES, check_twins, read_footer
 from conspectus.data.sources.table import Table
@@ -96,10 +96,11 @@ def open_records(source: Any, columns: str | Sequence[str] | None = None, *, nei
         raise SourceError("columns are named for a file or a frame: a list of records has none")
     if isinstance(source, pa.Array | pa.ChunkedArray):
         return _in_memory([_part(source)], len(source), schema)
-    if type(source).__name__ == "Series" and hasattr(source, "to_numpy"):
-        source = source.tolist() if hasattr(source, "tolist") else source.to_list()
+    if _is_series(source):
+        return _in_memory([_part(source)], len(source), schema)
     if isinstance(source, np.ndarray) and source.ndim == 2:
-        return _in_memory([_part(column) for column in source.T], len(source), schema)
+        depth = int(source.shape[1] != 1)
+        return _in_memory([_part(column, depth) for column in source.T], len(source), schema)
     if isinstance(source, bytes | dict | set | frozenset) or not hasattr(source, "__len__"):
         raise SourceError(
             f"a {type(source).__name__} is no list of records: pass a list, an array, a frame, or a CSV or Parquet file"
@@ -115,17 +116,21 @@ def _in_memory(parts: Sequence[Part], rows: int, schema: Schema) -> Table:
     return RecordTable(lambda: map(batch, range(0, rows, _ROWS)), schema, what="the records")
 
 
-def _part(values: Any) -> Part:
+def _part(values: Any, depth: int = 0) -> Part:
     """A column in memory: Arrow and numpy arrays are read again in each pass, other values are fingerprinted once."""
     if isinstance(values, pa.Array | pa.ChunkedArray) or (isinstance(values, np.ndarray) and values.dtype != object):
-        return lambda here: fingerprints(values[here])
-    done = fingerprints(values)
+        return lambda here: fingerprints(values[here], depth)
+    done = series_fingerprints(values, depth) if _is_series(values) else fingerprints(values, depth)
     return lambda here: done[here]
 
 
+def _is_series(source: object) -> bool:
+    return type(source).__name__ == "Series" and hasattr(source, "to_numpy")
+
+
 def _records(columns: Sequence[Elements]) -> Elements:
-    """Each row as one record: its value, or the tuple of its values."""
-    return columns[0] if len(columns) == 1 else of_tuples(columns, len(columns[0]))
+    """Each row as one record: its value, or the tuple of its values, which were fingerprinted at depth 1."""
+    return columns[0] if len(columns) == 1 else tuples(columns, len(columns[0]))
 
 
 def _from_frame(source: Any, wanted: list[str] | None, schema: Schema) -> Table:
@@ -138,16 +143,12 @@ def _from_frame(source: Any, wanted: list[str] | None, schema: Schema) -> Table:
     chosen = _chosen(names, wanted, "the table")
     if isinstance(source, pa.Table):
         held: list[Any] = [source.column(place) for place in chosen]
-    elif hasattr(source, "to_arrow"):
-        held = [source.to_arrow().column(place) for place in chosen]
+    elif hasattr(source, "get_columns"):
+        held = [source.get_columns()[place] for place in chosen]
     else:
-        held = [_series(source.iloc[:, place]) for place in chosen]
-    return _in_memory([_part(column) for column in held], len(source), schema)
-
-
-def _series(column: Any) -> Any:
-    """A pandas series: one type as Arrow has it, objects one by one."""
-    return column.tolist() if column.dtype == object else pa.array(column, from_pandas=True)
+        held = [source.iloc[:, place] for place in chosen]
+    depth = int(len(held) > 1)
+    return _in_memory([_part(column, depth) for column in held], len(source), schema)
 
 
 def _from_file(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
@@ -174,7 +175,8 @@ def _from_file(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
 
 
 def _batch(columns: Sequence[pa.Array]) -> Batch:
-    return len(columns[0]), lambda: _records([fingerprints(column) for column in columns])
+    depth = int(len(columns) > 1)
+    return len(columns[0]), lambda: _records([fingerprints(column, depth) for column in columns])
 
 
 def _from_csv(path: Path, wanted: list[str] | None, schema: Schema) -> Table:

@@ -62,11 +62,17 @@ class Table:
         """The codes of raw values; whatever stands behind them passes through."""
         for batch in batches:
             with guarded(self._what):
-                codes = [pa.array(self.schema.encode(c, batch.column(place))) for place, c in enumerate(columns)]
+                codes = [pa.array(self._codes(c, batch.column(place))) for place, c in enumerate(columns)]
                 rest = batch.columns[len(columns) :]
                 names = [*(f"c{c}" for c in columns), *batch.schema.names[len(columns) :]]
                 coded = pa.RecordBatch.from_arrays([*codes, *rest], names=names)
             yield coded
+
+    def _codes(self, position: int, values: pa.Array) -> Codes:
+        if self._names[position] in self._origin.fingerprinted:
+            done: Codes = values.to_numpy(zero_copy_only=False)
+            return done
+        return self.schema.encode(position, values)
 
     def _bounded(self, wanted: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
         """The codes of the rows that are kept of each id. Which ones are kept depends on all columns."""
