@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,8 +35,11 @@ from conspectus.privacy.events import (
     Reach,
     RowTotal,
     ThresholdWatch,
+    from_json,
+    read_fraction,
+    to_json,
 )
-from conspectus.privacy.guarantee import Budget, printed
+from conspectus.privacy.guarantee import Budget, BudgetError, printed
 from conspectus.privacy.prices import add_up, pure_acts
 
 ONE_ACT = Fraction(1, 10)
@@ -229,3 +234,34 @@ def test_gaussian_calibration_is_the_smallest_float(squared: Fraction, rho: Frac
 )
 def test_printed_prices_are_rounded_up(value: float, digits: int, text: str) -> None:
     assert printed(value, digits) == text
+
+
+HOSTILE = ["1e40000000", "1e5", "0.5", "1/0", " 1", "1_0", "9" * 4301, "1/" + "9" * 4301, "nan"]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(9))
+def test_stored_fractions_are_whole_numbers_of_bounded_length(text):
+    """A short text with an exponent would be a number that fills the memory."""
+    one = Reach(replace=None, add_remove=Fraction(1))
+    event = LaplaceNoise(reach=one, reach_squared=one, reach_max=one, scale=Fraction(1, 3))
+    stored = to_json(event)
+    assert from_json(stored) == event
+    for hostile in ({"scale": text}, {"reach_squared": {"replace": None, "add_remove": text}}):
+        with pytest.raises(ValueError, match="not a private event"):
+            from_json({**stored, **hostile})
+    assert read_fraction(str(Fraction(3, 1 << 4096))) == Fraction(3, 1 << 4096)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.float32, np.float64, int, Fraction, Decimal])
+def test_a_budget_holds_floats_of_python_alone(kind):
+    """Numbers of 64 bits wrap around within fractions: 32 acts of 1/3 once fitted into a budget of 1."""
+    held = Budget(epsilon=kind(1), delta=kind(0))
+    assert (type(held.epsilon), type(held.delta), held.epsilon) == (float, float, 1.0)
+    assert type(Budget(rho=kind(1)).rho) is float
+
+
+@pytest.mark.parametrize("odd", ["1", True, np.True_, None, [1], 1j, 10**400, Decimal("sNaN"), Decimal("NaN")])
+def test_what_is_no_number_is_no_budget(odd):
+    for fields in ({"epsilon": odd}, {"rho": odd}, {"epsilon": 1.0, "delta": odd}):
+        with pytest.raises(BudgetError):
+            Budget(**fields)

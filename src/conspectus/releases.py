@@ -249,11 +249,14 @@ def load(path: str | Path) -> Release:
         events = tuple(acts.from_json(event) for event in manifest["events"])
         if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
             raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
+        synopsis = load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables)
+        if isinstance(synopsis, SparseTable) and not any(isinstance(event, acts.StableKeys) for event in events):
+            raise files.BadSynopsisFile("it holds keys of a table, and no act that published them: get the file again")
         return Release(
             schema=schema,
             workload=workload,
             answers=answers,
-            synopsis=load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables),
+            synopsis=synopsis,
             guarantee=promised,
             mechanism=manifest["mechanism"],
             parameters=dict(manifest["parameters"]),

@@ -8,6 +8,7 @@ import itertools
 import uuid
 import warnings
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -20,6 +21,7 @@ import conspectus as cs
 from conspectus.data.fingerprints import fingerprint, fingerprints, of_tuples
 from conspectus.data.records import Record
 from conspectus.data.schema import Schema, Unit
+from conspectus.data.sources import SourceError
 
 SCHEMA = Schema("t", (Record("r"),), Unit(), None)
 UTC = datetime.UTC
@@ -239,6 +241,17 @@ def test_tuples_of_close_parts_do_not_collide():
     # The codes of a schema's columns may be fingerprints of tuples: their addresses have a constant of their own.
     first, second = zip(*[(fingerprint((a, 1)), fingerprint((b, 2))) for a in range(30) for b in range(30)])
     assert len(set(of_tuples([np.array(first, np.uint64), np.array(second, np.uint64)], 900).tolist())) == 900
+
+
+def test_columns_of_one_name_and_relations_are_refused(tmp_path):
+    (tmp_path / "twins.csv").write_text("id,name,name\n1,x,y\n2,x,z\n", encoding="utf-8")
+    with pytest.raises(SourceError, match="two columns of one name: rename"):
+        cs.open_records(tmp_path / "twins.csv")
+    with pytest.raises(SourceError, match='two columns "name"'):
+        cs.open_records(tmp_path / "twins.csv", "name")
+    assert sorted(codes(cs.open_records(tmp_path / "twins.csv", "id"))) == sorted(map(fingerprint, "12"))
+    with pytest.raises(SourceError, match="open_table reads it"):
+        cs.open_records(duckdb.sql("SELECT 1 AS a"))
 
 
 def test_tuples_within_rows_of_several_columns_are_the_tuples_within_tuples():

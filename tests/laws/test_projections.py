@@ -389,3 +389,8 @@ def test_the_domain_of_a_projection_is_any(tmp_path):
     assert len(Projection(coin, 6, 2, 2, 1)) == 6
     with pytest.raises(WorkloadError):
         Projection(coin, 6, 2, 2, 1).query(0)
+
+
+def test_a_projection_of_too_many_coefficients_is_refused_before_they_are_made():
+    with pytest.raises(WorkloadError, match="coefficients"):
+        Projection(cs.sparse([["a"]]).domain, 1 << 20, 1 << 19, 4096, 0)

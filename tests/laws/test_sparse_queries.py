@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import itertools
 import json
@@ -293,3 +294,38 @@ def test_addresses_are_exact_below_the_field_and_hashed_beyond():
     row = tuple(i % 3 == 0 for i in range(70))
     held = cs.open_table(pa.table({name: [row[i], not row[i], row[i]] for i, name in enumerate(names)}), wide)
     assert count(cs.sparse([{row: 1}], wide), held.chunks())[0].tolist() == [2]
+
+
+def _array(values, kind):
+    return base64.b64encode(np.array(values, dtype=kind).tobytes()).decode()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"offsets": _array([0, 2**63 - 1, -2, 4], "<i8")},
+        {"offsets": _array([0, 2**63 - 1, -(2**63), -1, 4], "<i8")},
+        {"offsets": _array([-(2**63), 4], "<i8")},
+        {"offsets": _array([0, 5, 4], "<i8")},
+        {"offsets": ""},
+        {"offsets": 5},
+        {"steps": 5},
+        {"grid": -1},
+        {"grid": 2**70},
+        {"grid": True},
+        {"grid": "x"},
+        {"grid": [1]},
+    ],
+    ids=range(12),
+)
+def test_hostile_arrays_of_sparse_queries_are_refused(hostile):
+    """Offsets whose differences wrap around, and grids beyond 32 bits."""
+    stored = json.loads(json.dumps(cs.sparse([["a", "b", "c"], ["d"]]).to_json()))
+    stored["blocks"][0].update(hostile)
+    with pytest.raises(WorkloadError):
+        Workload.from_json(stored)
+
+
+def test_hostile_offsets_of_arrays_are_refused():
+    with pytest.raises(WorkloadError, match="offsets run"):
+        cs.sparse_arrays(["a", "b", "c", "d"], np.array([0, 2**63 - 1, -2, 4]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from fractions import Fraction
@@ -26,10 +27,21 @@ from conspectus.privacy.accounting import (
     price,
     price_approximate,
 )
-from conspectus.privacy.events import GaussianNoise, LaplaceNoise, Noise, Reach, RowTotal, from_json, to_json
+from conspectus.privacy.events import (
+    GaussianNoise,
+    LaplaceNoise,
+    Noise,
+    Reach,
+    RowTotal,
+    StableKeys,
+    ThresholdWatch,
+    from_json,
+    to_json,
+)
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger import Ledger
 from conspectus.queries.counting import count
+from conspectus.synopses.files import BadSynopsisFile
 from conspectus.synopses.sparse_table import SparseTable
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 
@@ -254,3 +266,15 @@ def test_broken_keys_are_refused():
 
 
 TOTAL = Total(value=100.0, exact=True)
+
+
+def test_stored_keys_without_the_act_that_published_them_are_refused(tmp_path):
+    records = cs.open_records(["a"] * 500 + ["b"] * 500)
+    release = cs.release(records, cs.sparse([["a"]]), epsilon=1.0, delta=1e-6, mechanism="stable-histogram")
+    release.save(tmp_path / "whole")
+    assert cs.load(tmp_path / "whole").guarantee == release.guarantee
+    noise = Reach(replace=Fraction(1, 9), add_remove=Fraction(1, 9))
+    other = tuple(event for event in release.events if not isinstance(event, StableKeys))
+    dataclasses.replace(release, events=(*other, ThresholdWatch(epsilon=noise))).save(tmp_path / "other")
+    with pytest.raises(BadSynopsisFile, match="no act that published them"):
+        cs.load(tmp_path / "other")

@@ -7,6 +7,7 @@ there, and pricing it there is refused. All numbers are exact rationals, in coun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -121,6 +122,18 @@ def to_json(event: Event) -> dict[str, Any]:
     return fields
 
 
+MOST_DIGITS = 4_300
+"""Of a numerator or denominator, as many as Python writes: sums of prices have denominators of at most 4,096 bits."""
+_fraction = re.compile(rf"-?[0-9]{{1,{MOST_DIGITS}}}(/[0-9]{{1,{MOST_DIGITS}}})?")
+
+
+def read_fraction(text: object) -> Fraction:
+    """A fraction as `str` writes it. An exponent is refused: a short text would be a number that fills the memory."""
+    if not isinstance(text, str) or not _fraction.fullmatch(text):
+        raise ValueError("not a fraction: write whole numbers, as in 3/4")
+    return Fraction(text)
+
+
 def from_json(fields: Mapping[str, Any]) -> Event:
     """The inverse of `to_json`; refuses anything else."""
     try:
@@ -131,10 +144,10 @@ def from_json(fields: Mapping[str, Any]) -> Event:
                 continue
             if isinstance(value, Mapping):
                 values[name] = Reach(
-                    **{key: None if bound is None else Fraction(bound) for key, bound in value.items()}
+                    **{key: None if bound is None else read_fraction(bound) for key, bound in value.items()}
                 )
             else:
-                values[name] = Fraction(value) if isinstance(value, str) else int(value)
+                values[name] = read_fraction(value) if isinstance(value, str) else int(value)
         numbers = [value for value in values.values() if not isinstance(value, Reach)]
         bounds = [bound for value in values.values() if isinstance(value, Reach) for bound in vars(value).values()]
         if any(number <= 0 for number in numbers) or any(bound is not None and bound < 0 for bound in bounds):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
@@ -31,17 +32,31 @@ class Budget:
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
             raise BudgetError("give a budget as epsilon (with delta for an approximate one) or as rho, and not both")
+        # Exact prices are made of these: a number of 32 or 64 bits in a fraction would wrap around.
+        for field in ("epsilon", "delta", "rho"):
+            if getattr(self, field) is not None:
+                object.__setattr__(self, field, _number(field, getattr(self, field)))
         name, value = ("epsilon", self.epsilon) if self.rho is None else ("rho", self.rho)
-        if value is None or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+        if value is None or not math.isfinite(value) or value <= 0:
             raise BudgetError(f"{name} must be a positive number, not {value}")
         if not LEAST <= value <= MOST:
             raise BudgetError(f"{name} = {value:g} is outside {LEAST:g} to {MOST:g}: no noise serves it")
-        if isinstance(self.delta, bool) or not math.isfinite(self.delta) or not 0 <= self.delta < 1:
+        if self.delta is None or not math.isfinite(self.delta) or not 0 <= self.delta < 1:
             raise BudgetError(f"delta must be at least 0 and below 1, not {self.delta}")
 
     @property
     def pure(self) -> bool:
         return self.rho is None and self.delta == 0
+
+
+def _number(name: str, value: object) -> float:
+    """A number of any type as Python's own float."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | decimal.Decimal):
+        raise BudgetError(f"{name} must be a number, not {value!r:.40}")
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        raise BudgetError(f"{name} is outside {LEAST:g} to {MOST:g}: no noise serves it") from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .accounting import BudgetExceeded, cap_of, epsilon_of
-from .events import Event, from_json, to_json
+from .events import Event, from_json, read_fraction, to_json
 from .guarantee import RELATIONS, Budget, Guarantee, Neighbours
 from .prices import Currency, add_up, price, scale_up
 
@@ -91,7 +91,7 @@ class Ledger:
             terms = connection.execute("SELECT * FROM terms").fetchone()
         try:
             self.budget = Budget(**json.loads(terms["budget"]))
-            self.cap = Fraction(terms["cap"])
+            self.cap = read_fraction(terms["cap"])
         except (TypeError, ValueError, ZeroDivisionError) as error:
             raise self._damaged() from error
         self.currency: Currency = "pure" if terms["currency"] == "pure" else "zcdp"
@@ -253,7 +253,7 @@ class Ledger:
         last = connection.execute(query, (number,)).fetchone()
         if last is not None and last["kind"] == "settle":
             raise LedgerError(f"reservation {number} was settled: reserve again for further acts")
-        return Fraction(first["price"]), Fraction(0) if last is None else Fraction(last["total"])
+        return read_fraction(first["price"]), Fraction(0) if last is None else read_fraction(last["total"])
 
     def _spent(self, connection: sqlite3.Connection) -> Fraction:
         counted = """
@@ -264,7 +264,7 @@ class Ledger:
         spent = Fraction(0)
         try:
             for (amount,) in connection.execute(counted):
-                spent = add_up(spent, Fraction(amount))
+                spent = add_up(spent, read_fraction(amount))
         except (ValueError, ZeroDivisionError) as error:
             raise self._damaged() from error
         return spent
@@ -276,7 +276,7 @@ class Ledger:
                 number=row["id"],
                 kind=row["kind"],
                 reservation=row["reservation"] or row["id"],
-                price=Fraction(row["price"]),
+                price=read_fraction(row["price"]),
                 label=content.get("label", ""),
                 event=from_json(content["event"]) if "event" in content else None,
                 made=row["made"],

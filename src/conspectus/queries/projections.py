@@ -28,6 +28,7 @@ from .query import Counter, Indices, Query, WorkloadError
 
 MOST_COORDINATES = 1 << 24
 MOST_INDEPENDENCE = 1 << 12
+MOST_COEFFICIENTS = 1 << 25
 _PROCESSORS = os.cpu_count() or 1
 _NO_QUESTION = "a coordinate of a projection is a sum of signs, and no question of its own"
 
@@ -55,6 +56,11 @@ class Projection:
             raise WorkloadError("the coordinates of a projection are divided evenly among its nonzeros")
         if not 1 <= self.independence <= MOST_INDEPENDENCE:
             raise WorkloadError(f"the independence of a projection lies between 1 and {MOST_INDEPENDENCE:,}")
+        if self._functions * self.independence > MOST_COEFFICIENTS:
+            raise WorkloadError(
+                f"a projection has at most {MOST_COEFFICIENTS:,} coefficients, one for each of its functions and each "
+                "degree of independence: lower nonzeros, size or independence"
+            )
 
     @property
     def dense(self) -> bool:
@@ -90,10 +96,13 @@ class Projection:
         s = self.nonzeros
         return Sensitivity(max_rows * far * s, max_rows * max_rows * far * far * s, max_rows * far)
 
+    @property
+    def _functions(self) -> int:
+        return -(-self.size // hashing.SIGNS) if self.dense else self.nonzeros
+
     @cached_property
     def _coefficients(self) -> Elements:
-        functions = -(-self.size // hashing.SIGNS) if self.dense else self.nonzeros
-        return hashing.polynomials(self.public_seed, functions, self.independence)
+        return hashing.polynomials(self.public_seed, self._functions, self.independence)
 
     def add(self, places: Elements, weights: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
         """Add the columns of some records, times their weights, to a vector."""

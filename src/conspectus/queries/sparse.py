@@ -238,10 +238,10 @@ def _check(block: SparseQueries) -> None:
         raise WorkloadError("sparse queries need 64-bit offsets and addresses")
     if steps.dtype != np.uint32 or steps.shape != held.shape:
         raise WorkloadError("sparse queries need one 32-bit weight for each record listed")
-    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(held) or (np.diff(offsets) < 0).any():
+    # Compared, never subtracted: the difference of hostile offsets wraps around.
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(held) or (offsets[1:] < offsets[:-1]).any():
         raise WorkloadError("sparse queries need their entries in the order of the queries")
-    if type(grid) is not int or not 1 <= grid <= FINEST or grid & (grid - 1):
-        raise WorkloadError(f"the grid of sparse queries is a power of two up to {FINEST}")
+    _check_grid(grid)
     if len(held) and (int(held.max()) >= min(block.domain.cells, P) or steps.min() < 1 or steps.max() > grid):
         raise WorkloadError("a sparse query lists a record that its table cannot have, or a weight outside [0, 1]")
     inner = np.ones(len(held), dtype=bool)
@@ -250,6 +250,11 @@ def _check(block: SparseQueries) -> None:
         raise WorkloadError("a sparse query needs its records sorted and distinct")
     if _coarser(steps, grid) > 1:
         raise WorkloadError("the grid of sparse queries is finer than their weights: build them again")
+
+
+def _check_grid(grid: object) -> None:
+    if type(grid) is not int or not 1 <= grid <= FINEST or grid & (grid - 1):
+        raise WorkloadError(f"the grid of sparse queries is a power of two up to {FINEST}")
 
 
 def _coarser(steps: NDArray[Any], grid: int) -> int:
@@ -265,12 +270,13 @@ def _packed(array: NDArray[Any], kind: str) -> str:
 def _unpacked(text: str, kind: str) -> NDArray[Any]:
     try:
         return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).astype(np.dtype(kind).newbyteorder("="))
-    except ValueError as problem:
+    except (ValueError, TypeError) as problem:
         raise WorkloadError("this is not a stored workload: an array of sparse queries is damaged") from problem
 
 
 def _read(domain: Domain, stored: Mapping[str, Any]) -> SparseQueries:
     offsets, held = _unpacked(stored["offsets"], "<i8"), _unpacked(stored["addresses"], "<u8")
+    _check_grid(stored["grid"])
     if stored["steps"] is None:
         steps = np.full(len(held), stored["grid"], dtype=np.uint32)
     else:

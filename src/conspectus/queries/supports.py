@@ -83,7 +83,8 @@ def sparse_arrays(
         held = addresses(domain, list(codes.T), len(codes))
     else:
         held = fingerprints(records)
-    if starts.ndim != 1 or not len(starts) or starts[0] != 0 or starts[-1] != len(held) or (np.diff(starts) < 0).any():
+    ends = starts.ndim == 1 and len(starts) and starts[0] == 0 and starts[-1] == len(held)
+    if not ends or (starts[1:] < starts[:-1]).any():
         raise WorkloadError("offsets run from 0 up to the number of records: where each query starts, and the end")
     steps = np.full(len(held), FINEST, dtype=np.uint32)
     if weights is not None:

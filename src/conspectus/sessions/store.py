@@ -21,7 +21,7 @@ from typing import Any, cast, get_args
 import pyarrow as pa
 
 from conspectus.mechanisms.rule import Basis, Margin, State
-from conspectus.privacy.events import Event, from_json, to_json
+from conspectus.privacy.events import Event, from_json, read_fraction, to_json
 from conspectus.privacy.guarantee import RELATIONS, Budget, Neighbours
 
 _APPLICATION = 0x436F6E53  # "ConS": SQLite's mark of whose file it is
@@ -305,7 +305,7 @@ def _given(count: Any, basis: Any, margin: Any, price: Any) -> Given:
     if basis not in get_args(Basis) or type(count) is not float or (margin is None) != (basis == "unguaranteed"):
         raise ValueError("an answer is a count on a basis")
     bound = None if margin is None else Margin.from_json(json.loads(margin))
-    return Given(count=count, basis=cast(Basis, basis), margin=bound, price=Fraction(price))
+    return Given(count=count, basis=cast(Basis, basis), margin=bound, price=read_fraction(price))
 
 
 def _learn(connection: sqlite3.Connection, state: State) -> None:

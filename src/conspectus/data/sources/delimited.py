@@ -109,9 +109,14 @@ def read_header(path: Path, wanted: Collection[str]) -> Delimited:
 
 def open_unknown(path: Path) -> Origin:
     """A CSV file for an owner who has no schema yet: the separator is the one that splits its first line the most."""
-    line = _first_line(path)
-    header = max((_names(line, separator)[0] for separator in SEPARATORS), key=len)
+    header = unknown_names(path)
     return open_delimited(path, [name for name in header if header.count(name) == 1])
+
+
+def unknown_names(path: Path) -> list[str]:
+    """The names in the first line of a CSV file without a schema."""
+    line = _first_line(path)
+    return max((_names(line, separator)[0] for separator in SEPARATORS), key=len)
 
 
 def ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -16,10 +16,11 @@ from conspectus.data.field import Elements
 from conspectus.data.fingerprints import fingerprints, tuples
 from conspectus.data.records import Record
 from conspectus.data.schema import Schema, Unit
-from conspectus.data.sources.delimited import is_delimited, open_unknown
+from conspectus.data.sources.delimited import is_delimited, open_unknown, unknown_names
 from conspectus.data.sources.frames import is_frame, series_fingerprints
 from conspectus.data.sources.origin import SourceError, guarded
 from conspectus.data.sources.parquet import SUFFIXES, check_twins, read_footer
+from conspectus.data.sources.sql import is_relation
 from conspectus.data.sources.table import Table
 
 _ROWS = 1 << 16
@@ -92,6 +93,8 @@ def open_records(source: Any, columns: str | Sequence[str] | None = None, *, nei
         return _from_file(Path(source), wanted, schema)
     if is_frame(source):
         return _from_frame(source, wanted, schema)
+    if is_relation(source):
+        raise SourceError("a DuckDB relation needs a schema: open_table reads it, or pass its to_arrow_table()")
     if wanted is not None:
         raise SourceError("columns are named for a file or a frame: a list of records has none")
     if isinstance(source, pa.Array | pa.ChunkedArray):
@@ -181,9 +184,13 @@ def _batch(columns: Sequence[pa.Array]) -> Batch:
 
 def _from_csv(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
     what = f'"{path.name}"'
+    names = unknown_names(path)
+    if wanted is None and len(set(names)) < len(names):
+        # Which name is not said: the first line of a CSV file without a header would be somebody's record.
+        raise SourceError(f"{what} has two columns of one name: rename one of them, or name the columns to read")
+    places = _chosen(names, wanted, what)
     origin = open_unknown(path)
-    places = _chosen(list(origin.names), wanted, what)
-    held = [list(origin.names.values())[place] for place in places]
+    held = [origin.names[names[place]] for place in places]
 
     def batches() -> Iterator[Batch]:
         relation = origin.relation(held)
