@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import permutations
 
 import mpmath
 import numpy as np
@@ -22,6 +23,7 @@ from conspectus.privacy.exponential import (
     SelectionError,
     draw,
     integer_weights,
+    peel,
     report_noisy_max,
     slack,
 )
@@ -159,6 +161,50 @@ def test_draws_follow_the_weights(coins: SystemCoins | UnsafeSeededCoins) -> Non
     for rate, right in ((1 / 900, True), (1.1 / 900, False), (0.9 / 900, False)):
         weights = np.exp(rate * (scores - scores.max()))
         assert (p_value(chosen, weights / weights.sum()) > ALPHA) == right
+
+
+def sequences(weights: Sequence[int], barred: Sequence[int], draws: int) -> dict[tuple[int, ...], Fraction]:
+    """The exact chance of every sequence of different candidates, drawn one after the other."""
+    chances = {}
+    for sequence in permutations(sorted(set(range(len(weights))) - set(barred)), draws):
+        left, chance = set(range(len(weights))) - set(barred), Fraction(1)
+        for candidate in sequence:
+            chance *= Fraction(weights[candidate], sum(weights[other] for other in left))
+            left.remove(candidate)
+        chances[sequence] = chance
+    return chances
+
+
+def test_peeled_draws_are_different_and_follow_the_weights_of_what_is_left() -> None:
+    scores, barred = np.array([5, 0, 9, 7, 2]), np.array([2, 2])
+    exact = sequences(integer_weights(scores, rate=Fraction(1, 3)), barred.tolist(), 3)
+    coins, number = UnsafeSeededCoins(8), {sequence: place for place, sequence in enumerate(exact)}
+    peeled = [peel(scores, barred, rate=Fraction(1, 3), draws=3, coins=coins) for _ in range(20_000)]
+    chosen = np.array([number[tuple(sequence.tolist())] for sequence in peeled])
+    assert p_value(chosen, np.array([float(chance) for chance in exact.values()])) > ALPHA
+    # A wrong twin: the chances of sorted samples without regard to what the first draws took away.
+    twin = np.array([math.prod(math.exp(scores[c] / 3) for c in sequence) for sequence in exact])
+    assert p_value(chosen, twin / twin.sum()) < ALPHA
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_peeled_sequences_keep_the_range_of_as_many_draws(data: st.DataObject) -> None:
+    """Exact on neighbours: every sequence's chance moves within k ranges; to bar by the truth is caught."""
+    scores = np.array(data.draw(st.lists(st.integers(0, 30), min_size=4, max_size=6)))
+    moves = np.array(data.draw(st.lists(st.integers(-1, 1), min_size=len(scores), max_size=len(scores))))
+    barred, draws, rate = data.draw(st.sets(st.integers(0, 3), max_size=2)), 2, Fraction(1, 4)
+    both = [sequences(integer_weights(s, rate=rate), sorted(barred), draws) for s in (scores, scores + moves)]
+    charge = draws * float(2 * rate + slack())
+    assert all(abs(math.log(both[0][s] / both[1][s])) <= charge * (1 + 1e-12) for s in both[0])
+    # A broken twin: the best candidate of the true table is barred.
+    best = [sequences(integer_weights(s, rate=rate), [int(np.argmax(s))], draws) for s in (scores, scores + moves)]
+    assert np.argmax(scores) == np.argmax(scores + moves) or best[0].keys() != best[1].keys()
+
+
+def test_more_than_there_are_cannot_be_peeled() -> None:
+    with pytest.raises(SelectionError, match="different"):
+        peel(np.zeros(3, np.int64), np.array([1]), rate=Fraction(1), draws=3, coins=SystemCoins())
 
 
 def test_noisy_maximum_follows_its_law() -> None:

@@ -149,8 +149,12 @@ class Curator:
             draw = noise.discrete_laplace if law.kind == "laplace" else noise.discrete_gaussian
             return draw(self._truth(what), law.scale, self._coins)
 
-    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+    def select(
+        self, score: Score | Net, epsilon: Fraction, *, draws: int = 1, barred: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
         """`draws` candidates, with replacement, each by the exponential mechanism of range `epsilon` in all.
+
+        With `barred`, candidates of a score that are out of the question by what is public, none is drawn twice.
 
         A candidate is a number; a member of a net is a line of numbers that the net explains.
 
@@ -161,6 +165,8 @@ class Curator:
             here = reach.under(self.neighbours)
             if here is None:
                 raise ValueError("a selection needs a score with a known sensitivity")
+            if barred is not None and (isinstance(score, Net) or draws > score.candidates - len(np.unique(barred))):
+                raise ValueError("different candidates are drawn from a score that has as many left")
             rate = selection_rate(here, epsilon)
             spread = reach.mapped(lambda step: selection_range(step, rate))
             self._debit(ExponentialDraws(range=spread, draws=draws))
@@ -169,7 +175,10 @@ class Curator:
                 known = ranked.distances, ranked.masses
                 drawn = levels.draw_levels(*known, total=score.mass, rate=rate, draws=draws, coins=self._coins)
                 return np.array([ranked.member(level, rank) for level, rank in drawn], dtype=np.int64)
-            return exponential.draw(self._truth(score), rate=rate, draws=draws, coins=self._coins)
+            scores = self._truth(score)
+            if barred is None:
+                return exponential.draw(scores, rate=rate, draws=draws, coins=self._coins)
+            return exponential.peel(scores, barred, rate=rate, draws=draws, coins=self._coins)
 
     def above_threshold(
         self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1

@@ -27,7 +27,8 @@ from .spread import first_sample, questions
 class Course:
     """One run laid out in advance: what can be drawn, how, and what each round's measurement may cost.
 
-    `anchor` is the price of what the generator measures once, before its first sample.
+    `anchor` is the price of what the generator measures once, before its first sample; with a `history` it goes on
+    from all that was measured, so that no round draws what an earlier one did.
     """
 
     candidates: Candidates
@@ -36,6 +37,7 @@ class Course:
     prices: tuple[Fraction, ...]
     generator: str
     anchor: Fraction = Fraction(0)
+    history: bool = False
     promise: Promise | None = None
 
     @property
@@ -57,14 +59,20 @@ def boost(
     asked = candidates.workload
     reweighting = Reweighting(asked, candidates.starts, sampling.near, sampling.gap)
     members: list[Histogram | Rows] = []
+    # What was measured stays in a history, and is not drawn again as long as there is anything else.
+    known = nothing = np.zeros(0, dtype=np.int64)
     for turn, price in enumerate(course.prices):
         curator.tell("rounds", turn, course.rounds)
         if turn:
-            drawn = curator.select(reweighting, sampling.ranges[turn - 1], draws=sampling.draws)
+            barred = None if course.promise else known
+            drawn = curator.select(reweighting, sampling.ranges[turn - 1], draws=sampling.draws, barred=barred)
         elif course.promise is None:
             drawn = first_sample(candidates, course.first, public_seed=public_seed)
         else:
             drawn = public_coins(public_seed).integers(0, len(candidates), course.first)
+        known = np.union1d(known, drawn) if course.history else known
+        if len(candidates) - len(known) < sampling.draws:
+            known = nothing
         sample = questions(candidates, drawn)
         made = generator.generate(curator, sample, price=price, last=turn == course.rounds - 1)
         if made is None:

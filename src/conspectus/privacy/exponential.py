@@ -68,6 +68,22 @@ def draw(scores: NDArray[np.int64], *, rate: Fraction, draws: int, coins: Coins)
     return chosen
 
 
+def peel(scores: NDArray[np.int64], barred: Indices, *, rate: Fraction, draws: int, coins: Coins) -> Indices:
+    """`draws` different candidates, none of them `barred`: each drawn as by `draw` from those that are left.
+
+    Guarantee: what is barred being public, each draw has the bounded range of one of `draw`, given those before it.
+    """
+    left = np.delete(np.arange(len(scores), dtype=np.int64), barred)
+    if draws > len(left):
+        raise SelectionError(f"{draws} different candidates cannot be drawn from {len(left)}")
+    found = np.empty(draws, np.int64)
+    for turn in range(draws):
+        place = draw(scores[left], rate=rate, draws=1, coins=coins)[0]
+        found[turn] = left[place]
+        left = np.delete(left, place)
+    return found
+
+
 def report_noisy_max(scores: NDArray[np.int64], *, scale: float, coins: Coins) -> int:
     """The index of the largest score after discrete Laplace noise on each; the first one where several are equal.
 

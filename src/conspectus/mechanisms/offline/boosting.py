@@ -281,6 +281,7 @@ class Boosting:
             draws = self.draws or usual_draws(problem, first, rounds)
             if self.growth is None and self.aggregate == "weighted" and not fresh:
                 rates = focused_rates(rounds)
+        draws = min(draws, len(candidates))
         sampled = first + (rounds - 1) * draws
         measuring = left * (1 - selection)
         # A sampled question is as wrong as its noise; what is less wrong than that counts as right.
@@ -292,7 +293,13 @@ class Boosting:
         measuring = left - sampling.price
         prices = [measuring * first / sampled] + [measuring * draws / sampled] * (rounds - 1)
         return Course(
-            candidates=candidates, first=first, sampling=sampling, prices=tuple(prices), generator=kind, anchor=anchor
+            candidates=candidates,
+            first=first,
+            sampling=sampling,
+            prices=tuple(prices),
+            generator=kind,
+            anchor=anchor,
+            history=not fresh,
         )
 
     def _theorem_course(self, problem: Problem, left: Fraction) -> Course | None:
