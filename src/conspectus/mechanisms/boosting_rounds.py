@@ -65,13 +65,15 @@ def boost(
         curator.tell("rounds", turn, course.rounds)
         if turn:
             barred = None if course.promise else known
-            drawn = curator.select(reweighting, sampling.ranges[turn - 1], draws=sampling.draws, barred=barred)
+            drawn = curator.select(
+                reweighting, sampling.ranges[turn - 1], draws=sampling.draws[turn - 1], barred=barred
+            )
         elif course.promise is None:
             drawn = first_sample(candidates, course.first, public_seed=public_seed)
         else:
             drawn = public_coins(public_seed).integers(0, len(candidates), course.first)
         known = np.union1d(known, drawn) if course.history else known
-        if len(candidates) - len(known) < sampling.draws:
+        if len(candidates) - len(known) < max(sampling.draws, default=0):
             known = nothing
         sample = questions(candidates, drawn)
         made = generator.generate(curator, sample, price=price, last=turn == course.rounds - 1)

@@ -102,10 +102,13 @@ def needed_edge(queries: int, rates: Sequence[int]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How questions are drawn: rates round by round, `near` (λ) and `gap` (μ) in grid steps, and what it costs."""
+    """How questions are drawn: rates round by round, `near` (λ) and `gap` (μ) in grid steps, and what it costs.
+
+    `draws`, `ranges` and `prices` are those of the rounds after the first.
+    """
 
     rates: tuple[int, ...]
-    draws: int
+    draws: tuple[int, ...]
     near: int
     gap: int
     ranges: tuple[Fraction, ...]
@@ -123,7 +126,7 @@ class Sampling:
 
 
 def plan_sampling(
-    problem: Problem, *, rates: tuple[int, ...], draws: int, near: float, price: Fraction
+    problem: Problem, *, rates: tuple[int, ...], draws: Sequence[int], near: float, price: Fraction
 ) -> Sampling | None:
     """The narrowest gap μ with which all draws together cost at most `price`, or hardly wider; None beyond all bounds.
 
@@ -134,19 +137,19 @@ def plan_sampling(
     unit = problem.step
     steps = max(0, round(near * GRID))
     if not moved:
-        return Sampling(rates=rates, draws=draws, near=steps, gap=unit, ranges=(), prices=())
+        return Sampling(rates=rates, draws=(), near=steps, gap=unit, ranges=(), prices=())
     if problem.currency == "pure":
-        gap = 4 * unit * draws * sum(moved) / price
+        gap = 4 * unit * sum(k * share for k, share in zip(draws, moved, strict=True)) / price
         width = max(1, math.floor(min(gap, Fraction(WIDEST + 1))))
     else:
-        square = 2 * unit * unit * draws * sum(share * share for share in moved) / price
+        square = 2 * unit * unit * sum(k * share * share for k, share in zip(draws, moved, strict=True)) / price
         width = max(1, math.floor(math.sqrt(min(square, Fraction(WIDEST + 1) ** 2))))
     while max(width, steps) <= WIDEST:
         reaches = [reweighting_reach(rates[:turn], width, unit) for turn in range(1, len(rates))]
         ranges = tuple(selection_range(reach, RATE) for reach in reaches)
-        prices = tuple(draws * (r if problem.currency == "pure" else r * r / 8) for r in ranges)
+        prices = tuple(k * (r if problem.currency == "pure" else r * r / 8) for k, r in zip(draws, ranges))
         if sum(prices) <= price:
-            return Sampling(rates=rates, draws=draws, near=steps, gap=width, ranges=ranges, prices=prices)
+            return Sampling(rates=rates, draws=tuple(draws), near=steps, gap=width, ranges=ranges, prices=prices)
         if width >= 2 * unit * STEPS:
             return None  # one unit moves a score by a single step already: no wider gap is cheaper
         width += max(1, width >> 12)

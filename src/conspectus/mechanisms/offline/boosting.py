@@ -61,6 +61,7 @@ FRESH_ROUNDS = 3
 ROW_ROUNDS, ROW_FIRST = 10, 100
 """With synthetic rows: chosen on 20,000 functions of Adult."""
 
+TAPER=[None]
 GENERATORS = ("entropy", "syntheticizer", "brute", "rows")
 AGGREGATES = ("weighted", "median")
 _POTENTIAL_SHARE = Fraction(1, 4)
@@ -128,7 +129,7 @@ class Boosting:
             reason = "its budget is too small to draw questions by: raise epsilon"
             return Refusal(mechanism=self.name, reason=reason)
         candidates, sampling = course.candidates, course.sampling
-        sampled = course.first + (course.rounds - 1) * sampling.draws
+        sampled = course.first + sum(sampling.draws)
         grid = candidates[0].grid
         law = problem.law(problem.sensitivity(candidates[0]), sum(course.prices, Fraction(0)) / sampled)
         # Typical, from measurements on real tables: in marginals, what was never drawn is about as wrong as what was.
@@ -181,7 +182,7 @@ class Boosting:
         return {
             "rounds": course.rounds,
             "first": course.first,
-            "draws": sampling.draws,
+            "draws": list(sampling.draws),
             "generator": course.generator,
             "aggregate": self.aggregate if course.promise is None else "median",
             "near": sampling.near / GRID,
@@ -281,17 +282,17 @@ class Boosting:
             draws = self.draws or usual_draws(problem, first, rounds)
             if self.growth is None and self.aggregate == "weighted" and not fresh:
                 rates = focused_rates(rounds)
-        draws = min(draws, len(candidates))
-        sampled = first + (rounds - 1) * draws
+        each = tuple(min(k, len(candidates)) for k in (TAPER[0] or [draws]*(rounds-1)))
+        sampled = first + sum(each)
         measuring = left * (1 - selection)
         # A sampled question is as wrong as its noise; what is less wrong than that counts as right.
         near = expected_size(problem.law(problem.sensitivity(candidates[0]), measuring / sampled)) / candidates[0].grid
         near = min(near, float(problem.whole or math.inf))
-        sampling = plan_sampling(problem, rates=rates, draws=draws, near=near, price=left * selection)
+        sampling = plan_sampling(problem, rates=rates, draws=each, near=near, price=left * selection)
         if sampling is None:
             return None
         measuring = left - sampling.price
-        prices = [measuring * first / sampled] + [measuring * draws / sampled] * (rounds - 1)
+        prices = [measuring * first / sampled] + [measuring * k / sampled for k in each]
         return Course(
             candidates=candidates,
             first=first,
