@@ -25,8 +25,9 @@ from .data.schema import Schema
 from .mechanisms.certificate import Certificate
 from .mechanisms.mechanism import Claim, ErrorBound
 from .privacy import events as acts
-from .privacy.accounting import best, price_pure
+from .privacy.accounting import best, epsilon_of, price_pure
 from .privacy.guarantee import Guarantee
+from .privacy.prices import Cost, cost_of, scale_down
 from .queries import language
 from .queries.marginals import marginal
 from .queries.query import Query, TableFunction, Workload
@@ -274,12 +275,27 @@ def keeps(promised: Guarantee, events: Sequence[acts.Event]) -> bool:
         # Some acts have a pure price alone: a promise of pure ε asks for no other.
         spent = sum((price_pure(event, promised.neighbours) for event in events), Fraction(0))
         return bool(events) and spent <= Fraction(promised.epsilon) * slack
+    if promised.missing:
+        return bool(events) and _keeps_approximately(promised, events, slack)
     epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
     if promised.rho is not None and (rho is None or rho > Fraction(promised.rho) * slack):
         return False
     return bool(events) and (
         promised.epsilon is None or (epsilon is not None and epsilon <= Fraction(promised.epsilon) * slack)
     )
+
+
+def _keeps_approximately(promised: Guarantee, events: Sequence[acts.Event], slack: Fraction) -> bool:
+    """The same of a promise in ρ but for a part of δ: both parts of what the acts cost, and ε at the rest of δ."""
+    assert promised.rho is not None
+    spent = sum((cost_of(event, "zcdp", promised.neighbours) for event in events), Cost())
+    missing = Fraction(promised.missing)
+    left_over = scale_down(Fraction(promised.delta) - missing)
+    if not spent.within(Cost(price=Fraction(promised.rho) * slack, delta=missing)):
+        return False
+    if promised.epsilon is None:
+        return True
+    return left_over > 0 and Fraction(epsilon_of(promised.rho, left_over)) <= Fraction(promised.epsilon) * slack
 
 
 def _claim(fields: Mapping[str, Any]) -> Claim:

@@ -145,7 +145,7 @@ def test_an_act_with_a_delta_is_never_priced_without_it():
         Filter("zcdp", Fraction(100), "replace").admit(event)
     held = Filter("zcdp", Fraction(1), "replace", missing=delta)
     held.admit(event)
-    assert held.spent == Fraction(1, 2)
+    assert held.spent == Fraction(1, 4)  # squares of what moves: at most reach times rows, 2·1
     with pytest.raises(BudgetExceeded):
         held.admit(act(scale=1000.0, level=30_000))
 
@@ -158,7 +158,7 @@ def test_filters_set_a_delta_aside():
     assert float(delta) < 5e-6
     purse.admit(act(scale=20.0, level=260))
     promise = purse.guarantee("row")
-    assert (promise.delta, promise.rho) == (1e-5, None)
+    assert (promise.delta, promise.rho, promise.missing) == (1e-5, float(purse.cap), 5e-6)
     assert promise.epsilon <= 2.0
     with pytest.raises(BudgetExceeded):
         allowance(budget, "replace", missing=1e-5)
@@ -215,7 +215,7 @@ def test_what_has_no_budget_for_it_is_refused(tmp_path):
         schema_fingerprint=table.schema.fingerprint,
         table="records",
     )
-    with pytest.raises(NoMechanism, match="ledger"):
+    with pytest.raises(NoMechanism, match=r"aside=0\.5"):
         cs.release(table, asked, epsilon=1.0, delta=1e-6, mechanism="stable-histogram", ledger=ledger)
     assert ledger.spent == 0
 

@@ -45,7 +45,8 @@ class Problem:
     """Everything public about a release. Claims, defaults and refusals are functions of this alone.
 
     `rows` is the public or declared number of rows; `rows_are_units` says that every unit holds exactly one row;
-    `ledgered` that a ledger, which adds up in one currency, will pay.
+    `ledgered` that a ledger, which adds up in one currency, will pay; `aside` is what it has left of the δ that it set
+    aside for acts with a δ of their own.
     """
 
     workload: Workload
@@ -56,6 +57,7 @@ class Problem:
     rows_are_units: bool = True
     total_is_public: bool = True
     ledgered: bool = False
+    aside: Fraction = Fraction(0)
 
     @property
     def currency(self) -> Literal["pure", "zcdp"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from conspectus.privacy.guarantee import Guarantee
 from conspectus.releases import Release
 
 from . import page
@@ -42,7 +43,7 @@ def summary(release: Release) -> str:
                     "ε, the privacy loss" + (f" implied at δ = {meaning.delta:g}" if meaning.implied else ""),
                 ),
                 (rarity(meaning.delta), "δ, the slack: what ε leaves out"),
-                *([(f"{guarantee.rho:.4g}", "ρ, concentrated privacy loss")] if guarantee.rho is not None else []),
+                *([(f"{guarantee.rho:.4g}", _concentrated(guarantee))] if guarantee.rho is not None else []),
                 ("a row" if guarantee.unit == "row" else guarantee.unit, "the unit that is protected"),
                 (
                     "replaced" if guarantee.neighbours == "replace" else "added or removed",
@@ -57,6 +58,11 @@ def summary(release: Release) -> str:
     parts.append(page.paragraph(_in_short(release, meaning), "lead"))
     parts += [page.warning(text[0].upper() + text[1:] + ".") for text in guarantee.warnings]
     return "\n".join(parts)
+
+
+def _concentrated(held: Guarantee) -> str:
+    but = f", but for δ = {held.missing:.3g} of published keys" if held.missing else ""
+    return f"ρ, concentrated privacy loss{but}"
 
 
 def _in_short(release: Release, meaning: Meaning) -> str:

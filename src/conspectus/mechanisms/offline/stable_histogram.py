@@ -20,9 +20,9 @@ from typing import ClassVar
 import numpy as np
 
 from conspectus.curator.curator import Curator, keys_act, measurement
-from conspectus.mechanisms.mechanism import Claim, Outcome, Problem, Refusal, expected_maximum
+from conspectus.mechanisms.mechanism import Claim, Outcome, Problem, Refusal, expected_maximum, root_up
 from conspectus.mechanisms.total import SHARE
-from conspectus.privacy.accounting import price_approximate, scale_up
+from conspectus.privacy.accounting import price_approximate, rho_of, scale_up
 from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.queries.addresses import exact
 from conspectus.queries.conjunctions import always
@@ -43,6 +43,12 @@ class StableHistogram:
         epsilon, m = Fraction(problem.budget.epsilon), problem.max_rows
         whole = Fraction(1) if problem.total_is_public else 1 - SHARE
         moved = 2 * m if problem.neighbours == "replace" else m
+        if problem.ledgered:
+            # A ledger adds up ρ: the counts move by at most moved·m in squares. Half of δ is left to convert it.
+            rho, delta = Fraction(rho_of(problem.budget.epsilon, problem.budget.delta / 2)), problem.budget.delta / 2
+            law = Noise("laplace", root_up(moved * m / (2 * rho * whole)))
+            bought = None if problem.total_is_public else Noise("gaussian", root_up(m * m / (2 * rho * SHARE)))
+            return bought, law, threshold(law.scale, m, delta)
         law = Noise("laplace", scale_up(moved / (epsilon * whole)))
         bought = None if problem.total_is_public else Noise("laplace", scale_up(m / (epsilon * SHARE)))
         return bought, law, threshold(law.scale, m, problem.budget.delta)
@@ -50,13 +56,29 @@ class StableHistogram:
     def _refusal(self, problem: Problem) -> str | None:
         if problem.budget.epsilon is None or problem.budget.delta == 0:
             return "to publish keys needs a budget of epsilon and a delta above 0: no threshold excludes every chance"
-        if problem.ledgered:
-            return "its delta is its own, and a ledger adds up none: release it without one"
+        if problem.ledgered and (reason := self._beyond(problem)) is not None:
+            return reason
         plain = all(isinstance(block, SparseQueries) for block in problem.workload.blocks)
         if problem.workload.whole or not (plain or problem.counting):
             return "it publishes rows, and these queries are not counts of rows"
         if not plain and not exact(problem.workload.domain):
             return "the keys of so large a universe are fingerprints: ask about listed records, with cs.sparse"
+        return None
+
+    def _beyond(self, problem: Problem) -> str | None:
+        """Why the ledger cannot pay for the δ of the keys."""
+        if not problem.aside:
+            return (
+                "its delta is its own, and the ledger has none left that was set aside for such acts: make a ledger with "
+                "aside=0.5 (conspectus ledger init --aside 0.5), or release it without one"
+            )
+        _, law, level = self.laws(problem)
+        _, delta = price_approximate(keys_act(law.scale, level, max_rows=problem.max_rows), problem.neighbours)
+        if delta > problem.aside:
+            return (
+                f"half of its delta, {problem.budget.delta / 2:.3g}, is its own, and the ledger has "
+                f"{float(problem.aside):.3g} left aside for such acts: ask for a smaller delta"
+            )
         return None
 
     def claim(self, problem: Problem) -> Claim | Refusal:
