@@ -200,7 +200,7 @@ def test_what_is_spent_is_what_the_acts_cost_and_at_most_the_budget(tmp_path, na
         schema_fingerprint=schema.fingerprint,
         table=schema.name,
     )
-    if name == "stable-histogram":  # its delta is its own, and no ledger adds it up
+    if name == "stable-histogram":  # its delta is its own: a ledger has to set some aside (test_ledger_deltas)
         with pytest.raises(NoMechanism, match="delta"):
             cs.release(table, workload, mechanism=name, ledger=ledger, **budget)
         assert ledger.spent == 0

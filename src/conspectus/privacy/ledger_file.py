@@ -96,7 +96,7 @@ class Standing:
 
 
 class LedgerFile:
-    """One file; every transaction opens its own connection, so that none is carried across a fork or between threads."""
+    """One file. Each transaction opens its own connection, so that none is carried across a fork or between threads."""
 
     def __init__(self, path: Path) -> None:
         """An existing file, after a look at whether it is a ledger."""

@@ -69,7 +69,7 @@ class StableHistogram:
         """Why the ledger cannot pay for the δ of the keys."""
         if not problem.aside:
             return (
-                "its delta is its own, and the ledger has none left that was set aside for such acts: make a ledger with "
+                "its delta is its own, and the ledger has none left that was set aside for such acts: make one with "
                 "aside=0.5 (conspectus ledger init --aside 0.5), or release it without one"
             )
         _, law, level = self.laws(problem)
