@@ -40,6 +40,7 @@ from conspectus.privacy.events import (
 )
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger import Ledger
+from conspectus.privacy.prices import cost_of
 from conspectus.queries.counting import count
 from conspectus.synopses.files import BadSynopsisFile
 from conspectus.synopses.sparse_table import SparseTable
@@ -123,6 +124,38 @@ def test_units_of_several_rows(neighbours):
         laws = [distribution(table, scale, level, 45) for table in (here, there)]
         assert hockey_stick(*laws, epsilon) <= delta
         assert hockey_stick(*reversed(laws), epsilon) <= delta
+
+
+def divergence(here, there, alpha):
+    """The Rényi divergence of order α of two laws {output: chance}."""
+    logs = [alpha * math.log(chance) + (1 - alpha) * math.log(there[outcome]) for outcome, chance in here.items()]
+    return float(np.logaddexp.reduce(logs)) / (alpha - 1)
+
+
+@pytest.mark.parametrize("alpha", [1.01, 1.5, 2.0, 8.0, 64.0])
+@pytest.mark.parametrize(
+    ("neighbours", "m", "pairs"),
+    [
+        ("add-remove", 1, [((9,), (8,)), ((30,), (31,)), ((1,), (2,))]),
+        ("replace", 1, [((9, 9), (8, 10)), ((2, 30), (1, 31)), ((9, 9), (8, 9))]),
+        ("add-remove", 3, [((9,), (6,)), ((9, 9), (7, 8)), ((9, 9, 9), (8, 8, 8))]),
+        ("replace", 3, [((9, 9), (6, 12)), ((9, 9, 9), (6, 10, 11)), ((9, 9, 9), (7, 8, 12))]),
+    ],
+)
+def test_common_keys_are_concentrated_at_their_price(alpha, neighbours, m, pairs):
+    """Given that no key of one table alone is shown, all orders of divergence are at most α·ρ; some beat half of it."""
+    scale, level, most = 25.0, m + 1, 1000
+    rho = float(cost_of(act(scale, level, m), "zcdp", neighbours).price)
+    found = []
+    for here, there in [*pairs, *((there, here) for here, there in pairs)]:
+        laws = [[distribution((amount,), scale, level, most) for amount in table] for table in (here, there)]
+        # Windows of 1,000 either way leave out e^-40, and what lies at their ends is beyond the other's.
+        shared = [(set(one) & set(other), one, other) for one, other in zip(*laws)]
+        parts = [({key: one[key] for key in keys}, other) for keys, one, other in shared]
+        found.append(sum(divergence(one, other, alpha) for one, other in parts))
+    assert max(found) <= alpha * rho * (1 + 1e-9)
+    if alpha < 2:
+        assert max(found) > alpha * rho / 2
 
 
 def act(scale=2.0, level=30, m=1):
