@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.histograms import outcome
+from conspectus.mechanisms.interactions import Interactions, deviation
 from conspectus.mechanisms.iterative import Candidates, Refit, steps, unmeasured
 from conspectus.mechanisms.mechanism import (
     Claim,
@@ -68,18 +69,32 @@ class Mwem:
             return Refusal(mechanism=self.name, reason=refused)
         candidates = Candidates.of(problem.workload.distinct())
         rounds = self._rounds(candidates)
-        law = problem.law(problem.sensitivity(candidates[0]), problem.cap * Fraction(1 - self.selection) / rounds)
-        # Typical, from measurements on real tables: in marginals, what is not measured is about as wrong as what is.
-        hidden = unmeasured(problem, candidates, rounds)
+        left = problem.cap * (1 - Fraction(self.certificate)) / rounds
+        mean, largest = self._expected(problem, candidates, left * (1 - Fraction(self.selection)))
         return Claim(
             mechanism=self.name,
-            expected_max=max(0.85 * expected_maximum(law, rounds * len(candidates[0])), hidden),
-            expected_mean=max(0.7 * expected_size(law), 0.15 * hidden),
+            expected_max=largest,
+            expected_mean=mean,
             bound=None,
             memory=8 * 6 * problem.cells + 64 * len(problem.workload),
             citations=("Hardt, Ligett & McSherry 2012", "Dwork & Roth 2014, Algorithm 8"),
             notes=(f"{rounds} rounds; the error depends on the table and is certified after the fact",),
         )
+
+    def _expected(self, problem: Problem, candidates: Candidates, price: Fraction) -> tuple[float, float]:
+        """Typical errors, mean and largest, in counts, where each round's measurement costs so much."""
+        rounds = self._rounds(candidates)
+        law = problem.law(problem.sensitivity(candidates[0]), price)
+        interactions = Interactions.of(candidates.workload)
+        if interactions is not None and problem.rows:
+            share = rounds / len(candidates)
+            errors = interactions.sampled(deviation(law) / problem.rows, share, ridge=RIDGE, chosen=True)
+            return errors.mean * problem.rows, errors.largest * problem.rows
+        # What is not measured is about as wrong as what is, and the largest error is that of any question; of single
+        # questions, which tell little of one another, the theorems' shape.
+        hidden = unmeasured(problem, candidates, rounds)
+        largest = max(0.85 * expected_maximum(law, len(candidates.workload)), hidden)
+        return max(0.7 * expected_size(law), 0.15 * hidden), largest
 
     def declare(self, problem: Problem) -> Sequence[Event] | None:
         return None

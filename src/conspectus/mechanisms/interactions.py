@@ -1,0 +1,191 @@
+"""What to expect of a histogram that is fitted to noisy marginals, interaction by interaction, from public facts.
+
+A marginal C of K_C cells is an orthogonal sum of interactions S ⊆ C of d_S = Π(n_i − 1) dimensions each, and least
+squares on overlapping marginals is one average for each interaction (`synopses.residuals`). With noise of deviation s
+on each cell of each marginal, and A_S = Σ 1/K_C over the measured C ⊇ S, the average has deviation σ_S = s/√(K_S·A_S) a
+dimension, and a cell of C gets from S the variance
+
+    d_S · s² / (K_C² · A_S).
+
+Summed over S this is what least squares leaves, exactly: the noise of as many dimensions as the questions have, not of
+as many as there are questions. The maximum-entropy fit then shrinks each interaction by f = V/(V + κ·σ_S): its ridge
+κ·σ_S against V, the variance of the interaction among records. For independent columns V is the product over S of
+4p(1 − p)/n_i (two values), and nobody knows p: `SKEW`, the mean of 4p(1 − p) over all p, stands for it.
+
+What is shrunk, or never measured, is an error as large as the interaction itself. That depends on the table and is
+where claims are guesses: an interaction of j columns is taken to be 5^(1−j) of the largest that it could be.
+
+Nothing here was fitted to a table, and nothing is proved about one: the numbers are typical errors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from conspectus.privacy.events import Noise
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.query import Workload
+from conspectus.synopses.fitting import KAPPA
+from conspectus.synopses.synopsis import variance_of
+
+Vector = NDArray[np.float64]
+
+MOST_COLUMNS = 22
+SKEW = 2 / 3
+"""∫ 4p(1 − p) dp from 0 to 1: how variable a two-valued column of unknown bias is, next to a fair coin."""
+
+FADING = 5.0
+"""How much weaker an interaction is taken to be for each further column."""
+
+TAIL = 1.2
+"""Errors are larger in the larger cells, and the largest error is further out than if all cells were alike."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Errors:
+    """Typical errors of the cells of some marginals, as fractions of the rows: one deviation for each marginal."""
+
+    deviations: Vector
+    volumes: Vector
+
+    @property
+    def mean(self) -> float:
+        """The mean size of a Gaussian error of these deviations."""
+        return float(self.deviations @ self.volumes / self.volumes.sum()) * math.sqrt(2 / math.pi)
+
+    @property
+    def largest(self) -> float:
+        """Where one of all errors is expected above: Σ 2·P(error > t) = 1."""
+        top = float(self.deviations.max())
+        if top == 0 or self.volumes.sum() < 2:
+            return top
+
+        def above(level: float) -> float:
+            tails = ndtr(-level / np.maximum(self.deviations, 1e-3 * top))
+            return float(2 * (self.volumes @ tails)) - 1
+
+        return float(brentq(above, 0.0, 40 * top)) * TAIL if above(0.0) > 0 else top
+
+
+def deviation(law: Noise) -> float:
+    """The standard deviation of a law of noise."""
+    return math.sqrt(variance_of(law))
+
+
+class Interactions:
+    """The interactions of a workload of marginals, as sets of columns: bit i of a place stands for the i-th column."""
+
+    def __init__(self, workload: Workload) -> None:
+        sizes = workload.domain.sizes
+        self.columns = [column for column in workload.columns if sizes[column] > 1]
+        bit = {column: 1 << i for i, column in enumerate(self.columns)}
+        read = [block.columns for block in workload.blocks]
+        self.places = np.array([sum(bit.get(column, 0) for column in columns) for columns in read], dtype=np.int64)
+        self.volumes = np.array([math.prod(sizes[column] for column in columns) for columns in read], dtype=np.float64)
+        self._sizes = [sizes[column] for column in self.columns]
+
+    @classmethod
+    def of(cls, workload: Workload) -> Interactions | None:
+        """None where some questions are no marginals, or more columns are read than subsets of them are listed."""
+        if not all(isinstance(block, Marginal) for block in workload.blocks) or len(workload.columns) > MOST_COLUMNS:
+            return None
+        return cls(workload)
+
+    def _products(self, factors: list[float]) -> Vector:
+        """For each set of columns the product of a number for each."""
+        found = np.ones(1)
+        for factor in factors:
+            found = np.concatenate([found, found * factor])
+        return found
+
+    @cached_property
+    def orders(self) -> NDArray[np.int64]:
+        return np.bitwise_count(np.arange(1 << len(self.columns))).astype(np.int64)
+
+    @cached_property
+    def cells(self) -> Vector:
+        return self._products([float(size) for size in self._sizes])
+
+    @cached_property
+    def dimensions(self) -> Vector:
+        return self._products([float(size - 1) for size in self._sizes])
+
+    @cached_property
+    def coverage(self) -> Vector:
+        """A_S for every set S of columns, were every marginal measured."""
+        return self._over(1 / self.volumes)
+
+    @cached_property
+    def times(self) -> Vector:
+        """How many marginals hold each set of columns."""
+        return self._over(np.ones(len(self.places)))
+
+    def _over(self, weights: Vector) -> Vector:
+        """For each set the sum of the marginals' weights over those that contain it."""
+        found = np.bincount(self.places, weights=weights, minlength=1 << len(self.columns))
+        for i in range(len(self.columns)):
+            halves = found.reshape(-1, 2, 1 << i)
+            halves[:, 0] += halves[:, 1]
+        return found
+
+    def _within(self, values: Vector) -> Vector:
+        """For each marginal the sum over all sets of its columns, but the empty one: the total is known."""
+        found = values.copy()
+        found[0] = 0.0
+        for i in range(len(self.columns)):
+            halves = found.reshape(-1, 2, 1 << i)
+            halves[:, 1] += halves[:, 0]
+        return np.asarray(found[self.places])
+
+    def least_squares(self, noise: float) -> Errors:
+        """What noise of this deviation on every cell of every marginal leaves after least squares: exact."""
+        return self._errors(self.dimensions * noise**2 * self._averaging(1.0))
+
+    def fitted(self, noise: float) -> Errors:
+        """After a maximum-entropy fit to all marginals with this noise that shrinks no interaction which stands out.
+
+        What does not stand out is smaller than its noise, and no error is counted for losing it.
+        """
+        averaging = self._averaging(1.0)
+        kept = self._kept(noise, averaging, ridge=1.0)
+        return self._errors(self.dimensions * noise**2 * averaging * kept**2)
+
+    def sampled(self, noise: float, share: float, *, ridge: float, chosen: bool) -> Errors:
+        """After a fit to this share of the marginals: spread evenly, or `chosen` for being the most wrong.
+
+        A set that the measured marginals hold μ times on average is measured with probability q = min(1, μ). A choice
+        takes the largest first: were the sizes of interactions exponential, those left out would have 1 − q(1 + t +
+        t²/2) of all their squares, t = −ln q, instead of 1 − q.
+        """
+        share = min(share, 1.0)
+        measured = np.minimum(1.0, share * self.times)
+        averaging = self._averaging(share) * measured
+        kept = self._kept(noise, averaging, ridge=ridge)
+        left = 1 - measured
+        if chosen:
+            late = -np.log(np.maximum(measured, 1e-12))
+            left = np.clip(1 - measured * (1 + late + late**2 / 2), 0, 1)
+        left_noise = self.dimensions * noise**2 * averaging * kept**2
+        signal = self.dimensions * SKEW**self.orders * FADING ** (2.0 - 2.0 * self.orders)
+        return self._errors(measured * (left_noise + signal * (1 - kept) ** 2) + signal * left)
+
+    def _kept(self, noise: float, averaging: Vector, *, ridge: float) -> Vector:
+        """f: which part of each interaction a fit with this ridge keeps."""
+        kappa = ridge * np.array(KAPPA)[np.clip(self.orders, 1, len(KAPPA)) - 1]
+        variance = SKEW**self.orders / self.cells
+        return np.asarray(variance / (variance + kappa * noise * np.sqrt(averaging / self.cells)))
+
+    def _averaging(self, share: float) -> Vector:
+        """1/A_S where this share of the marginals is measured, and 0 for sets that none holds."""
+        return np.divide(1.0, share * self.coverage, out=np.zeros_like(self.coverage), where=self.times > 0.5)
+
+    def _errors(self, squares: Vector) -> Errors:
+        deviations = np.sqrt(np.maximum(self._within(squares), 0)) / self.volumes
+        return Errors(deviations=deviations, volumes=self.volumes)
