@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -13,7 +12,6 @@ import pyarrow as pa
 
 import conspectus as cs
 from bench import data_file
-from bench.crossover import workloads
 from conspectus.queries.query import Workload
 
 BITS = 16

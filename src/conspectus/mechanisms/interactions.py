@@ -12,10 +12,10 @@ as many as there are questions. The maximum-entropy fit then shrinks each intera
 κ·σ_S against V, the variance of the interaction among records. For independent columns V is the product over S of
 4p(1 − p)/n_i (two values), and nobody knows p: `SKEW`, the mean of 4p(1 − p) over all p, stands for it.
 
-What is shrunk, or never measured, is an error as large as the interaction itself. That depends on the table and is
-where claims are guesses: an interaction of j columns is taken to be 5^(1−j) of the largest that it could be.
+What is never measured is an error as large as the interaction itself. That depends on the table and is where claims
+are guesses: an interaction of j columns is taken to be 5^(1−j) of the largest that it could be.
 
-Nothing here was fitted to a table, and nothing is proved about one: the numbers are typical errors.
+Nothing is proved about a table here: these are typical errors, and only `least_squares` is exact.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Interactions:
 
     def _over(self, weights: Vector) -> Vector:
         """For each set the sum of the marginals' weights over those that contain it."""
-        found = np.bincount(self.places, weights=weights, minlength=1 << len(self.columns))
+        found = np.bincount(self.places, weights=weights, minlength=1 << len(self.columns)).astype(np.float64)
         for i in range(len(self.columns)):
             halves = found.reshape(-1, 2, 1 << i)
             halves[:, 0] += halves[:, 1]
@@ -148,39 +148,27 @@ class Interactions:
         """What noise of this deviation on every cell of every marginal leaves after least squares: exact."""
         return self._errors(self.dimensions * noise**2 * self._averaging(1.0))
 
-    def fitted(self, noise: float) -> Errors:
-        """After a maximum-entropy fit to all marginals with this noise that shrinks no interaction which stands out.
+    def fitted(self, noise: float, *, ridge: float = 1.0, share: float = 1.0, chosen: bool = False) -> Errors:
+        """After a maximum-entropy fit to all marginals, or a share of them, with this noise on each cell.
 
-        What does not stand out is smaller than its noise, and no error is counted for losing it.
-        """
-        averaging = self._averaging(1.0)
-        kept = self._kept(noise, averaging, ridge=1.0)
-        return self._errors(self.dimensions * noise**2 * averaging * kept**2)
-
-    def sampled(self, noise: float, share: float, *, ridge: float, chosen: bool) -> Errors:
-        """After a fit to this share of the marginals: spread evenly, or `chosen` for being the most wrong.
-
-        A set that the measured marginals hold μ times on average is measured with probability q = min(1, μ). A choice
-        takes the largest first: were the sizes of interactions exponential, those left out would have 1 − q(1 + t +
-        t²/2) of all their squares, t = −ln q, instead of 1 − q.
+        The marginals measured are spread evenly, or `chosen` for being the most wrong. A set of columns that they hold
+        μ times on average is measured with probability q = min(1, μ). A choice takes the largest interactions first:
+        were their sizes exponential, those left out would have 1 − q(1 + t + t²/2) of all their squares, t = −ln q,
+        instead of 1 − q. What the ridge shrinks away is counted as no error: it was smaller than its noise.
         """
         share = min(share, 1.0)
         measured = np.minimum(1.0, share * self.times)
         averaging = self._averaging(share) * measured
-        kept = self._kept(noise, averaging, ridge=ridge)
+        kappa = ridge * np.array(KAPPA)[np.clip(self.orders, 1, len(KAPPA)) - 1]
+        variance = SKEW**self.orders / self.cells
+        kept = variance / (variance + kappa * noise * np.sqrt(averaging / self.cells))
+        squares = measured * averaging * (kept * noise) ** 2
         left = 1 - measured
         if chosen:
             late = -np.log(np.maximum(measured, 1e-12))
             left = np.clip(1 - measured * (1 + late + late**2 / 2), 0, 1)
-        left_noise = self.dimensions * noise**2 * averaging * kept**2
-        signal = self.dimensions * SKEW**self.orders * FADING ** (2.0 - 2.0 * self.orders)
-        return self._errors(measured * (left_noise + signal * (1 - kept) ** 2) + signal * left)
-
-    def _kept(self, noise: float, averaging: Vector, *, ridge: float) -> Vector:
-        """f: which part of each interaction a fit with this ridge keeps."""
-        kappa = ridge * np.array(KAPPA)[np.clip(self.orders, 1, len(KAPPA)) - 1]
-        variance = SKEW**self.orders / self.cells
-        return np.asarray(variance / (variance + kappa * noise * np.sqrt(averaging / self.cells)))
+        signal = SKEW**self.orders * FADING ** (2.0 - 2.0 * self.orders)
+        return self._errors(self.dimensions * (squares + left * signal))
 
     def _averaging(self, share: float) -> Vector:
         """1/A_S where this share of the marginals is measured, and 0 for sets that none holds."""

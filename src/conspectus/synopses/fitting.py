@@ -141,7 +141,7 @@ def _loosen(residuals: Residuals, fit: Fit, ridge: Vector, precision: Vector) ->
     missed = np.add.reduceat(np.square(ridge * _flat(residuals, fit.potentials)) * precision, starts)
     dimensions = np.array(residuals.dimensions)
     hidden = (dimensions > 0) & (missed > chi2.isf(_HIDDEN / len(starts), np.maximum(dimensions, 1)))
-    factors = np.where(hidden, np.sqrt(np.maximum(dimensions, 1) / np.maximum(missed, 1e-300)), 1.0)
+    factors = np.where(hidden, dimensions / np.maximum(missed, 1e-300), 1.0)
     return np.maximum(ridge * np.repeat(factors, np.diff(residuals.offsets)), _LEAST_RIDGE), bool(hidden.any())
 
 

@@ -154,7 +154,7 @@ class Boosting:
         interactions = Interactions.of(candidates.workload)
         if interactions is not None and problem.rows and course.generator == "entropy" and not self._fresh(problem):
             share = sampled / len(candidates)
-            errors = interactions.sampled(deviation(law) / problem.rows, share, ridge=self.ridge, chosen=False)
+            errors = interactions.fitted(deviation(law) / problem.rows, ridge=self.ridge, share=share)
             return errors.mean * problem.rows, errors.largest * problem.rows
         # From measurements on real tables: what was never drawn is about as wrong as what was.
         hidden = 1.15 * unmeasured(problem, candidates, course.first)
