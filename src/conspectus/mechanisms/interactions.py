@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,14 +36,14 @@ from conspectus.synopses.synopsis import variance_of
 
 Vector = NDArray[np.float64]
 
-MOST_COLUMNS = 22
+MOST_SETS = 1 << 22
 SKEW = 2 / 3
 """∫ 4p(1 − p) dp from 0 to 1: how variable a two-valued column of unknown bias is, next to a fair coin."""
 
 FADING = 5.0
 """How much weaker an interaction is taken to be for each further column."""
 
-TAIL = 1.2
+TAIL = 1.15
 """Errors are larger in the larger cells, and the largest error is further out than if all cells were alike."""
 
 
@@ -62,14 +61,14 @@ class Errors:
 
     @property
     def largest(self) -> float:
-        """Where one of all errors is expected above: Σ 2·P(error > t) = 1."""
+        """Their expected maximum, nearly: the level above which e^(−γ) of all errors are, the mean of Gumbel's law."""
         top = float(self.deviations.max())
         if top == 0 or self.volumes.sum() < 2:
             return top
 
         def above(level: float) -> float:
             tails = ndtr(-level / np.maximum(self.deviations, 1e-3 * top))
-            return float(2 * (self.volumes @ tails)) - 1
+            return float(2 * (self.volumes @ tails)) - math.exp(-np.euler_gamma)
 
         return float(brentq(above, 0.0, 40 * top)) * TAIL if above(0.0) > 0 else top
 
@@ -80,69 +79,40 @@ def deviation(law: Noise) -> float:
 
 
 class Interactions:
-    """The interactions of a workload of marginals, as sets of columns: bit i of a place stands for the i-th column."""
+    """The interactions of a workload of marginals: all sets of columns that one of them holds, each once."""
 
     def __init__(self, workload: Workload) -> None:
         sizes = workload.domain.sizes
-        self.columns = [column for column in workload.columns if sizes[column] > 1]
-        bit = {column: 1 << i for i, column in enumerate(self.columns)}
-        read = [block.columns for block in workload.blocks]
-        self.places = np.array([sum(bit.get(column, 0) for column in columns) for columns in read], dtype=np.int64)
-        self.volumes = np.array([math.prod(sizes[column] for column in columns) for columns in read], dtype=np.float64)
-        self._sizes = [sizes[column] for column in self.columns]
+        read = [[column for column in block.columns if sizes[column] > 1] for block in workload.blocks]
+        bit = {column: 1 << place for place, column in enumerate(workload.columns)}
+        self.volumes = np.array([math.prod(sizes[c] for c in columns) for columns in read], dtype=np.float64)
+        # Every subset of every marginal, as a number with a bit for each column; marginals of one width together.
+        lists: list[NDArray[np.int64]] = []
+        owners: list[NDArray[np.int64]] = []
+        for width in sorted({len(columns) for columns in read}):
+            alike = np.array([i for i, columns in enumerate(read) if len(columns) == width], dtype=np.int64)
+            bits = np.array([[bit[column] for column in read[i]] for i in alike], dtype=np.int64)
+            picks = np.arange(1 << width)[:, None] >> np.arange(width) & 1
+            lists.append((bits.reshape(len(alike), width) @ picks.T).ravel())
+            owners.append(np.repeat(alike, 1 << width))
+        self._owners = np.concatenate(owners)
+        found, self._sets = np.unique(np.concatenate(lists), return_inverse=True)
+        inside = [(found & mask != 0, sizes[column]) for column, mask in bit.items()]
+        self.orders = np.sum([within for within, size in inside if size > 1], axis=0, dtype=np.int64)
+        self.cells = np.prod([np.where(within, size, 1.0) for within, size in inside], axis=0)
+        self.dimensions = np.prod([np.where(within, size - 1.0, 1.0) for within, size in inside], axis=0)
+        self.dimensions[self.orders == 0] = 0.0  # the total is known
+        self.times = np.bincount(self._sets).astype(np.float64)
+        self.coverage = np.bincount(self._sets, weights=1 / self.volumes[self._owners])
 
     @classmethod
     def of(cls, workload: Workload) -> Interactions | None:
-        """None where some questions are no marginals, or more columns are read than subsets of them are listed."""
-        if not all(isinstance(block, Marginal) for block in workload.blocks) or len(workload.columns) > MOST_COLUMNS:
+        """None where some questions are no marginals, or there are too many sets of columns to list."""
+        if not all(isinstance(block, Marginal) for block in workload.blocks) or not 0 < len(workload.columns) < 63:
+            return None
+        if sum(2.0 ** len(block.columns) for block in workload.blocks) > MOST_SETS:
             return None
         return cls(workload)
-
-    def _products(self, factors: list[float]) -> Vector:
-        """For each set of columns the product of a number for each."""
-        found = np.ones(1)
-        for factor in factors:
-            found = np.concatenate([found, found * factor])
-        return found
-
-    @cached_property
-    def orders(self) -> NDArray[np.int64]:
-        return np.bitwise_count(np.arange(1 << len(self.columns))).astype(np.int64)
-
-    @cached_property
-    def cells(self) -> Vector:
-        return self._products([float(size) for size in self._sizes])
-
-    @cached_property
-    def dimensions(self) -> Vector:
-        return self._products([float(size - 1) for size in self._sizes])
-
-    @cached_property
-    def coverage(self) -> Vector:
-        """A_S for every set S of columns, were every marginal measured."""
-        return self._over(1 / self.volumes)
-
-    @cached_property
-    def times(self) -> Vector:
-        """How many marginals hold each set of columns."""
-        return self._over(np.ones(len(self.places)))
-
-    def _over(self, weights: Vector) -> Vector:
-        """For each set the sum of the marginals' weights over those that contain it."""
-        found = np.bincount(self.places, weights=weights, minlength=1 << len(self.columns)).astype(np.float64)
-        for i in range(len(self.columns)):
-            halves = found.reshape(-1, 2, 1 << i)
-            halves[:, 0] += halves[:, 1]
-        return found
-
-    def _within(self, values: Vector) -> Vector:
-        """For each marginal the sum over all sets of its columns, but the empty one: the total is known."""
-        found = values.copy()
-        found[0] = 0.0
-        for i in range(len(self.columns)):
-            halves = found.reshape(-1, 2, 1 << i)
-            halves[:, 1] += halves[:, 0]
-        return np.asarray(found[self.places])
 
     def least_squares(self, noise: float) -> Errors:
         """What noise of this deviation on every cell of every marginal leaves after least squares: exact."""
@@ -171,9 +141,9 @@ class Interactions:
         return self._errors(self.dimensions * (squares + left * signal))
 
     def _averaging(self, share: float) -> Vector:
-        """1/A_S where this share of the marginals is measured, and 0 for sets that none holds."""
-        return np.divide(1.0, share * self.coverage, out=np.zeros_like(self.coverage), where=self.times > 0.5)
+        """1/A_S where this share of the marginals is measured."""
+        return np.asarray(1 / (share * self.coverage))
 
     def _errors(self, squares: Vector) -> Errors:
-        deviations = np.sqrt(np.maximum(self._within(squares), 0)) / self.volumes
-        return Errors(deviations=deviations, volumes=self.volumes)
+        summed = np.bincount(self._owners, weights=squares[self._sets], minlength=len(self.volumes))
+        return Errors(deviations=np.sqrt(summed) / self.volumes, volumes=self.volumes)
