@@ -39,6 +39,8 @@ from conspectus.synopses.noisy_answers import NoisyAnswers
 FAILURE = 0.05
 MOST_LISTED = 20_000
 REFITS = 3
+"""How often the fit is solved again at most, where the ridge hid an interaction that stands out of its noise."""
+
 CITES = ("Dwork & Roth 2014, Algorithm 18 and Theorem 12.8 (constant re-derived)", "Nikolov, Talwar & Zhang 2013")
 
 
