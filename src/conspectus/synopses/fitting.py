@@ -7,8 +7,8 @@ columns (`residuals`). The fit minimises, over distributions p on the universe,
 
 by its dual, log Z(θ) − ⟨θ, ȳ/N⟩ + ½ Σ λ_S ‖θ_S‖² with p ∝ exp(Σ θ). The dual is smooth, strongly convex and free of
 constraints: p is non-negative with sum 1 whatever the noise did. The ridge λ keeps the fit from chasing the noise;
-L-BFGS solves it, and the gradient at the end says whether it did. A ridge that suits noise is too much for an interaction
-that stands out of it: on request such ones are found by their misses, and the fit is solved again with less.
+L-BFGS solves it, and the gradient at the end says whether it did. A ridge that suits noise is too much for an
+interaction that stands out of it: on request such ones are found by their misses, and the fit is solved again.
 """
 
 from __future__ import annotations
