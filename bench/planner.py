@@ -46,7 +46,7 @@ def cases() -> Iterator[Case]:
         for rows in (1_000, 20_000, 500_000):
             schema, table = made(kind, rows)
             three = Case(f"{title}, {rows:,} rows, 3-way", table, cs.marginals(schema, 3))
-            yield from varied(three) if rows == 20_000 else (three,)
+            yield from varied(three) if rows == 20_000 and kind != "chain" else (three,)
         schema, table = made(kind, 20_000)
         yield Case(f"{title}, 20,000 rows, 2-way", table, cs.marginals(schema, 2))
         yield Case(f"{title}, 20,000 rows, 500 conjunctions", table, cs.random_conjunctions(schema, 4, 500, 1))
