@@ -153,7 +153,10 @@ class Boosting:
         grid = candidates[0].grid
         interactions = Interactions.of(candidates.workload)
         if interactions is not None and problem.rows and course.generator == "entropy" and not self._fresh(problem):
-            share = sampled / len(candidates)
+            # The weighted median is about the synopsis in the middle of the weight, which has not seen the last draws.
+            rates = np.cumsum(course.sampling.rates)
+            middle = int(np.searchsorted(rates, rates[-1] / 2))
+            share = (course.first + middle * course.sampling.draws) / len(candidates)
             errors = interactions.fitted(deviation(law) / problem.rows, ridge=self.ridge, share=share)
             return errors.mean * problem.rows, errors.largest * problem.rows
         # From measurements on real tables: what was never drawn is about as wrong as what was.
