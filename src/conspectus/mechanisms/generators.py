@@ -37,6 +37,9 @@ MOST_TABLES = 1 << 18
 MOST_EVALUATED = 1 << 11
 """The most tables, about, on which the brute force evaluates functions."""
 
+REFITS = 1
+"""How often a histogram is fitted again, where the ridge hid what stands out."""
+
 MOST_ENTRIES = 1 << 20
 """The largest matrix of questions by cells that is given to the linear program."""
 
@@ -92,7 +95,9 @@ class MaximumEntropy:
         self.known.extend(measurements(sample, self.problem.held, noisy, law, self.total))
         steps = self.evaluations * (4 if last else 1)
         start = self.potentials
-        fit = fit_histogram(self.held, self.known, self.total, start=start, steps=steps, ridge=self.ridge)
+        fit = fit_histogram(
+            self.held, self.known, self.total, start=start, steps=steps, ridge=self.ridge, refits=REFITS
+        )
         self.potentials = fit.potentials
         return fit.weights
 

@@ -33,6 +33,7 @@ from conspectus.mechanisms.generators import (
     Syntheticizer,
     log_number_of_tables,
 )
+from conspectus.mechanisms.interactions import Interactions, deviation
 from conspectus.mechanisms.iterative import Candidates, unmeasured
 from conspectus.mechanisms.mechanism import (
     Claim,
@@ -50,7 +51,7 @@ from conspectus.mechanisms.reweighting import focused_rates, growing_rates, need
 from conspectus.mechanisms.row_search import ANCHOR, ROWS, RowSearch, usual_draws
 from conspectus.mechanisms.spread import first_size
 from conspectus.mechanisms.total import find_total
-from conspectus.privacy.events import Event
+from conspectus.privacy.events import Event, Noise
 from conspectus.synopses.median_ensemble import MOST_MEMBERS
 from conspectus.synopses.synopsis import Total
 
@@ -129,18 +130,13 @@ class Boosting:
             return Refusal(mechanism=self.name, reason=reason)
         candidates, sampling = course.candidates, course.sampling
         sampled = course.first + (course.rounds - 1) * sampling.draws
-        grid = candidates[0].grid
         law = problem.law(problem.sensitivity(candidates[0]), sum(course.prices, Fraction(0)) / sampled)
-        # Typical, from measurements on real tables: in marginals, what was never drawn is about as wrong as what was.
-        hidden = 1.15 * unmeasured(problem, candidates, course.first)
-        if problem.rows and problem.workload.whole:
-            hidden *= problem.workload.whole / problem.rows
-        largest = max(0.65 * expected_maximum(law, sampled * len(candidates[0])) / grid, hidden)
+        mean, largest = self._expected(problem, course, law, sampled)
         edge = needed_edge(len(candidates), sampling.rates)
         return Claim(
             mechanism=self.name,
             expected_max=min(largest, float(problem.whole or math.inf)),
-            expected_mean=0.35 * expected_size(law) / grid,
+            expected_mean=mean,
             bound=None,
             memory=self._memory(problem, course.rounds),
             citations=("Dwork, Rothblum & Vadhan 2010, Figure 1", "Dwork & Roth 2014, Lemmas 6.2 and 6.4"),
@@ -150,6 +146,25 @@ class Boosting:
                 f"{0.5 + edge:.3f} of the weight, which is certified after the fact",
             ),
         )
+
+    def _expected(self, problem: Problem, course: Course, law: Noise, sampled: int) -> tuple[float, float]:
+        """Typical errors, mean and largest, in counts, where so many questions are measured with this noise."""
+        candidates = course.candidates
+        grid = candidates[0].grid
+        interactions = Interactions.of(candidates.workload)
+        if interactions is not None and problem.rows and course.generator == "entropy" and not self._fresh(problem):
+            # The weighted median is about the synopsis in the middle of the weight, which has not seen the last draws.
+            rates = np.cumsum(course.sampling.rates)
+            middle = int(np.searchsorted(rates, rates[-1] / 2))
+            share = (course.first + middle * course.sampling.draws) / len(candidates)
+            errors = interactions.fitted(deviation(law) / problem.rows, ridge=self.ridge, share=share)
+            return errors.mean * problem.rows, errors.largest * problem.rows
+        # From measurements on real tables: what was never drawn is about as wrong as what was.
+        hidden = 1.15 * unmeasured(problem, candidates, course.first)
+        if problem.rows and problem.workload.whole:
+            hidden *= problem.workload.whole / problem.rows
+        largest = max(0.65 * expected_maximum(law, sampled * len(candidates[0])) / grid, hidden)
+        return 0.35 * expected_size(law) / grid, largest
 
     def declare(self, problem: Problem) -> Sequence[Event] | None:
         return None
