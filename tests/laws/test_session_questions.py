@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from tests.made import people
 
 import conspectus as cs
+from conspectus.answers import margin_of
+from conspectus.privacy.tails import laplace_tail
 from conspectus.queries.query import WorkloadError
 from conspectus.sessions.questions import canonical
 
@@ -70,3 +72,35 @@ def test_a_weight_below_one_is_another_question() -> None:
     whole = cs.sparse([{("north", 40, False, False): 1.0}], SCHEMA)
     assert canonical(SCHEMA, whole).key != canonical(SCHEMA, WEIGHTED).key
     assert "sparse" in canonical(SCHEMA, WEIGHTED).text
+
+
+def plain_and_weighted() -> tuple[cs.Release, list[cs.Workload]]:
+    """A session that measured a plain question and a weighted one, both with noise far below one count."""
+    asked = [cs.sql(SCHEMA, [CELL]), WEIGHTED]
+    with cs.open_session(TABLE, epsilon=62.0, questions=4, mechanism="sparse-mw", hits=2, threshold=0.0) as session:
+        assert [session.ask(question).basis for question in asked] == ["measured", "measured"]
+        return session.release(), asked
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("confidence", [0.8, 0.9, 0.95, 0.99])
+def test_a_release_reads_the_noise_of_each_question_on_the_grid_it_was_drawn_on(which: int, confidence: float) -> None:
+    released, asked = plain_and_weighted()
+    grid, scale = asked[which].grid, released.parameters["answer_scale"]
+    assert (grid, scale < 0.3) == ((1, 4)[which], True)
+    answer = released.ask(asked[which], confidence=confidence)
+    held = released.measured.estimate(asked[which].query(0))
+    rows = released.total.value
+    margin = round(grid * margin_of(held, confidence))  # in steps of the grid that the curator drew on
+    # It holds as often as it says, and with one step less it would not.
+    assert laplace_tail(scale * grid, margin) <= 1 - confidence
+    assert margin == 0 or laplace_tail(scale * grid, margin - 1) > 1 - confidence
+    assert answer.high == pytest.approx((held.count + margin / grid) / rows)
+
+
+def test_the_grids_of_measured_questions_are_in_the_file(tmp_path) -> None:
+    released, asked = plain_and_weighted()
+    released.save(tmp_path / "r.conspectus")
+    again = cs.load(tmp_path / "r.conspectus")
+    assert again.measured.grids == released.measured.grids == (1, 4)
+    assert [again.ask(question) for question in asked] == [released.ask(question) for question in asked]
