@@ -61,8 +61,14 @@ class Release:
 
     @property
     def total(self) -> Total:
-        """The number of rows that fractions are of, public or paid for."""
+        """The number of rows that fractions are of, public or paid for; of functions whose owner declared how far they
+        move, the public number that their shares are counted in."""
         return self.synopsis.total
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the total is a number of rows, so that shares of it are too."""
+        return self.workload.whole is None
 
     def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> Answer:
         """Answer a predicate or a workload of one query, with an interval where there is an honest one."""
@@ -72,6 +78,13 @@ class Release:
         if len(question) != 1:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
         query = question.query(0)
+        answer = self._read(question, query, confidence)
+        if self.counts_rows and not (isinstance(query, TableFunction) and not query.counts_rows):
+            return answer
+        return dataclasses.replace(answer, count=None)
+
+    def _read(self, question: Workload, query: Query, confidence: float) -> Answer:
+        """The answer with what it would be in counts of the total."""
         if isinstance(self.synopsis, NoisyAnswers):
             return reading.measured(self.synopsis.estimate(query), self.total, confidence)
         if isinstance(self.synopsis, RandomProjection | SparseTable):
@@ -105,6 +118,8 @@ class Release:
         or its universe is small enough to fit one; otherwise each table sums to the total. Intervals are cell by cell.
         """
         reading.checked_confidence(confidence)
+        if not self.counts_rows:
+            raise CannotAnswer("this release of functions holds no number of rows to count: make rows with synthetic")
         asked = marginal(self.schema, columns)
         positions = asked.blocks[0].columns
         counts = self._integers(asked)

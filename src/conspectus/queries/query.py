@@ -89,10 +89,14 @@ class TableFunction:
     """A question whose value is a function of the whole table and no number of records: see `statistic`."""
 
     @property
+    def counts_rows(self) -> bool:
+        """Whether its value is a share of the rows all the same, so that a number of rows means something."""
+        return False
+
+    @property
     def columns(self) -> tuple[int, ...]:
         """The columns that it reads, sorted."""
         raise NotImplementedError
-
 
 
 @dataclass(frozen=True)
@@ -377,4 +381,3 @@ def _checked(index: int, length: int) -> int:
     if not 0 <= position < length:
         raise IndexError(f"positions in this workload run from 0 to {length - 1}")
     return position
-
