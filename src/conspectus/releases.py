@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -28,6 +29,7 @@ from .privacy import events as acts
 from .privacy.accounting import best, price_pure
 from .privacy.guarantee import Guarantee
 from .queries import language
+from .queries.canonical import canonical_query
 from .queries.marginals import marginal
 from .queries.query import Query, TableFunction, Workload
 from .synopses import files
@@ -85,12 +87,12 @@ class Release:
 
     def _read(self, question: Workload, query: Query, confidence: float) -> Answer:
         """The answer with what it would be in counts of the total."""
+        estimate = self._estimate(query)
         if isinstance(self.synopsis, NoisyAnswers):
-            return reading.measured(self.synopsis.estimate(query), self.total, confidence)
+            return reading.measured(estimate or self.synopsis.estimate(query), self.total, confidence)
         if isinstance(self.synopsis, RandomProjection | SparseTable):
             return reading.projected(self.synopsis, question, self.total, confidence)
         fraction = self._answer(question)
-        estimate = self._estimate(query)
         if estimate is not None:
             return reading.smoothed(fraction, estimate, self.total, confidence)
         cells = self._cells(query)
@@ -181,7 +183,9 @@ class Release:
         return listed_queries(self.workload)
 
     def _cells(self, query: Query) -> int | None:
-        cells = covering_cells(self.workload, self._listed, query)
+        forms = (query, canonical_query(self.schema.domain, query))
+        found = (covering_cells(self.workload, self._listed, form) for form in forms)
+        cells = next((cells for cells in found if cells is not None), None)
         # A sum of medians is not the median of the sums: an ensemble's bound is for single answers alone.
         return None if isinstance(self.synopsis, MedianEnsemble) and cells != 1 else cells
 
@@ -211,13 +215,15 @@ class Release:
         return self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.measured
 
     def _estimate(self, query: Query) -> Estimate | None:
-        """What the noisy answers add up to for this question, if they do."""
+        """What the noisy answers add up to for this question as it stands or in its canonical form, if they do."""
         if self._noisy is None:
             return None
-        try:
+        with suppress(CannotAnswer):
             return self._noisy.estimate(query)
-        except CannotAnswer:
-            return None
+        same = canonical_query(self.schema.domain, query)
+        with suppress(CannotAnswer):
+            return None if same == query else self._noisy.estimate(same)
+        return None
 
     def save(self, path: str | Path) -> None:
         """Write the release as one file: JSON and Arrow tables in a zip."""
