@@ -32,6 +32,7 @@ from .queries import language
 from .queries.canonical import canonical_query
 from .queries.marginals import marginal
 from .queries.query import Query, TableFunction, Workload
+from .spelling import spelled_methods
 from .synopses import files
 from .synopses.histogram import Histogram
 from .synopses.median_ensemble import MedianEnsemble
@@ -45,6 +46,7 @@ TOO_NOISY = 0.5
 """A cell is marked when its interval's half-width is more than this share of its count."""
 
 
+@spelled_methods
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
     """What one run published. `answers` are fractions in the workload's order."""

@@ -18,6 +18,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+from conspectus.spelling import spelled_methods
+
 from .accounting import BudgetExceeded, cap_of, epsilon_of
 from .events import Event, from_json, read_fraction, to_json
 from .guarantee import RELATIONS, Budget, Guarantee, Neighbours
@@ -76,6 +78,7 @@ class Entry:
     made: str
 
 
+@spelled_methods
 class Ledger:
     """A cap on everything that is ever released about one table, kept in a file that many processes may share."""
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import CodedRows, Domain
+from conspectus.spelling import spelled_methods
 
 from .moves import Sensitivity as Sensitivity
 from .moves import WorkloadError as WorkloadError
@@ -175,6 +176,7 @@ BLOCK_KINDS: dict[str, Callable[[Domain, Mapping[str, Any]], Block]] = {}
 """How each kind of block is read back from JSON; every module of blocks adds its own."""
 
 
+@spelled_methods
 @dataclass(frozen=True)
 class Workload:
     """A sequence of queries in a fixed order, held as blocks. Slices and `take` keep whole blocks whole."""

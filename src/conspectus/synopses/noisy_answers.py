@@ -25,6 +25,7 @@ from conspectus.queries.intervals import Intervals
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.predicates import Conjunctions
 from conspectus.queries.query import Block, Predicate, Query, Sparse, TableFunction, Workload, WorkloadError
+from conspectus.spelling import spelled_methods
 
 from .measured_sums import Listing, Selection, selection_in
 from .synopsis import BadSynopsis, CannotAnswer, NoiseKind, Total, checked_noise, part, variance_of
@@ -51,6 +52,7 @@ class Estimate:
         return 0.0 if self.kind is None else variance_of(Noise(self.kind, self.scale)) * self.terms / self.averaged**2
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
 class NoisyAnswers:
     """Noisy counts of a workload; `noise` is the law of the noise, one for each block, or one for all.
