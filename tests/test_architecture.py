@@ -14,7 +14,7 @@ SEALED = ("data.sources", "privacy.noise", "privacy.exponential", "privacy.level
 # Whom a room may import, besides itself; a dotted name allows that module alone.
 LEAVES = {"spelling": (), "data": ("spelling",), "privacy": ("spelling",)}
 CORE = {
-    "queries": ("data.domain", "data.field", "data.fingerprints", "data.sets", "spelling"),
+    "queries": ("data.domain", "data.field", "data.fingerprints", "data.runs", "data.sets", "spelling"),
     "synopses": ("queries", "data.domain", "data.field", "data.sets", "privacy.events", "privacy.tails", "spelling"),
     "curator": ("queries", "data.domain", "data.field", "data.sources", "privacy"),
 }

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.column import NO_NULLS, Column, CutsBin, UnknownValue
 from conspectus.data.domain import Codes
+from conspectus.data.runs import CodeSet, code_set
 from conspectus.data.values import EXACT, Nulls, number_of, numbers
 
 
@@ -77,7 +78,7 @@ class Ordered(Column):
             codes[~valid] = self.null_code
         return codes
 
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> tuple[int, ...]:
+    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
         self._check_op(op)
         if literal is None:
             return ()
@@ -92,7 +93,7 @@ class Ordered(Column):
         cut = np.flatnonzero(some != every)
         if len(cut) and not snap:
             raise self._cut(op, str(literal), int(cut[0] if op != "<>" else cut[-1]))
-        return tuple(int(code) for code in np.flatnonzero(some))
+        return code_set(np.flatnonzero(some))
 
     def _holds(self, op: str, x: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """For each bin of whole values: whether the comparison holds somewhere in it, and everywhere."""

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import CodedRows, Domain
+from conspectus.data.runs import CodeSet, code_set, common
 from conspectus.spelling import spelled_methods
 
 from .moves import Sensitivity as Sensitivity
@@ -34,22 +35,27 @@ MOST_QUERIES = 1 << 27
 MIXED = "workloads over different tables do not mix: build both from the same schema"
 APART = "counts of rows do not mix with functions of the table, nor functions of different scales: release them apart"
 
+_NO_LITERAL = "a literal needs a column and a non-empty sorted set of codes"
+
 Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, order=True)
 class Literal:
-    """`column` takes one of `codes`: positions, sorted and distinct, at least one."""
+    """`column` takes one of `codes`: positions, sorted and distinct, at least one; many in few runs as `Runs`."""
 
     column: int
-    codes: tuple[int, ...]
+    codes: CodeSet
 
     def __post_init__(self) -> None:
         codes = self.codes
-        if len(codes) == 1 and self.column >= 0 and codes[0] >= 0:
-            return
-        if self.column < 0 or not codes or codes[0] < 0 or any(a >= b for a, b in pairwise(codes)):
-            raise WorkloadError("a literal needs a column and a non-empty sorted set of codes")
+        if self.column < 0 or not codes or codes[0] < 0:
+            raise WorkloadError(_NO_LITERAL)
+        if len(codes) > 1:
+            try:
+                object.__setattr__(self, "codes", code_set(codes))
+            except ValueError as unsorted:
+                raise WorkloadError(_NO_LITERAL) from unsorted
 
 
 Box = tuple[Literal, ...]
@@ -375,7 +381,7 @@ def total_length(blocks: Iterable[Block], what: str) -> tuple[Block, ...]:
 
 def _disjoint(a: Box, b: Box) -> bool:
     codes = {literal.column: literal.codes for literal in a}
-    return any(literal.column in codes and not set(codes[literal.column]) & set(literal.codes) for literal in b)
+    return any(literal.column in codes and not common(codes[literal.column], literal.codes) for literal in b)
 
 
 def _checked(index: int, length: int) -> int:
