@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conspectus as cs
-from conspectus.data.runs import Runs, all_but, code_set, common, complement, of_runs, runs_of
+from conspectus.data.runs import Runs, all_but, code_set, common, complement, of_runs, runs_of, together
 from conspectus.queries.counting import count
 from conspectus.queries.query import Literal, WorkloadError
 
@@ -53,6 +53,7 @@ def test_runs_are_the_set(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     assert (one < other, one <= other, one > other, one >= other) == (a < b, a <= b, a > b, a >= b)
     assert tuple(common(one, other)) == tuple(sorted(set(a) & set(b)))
     assert common(one, other) == code_set(sorted(set(a) & set(b)))
+    assert together([one, other]) == code_set(sorted(set(a) | set(b)))
     assert complement(one, SIZE) == code_set(sorted(set(range(SIZE)) - set(a)))
 
 

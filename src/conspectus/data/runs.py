@@ -7,7 +7,7 @@ values; both are ordered as the sequences of their codes are.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, total_ordering
 from itertools import accumulate, chain, pairwise
 from typing import Any, overload
@@ -163,6 +163,8 @@ def complement(codes: CodeSet, size: int) -> CodeSet:
 
 def common(a: CodeSet, b: CodeSet) -> CodeSet:
     """The codes that two sets share."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return code_set(sorted(set(a).intersection(b)))
     found = []
     mine, others = _runs_of(a), _runs_of(b)
     here, there = next(mine, None), next(others, None)
@@ -174,4 +176,15 @@ def common(a: CodeSet, b: CodeSet) -> CodeSet:
             here = next(mine, None)
         else:
             there = next(others, None)
+    return of_runs(found)
+
+
+def together(sets: Iterable[CodeSet]) -> CodeSet:
+    """The codes that some sets hold together."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(run for codes in sets for run in _runs_of(codes)):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(last, found[-1][1])
+        else:
+            found.append((first, last))
     return of_runs(found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from conspectus.data.domain import Domain
-from conspectus.data.runs import CodeSet, code_set, common
+from conspectus.data.runs import CodeSet, common, together
 
 from .declared import DeclaredColumn, DeclaredSchema, position
 from .intervals import Intervals, prefixes, ranges
@@ -70,7 +70,7 @@ def _codes(column: DeclaredColumn, value: object, *, snap: bool) -> CodeSet:
     if isinstance(value, Between):
         return common(column.codes_where(">=", value.low, snap=snap), column.codes_where("<=", value.high, snap=snap))
     if isinstance(value, list | tuple | set | frozenset):
-        return code_set(sorted({code for one in value for code in _codes(column, one, snap=snap)}))
+        return together(_codes(column, one, snap=snap) for one in value)
     return column.null_codes() if value is None else column.codes_where("=", value, snap=snap)
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
 from conspectus.data.domain import Domain
-from conspectus.data.runs import CodeSet, Runs, common, complement
+from conspectus.data.runs import CodeSet, Runs, complement, together
 
 from .query import Box, Literal, Predicate, WorkloadError
 
@@ -82,12 +81,15 @@ def _combined(domain: Domain, formulas: Iterable[Formula], *, conjunctive: bool)
 
 
 def _merged(sets: Collection[CodeSet], size: int, *, conjunctive: bool) -> CodeSet:
-    """What all of some sets share, or what they hold together: by de Morgan, what all complements miss."""
-    if len(sets) == 1:
-        return next(iter(sets))
-    if conjunctive:
-        return reduce(common, sets)
-    return complement(reduce(common, [complement(codes, size) for codes in sets]), size)
+    """What some sets hold together, or what all of them share: by de Morgan, what no complement holds."""
+    first, *others = sets
+    if not others:
+        return first
+    if not any(isinstance(codes, Runs) for codes in sets):  # short ones, as most are
+        return tuple(sorted(set(first).intersection(*others) if conjunctive else set(first).union(*others)))
+    if not conjunctive:
+        return together(sets)
+    return complement(together(complement(codes, size) for codes in sets), size)
 
 
 class _Expansion:
