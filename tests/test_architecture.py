@@ -12,10 +12,10 @@ SOURCE = Path(__file__).parent.parent / "src" / "conspectus"
 LONGEST = 400
 SEALED = ("data.sources", "privacy.noise", "privacy.exponential", "privacy.levels")
 # Whom a room may import, besides itself; a dotted name allows that module alone.
-LEAVES = {"spelling": (), "data": (), "privacy": ()}
+LEAVES = {"spelling": (), "data": ("spelling",), "privacy": ("spelling",)}
 CORE = {
-    "queries": ("data.domain", "data.field", "data.fingerprints", "data.sets"),
-    "synopses": ("queries", "data.domain", "data.field", "data.sets", "privacy.events", "privacy.tails"),
+    "queries": ("data.domain", "data.field", "data.fingerprints", "data.runs", "data.sets", "spelling"),
+    "synopses": ("queries", "data.domain", "data.field", "data.sets", "privacy.events", "privacy.tails", "spelling"),
     "curator": ("queries", "data.domain", "data.field", "data.sources", "privacy"),
 }
 MECHANISMS = ("curator", "synopses", "queries", "data.domain", "privacy", "spelling")

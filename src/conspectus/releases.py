@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -29,8 +30,10 @@ from .privacy.accounting import best, epsilon_of, price_pure
 from .privacy.guarantee import Guarantee
 from .privacy.prices import Cost, cost_of, scale_down
 from .queries import language
+from .queries.canonical import canonical_query
 from .queries.marginals import marginal
 from .queries.query import Query, TableFunction, Workload
+from .spelling import spelled_methods
 from .synopses import files
 from .synopses.histogram import Histogram
 from .synopses.median_ensemble import MedianEnsemble
@@ -44,6 +47,7 @@ TOO_NOISY = 0.5
 """A cell is marked when its interval's half-width is more than this share of its count."""
 
 
+@spelled_methods
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
     """What one run published. `answers` are fractions in the workload's order."""
@@ -62,8 +66,14 @@ class Release:
 
     @property
     def total(self) -> Total:
-        """The number of rows that fractions are of, public or paid for."""
+        """The number of rows that fractions are of, public or paid for; of functions whose owner declared how far they
+        move, the public number that their shares are counted in."""
         return self.synopsis.total
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the total is a number of rows, so that shares of it are too."""
+        return self.workload.whole is None
 
     def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> Answer:
         """Answer a predicate or a workload of one query, with an interval where there is an honest one."""
@@ -73,12 +83,19 @@ class Release:
         if len(question) != 1:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
         query = question.query(0)
+        answer = self._read(question, query, confidence)
+        if self.counts_rows and not (isinstance(query, TableFunction) and not query.counts_rows):
+            return answer
+        return dataclasses.replace(answer, count=None)
+
+    def _read(self, question: Workload, query: Query, confidence: float) -> Answer:
+        """The answer with what it would be in counts of the total."""
+        estimate = self._estimate(query)
         if isinstance(self.synopsis, NoisyAnswers):
-            return reading.measured(self.synopsis.estimate(query), self.total, confidence)
+            return reading.measured(estimate or self.synopsis.estimate(query), self.total, confidence)
         if isinstance(self.synopsis, RandomProjection | SparseTable):
             return reading.projected(self.synopsis, question, self.total, confidence)
         fraction = self._answer(question)
-        estimate = self._estimate(query)
         if estimate is not None:
             return reading.smoothed(fraction, estimate, self.total, confidence)
         cells = self._cells(query)
@@ -106,6 +123,8 @@ class Release:
         or its universe is small enough to fit one; otherwise each table sums to the total. Intervals are cell by cell.
         """
         reading.checked_confidence(confidence)
+        if not self.counts_rows:
+            raise CannotAnswer("this release of functions holds no number of rows to count: make rows with synthetic")
         asked = marginal(self.schema, columns)
         positions = asked.blocks[0].columns
         counts = self._integers(asked)
@@ -167,7 +186,9 @@ class Release:
         return listed_queries(self.workload)
 
     def _cells(self, query: Query) -> int | None:
-        cells = covering_cells(self.workload, self._listed, query)
+        forms = (query, canonical_query(self.schema.domain, query))
+        found = (covering_cells(self.workload, self._listed, form) for form in forms)
+        cells = next((cells for cells in found if cells is not None), None)
         # A sum of medians is not the median of the sums: an ensemble's bound is for single answers alone.
         return None if isinstance(self.synopsis, MedianEnsemble) and cells != 1 else cells
 
@@ -197,13 +218,15 @@ class Release:
         return self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.measured
 
     def _estimate(self, query: Query) -> Estimate | None:
-        """What the noisy answers add up to for this question, if they do."""
+        """What the noisy answers add up to for this question as it stands or in its canonical form, if they do."""
         if self._noisy is None:
             return None
-        try:
+        with suppress(CannotAnswer):
             return self._noisy.estimate(query)
-        except CannotAnswer:
-            return None
+        same = canonical_query(self.schema.domain, query)
+        with suppress(CannotAnswer):
+            return None if same == query else self._noisy.estimate(same)
+        return None
 
     def save(self, path: str | Path) -> None:
         """Write the release as one file: JSON and Arrow tables in a zip."""

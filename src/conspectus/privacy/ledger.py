@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from conspectus.spelling import spelled_methods
+
 from .accounting import BudgetExceeded, cap_of, epsilon_of, set_aside
 from .events import Event, to_json
 from .guarantee import RELATIONS, Budget, Guarantee, Neighbours
@@ -34,6 +36,7 @@ class StaleCopy(LedgerError):
     """An act by someone whose copy does not know the latest acts of the same reservation."""
 
 
+@spelled_methods
 class Ledger:
     """A cap on everything that is ever released about one table, kept in a file that many processes may share."""
 

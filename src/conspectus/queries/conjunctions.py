@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from conspectus.data.domain import Domain
+from conspectus.data.runs import CodeSet, common, together
 
 from .declared import DeclaredColumn, DeclaredSchema, position
 from .intervals import Intervals, prefixes, ranges
@@ -55,20 +57,21 @@ def conjunctions(schema: DeclaredSchema, rows: Iterable[Mapping[str, object]], *
             at = position(schema, name)
             codes = _codes(schema.column(name), value, snap=snap)
             if len(codes) < schema.domain.sizes[at]:
-                box.append((at, tuple(sorted(codes))))
+                box.append((at, codes))
         possible = all(codes for _, codes in box)
-        predicates.append(Predicate((tuple(Literal(at, codes) for at, codes in sorted(box)),) if possible else ()))
+        predicates.append(
+            Predicate((tuple(Literal(at, codes) for at, codes in sorted(box, key=itemgetter(0))),) if possible else ())
+        )
     check_length(len(predicates), "this list of conjunctions")
     return Workload(schema.domain, (Conjunctions.of(schema.domain, predicates),))
 
 
-def _codes(column: DeclaredColumn, value: object, *, snap: bool) -> set[int]:
+def _codes(column: DeclaredColumn, value: object, *, snap: bool) -> CodeSet:
     if isinstance(value, Between):
-        above = column.codes_where(">=", value.low, snap=snap)
-        return set(above) & set(column.codes_where("<=", value.high, snap=snap))
+        return common(column.codes_where(">=", value.low, snap=snap), column.codes_where("<=", value.high, snap=snap))
     if isinstance(value, list | tuple | set | frozenset):
-        return {code for one in value for code in _codes(column, one, snap=snap)}
-    return set(column.null_codes() if value is None else column.codes_where("=", value, snap=snap))
+        return together(_codes(column, one, snap=snap) for one in value)
+    return column.null_codes() if value is None else column.codes_where("=", value, snap=snap)
 
 
 def always(domain: Domain) -> Workload:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from conspectus.data.domain import Domain
+from conspectus.data.runs import CodeSet
 
 from .query import WorkloadError
 
@@ -33,7 +34,7 @@ class DeclaredColumn(Protocol):
     @property
     def labels(self) -> tuple[str, ...]: ...
 
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> tuple[int, ...]: ...
+    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet: ...
 
     def find(self, value: object) -> int | None: ...
 

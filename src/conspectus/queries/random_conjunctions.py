@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from conspectus.data.runs import all_but
+
 from .declared import DeclaredSchema
 from .ordering import first_of_each, row_keys
 from .predicates import Conjunctions
@@ -62,7 +64,7 @@ def random_conjunctions(
 
 
 def _literal(column: int, code: int, size: int, *, negated: bool) -> Literal:
-    return Literal(column, (*range(code), *range(code + 1, size)) if negated else (code,))
+    return Literal(column, all_but(code, size) if negated else (code,))
 
 
 def _possible(sizes: Sequence[int], k: int, *, negations: bool) -> int:

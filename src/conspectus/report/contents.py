@@ -100,7 +100,11 @@ def accuracy(release: Release) -> str:
         lines.append(("intervals", "exact for every measured answer", "from the law of the noise that was added"))
     return page.section(
         "How accurate it is",
-        page.paragraph("Errors are fractions of the rows: 0.01 is one row in a hundred."),
+        page.paragraph(
+            "Errors are fractions of the rows: 0.01 is one row in a hundred."
+            if release.counts_rows
+            else "Errors are on the scale of the functions, whose values lie between 0 and 1."
+        ),
         page.table(("", "error", "in what sense"), lines),
     )
 

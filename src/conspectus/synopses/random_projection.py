@@ -30,6 +30,7 @@ from conspectus.queries.projections import Projection
 from conspectus.queries.query import Block, Workload, WorkloadError
 from conspectus.queries.sparse import SparseQueries
 from conspectus.queries.supports import written_out
+from conspectus.spelling import spelled_methods
 
 from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
 
@@ -49,6 +50,7 @@ MOST_BLOCKS = 63
 """Blocks that a median is taken of: with more, each has little to say and costs as much to ask."""
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
 class RandomProjection:
     """`values` is the projection of the table with noise, in whole counts; `noise` is its law; `estimator` says how an

@@ -19,10 +19,12 @@ from conspectus.data.domain import Chunk, Domain
 from conspectus.data.field import Elements, P
 from conspectus.queries.listed_records import Listed, listed_records
 from conspectus.queries.query import Workload, WorkloadError
+from conspectus.spelling import spelled_methods
 
 from .synopsis import BadSynopsis, CannotAnswer, Total, part
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
 class RecordWeights:
     """Addresses of records, sorted and distinct, with their weights; `free` is the weight of any other record.

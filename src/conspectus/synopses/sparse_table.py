@@ -23,6 +23,7 @@ from conspectus.queries.addresses import codes_at, exact
 from conspectus.queries.query import Workload, WorkloadError
 from conspectus.queries.sparse import SparseQueries
 from conspectus.queries.supports import written_out
+from conspectus.spelling import spelled_methods
 
 from .rows import Rows
 from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
@@ -31,6 +32,7 @@ MOST_LISTED = 1 << 16
 """Records that a predicate may stand for and still have an interval."""
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
 class SparseTable:
     """Keys (addresses of records), sorted and distinct, each with a noisy count of at least `threshold`."""

@@ -22,6 +22,7 @@ from conspectus.data.sources.origin import SourceError, guarded
 from conspectus.data.sources.parquet import SUFFIXES, check_twins, read_footer
 from conspectus.data.sources.sql import is_relation
 from conspectus.data.sources.table import Table
+from conspectus.spelling import spelled_methods
 
 _ROWS = 1 << 16
 
@@ -32,6 +33,7 @@ Part = Callable[[slice], Elements]
 """The fingerprints of some values of a column in memory."""
 
 
+@spelled_methods
 class RecordTable(Table):
     """Rows as fingerprints of records, mapped one by one; the unit of privacy is the row, and no row is left out."""
 

@@ -13,10 +13,12 @@ from conspectus.data.sets import SetChunk
 from conspectus.data.sources.lines import Tally
 from conspectus.data.sources.origin import Origin, exported, guarded
 from conspectus.data.sources.units import bounded, person
+from conspectus.spelling import spelled_methods
 
 _ROWS = 1 << 16
 
 
+@spelled_methods
 class Table:
     """The rows of a source in the codes of a schema, as many passes as one likes, in memory bounded by one chunk.
 

@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.histograms import outcome
-from conspectus.mechanisms.iterative import Candidates, MultiplicativeWeights, measurements, steps
+from conspectus.mechanisms.iterative import Candidates, MultiplicativeWeights, check_rounds, measurements, steps
 from conspectus.mechanisms.mechanism import (
     Claim,
     ErrorBound,
@@ -120,12 +120,9 @@ class IterativeConstruction:
     name: ClassVar[str] = "iterative"
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and self.rounds < 1:
-            raise SettingError("rounds must be at least 1")
+        check_rounds(self.rounds, selection=self.selection, certificate=self.certificate)
         if self.alpha is not None and not 0 < self.alpha < 1:
             raise SettingError("alpha, the error aimed at, lies strictly between 0 and 1")
-        if not 0 < self.selection < 1 or not 0 <= self.certificate < 1:
-            raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
         if self.theorem and (self.alpha is not None or self.rounds is not None):
             raise SettingError("theorem=True sets alpha and rounds itself: leave them out")
 

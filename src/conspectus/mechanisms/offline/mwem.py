@@ -19,7 +19,7 @@ from typing import ClassVar
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.histograms import outcome
 from conspectus.mechanisms.interactions import Interactions, deviation
-from conspectus.mechanisms.iterative import Candidates, Refit, steps, unmeasured
+from conspectus.mechanisms.iterative import Candidates, Refit, check_rounds, steps, unmeasured
 from conspectus.mechanisms.mechanism import (
     Claim,
     Outcome,
@@ -53,12 +53,9 @@ class Mwem:
     name: ClassVar[str] = "mwem"
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and self.rounds < 1:
-            raise SettingError("rounds must be at least 1")
-        if not 0 < self.selection < 1 or not 0 <= self.certificate < 1 or self.evaluations < 1:
-            raise SettingError(
-                "selection lies strictly between 0 and 1, certificate in [0, 1), evaluations at 1 or above"
-            )
+        check_rounds(self.rounds, selection=self.selection, certificate=self.certificate)
+        if self.evaluations < 1:
+            raise SettingError("evaluations, how long each refit may take, must be at least 1")
 
     def _rounds(self, candidates: Candidates) -> int:
         """Four a column by default: more hardly help and fewer leave columns out, at any budget (measured)."""
