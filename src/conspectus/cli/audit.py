@@ -101,8 +101,8 @@ def _clear() -> None:
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
     others = ("select", "net", "boosting", "dual-query", "above-threshold", "watch", "project")
-    others += ("stable-keys", "stable-records")
-    doors = {door: (door,) for door in (*MEASURE, "functions", *others, *WATCHES, *PROJECT, *KEYS, "composition")}
+    keys = ("stable-keys", "stable-records", *KEYS)
+    doors = {door: (door,) for door in (*MEASURE, "functions", *others, *WATCHES, *PROJECT, *keys, "composition")}
     known = {**doors, **DOORS}
     if name not in known:
         raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')
