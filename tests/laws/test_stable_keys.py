@@ -220,6 +220,14 @@ def test_what_has_no_budget_for_it_is_refused(tmp_path):
     assert ledger.spent == 0
 
 
+def test_a_delta_that_shows_somebody_is_told_of():
+    schema, asked = cs.open_records([0]).schema, cs.sparse([["a"]])
+    for rows, delta, told in ((1000, 1e-6, False), (1_000_000, 1e-6, True), (1_000_000, 1e-9, False)):
+        claims = cs.plan(schema, asked, rows=rows, epsilon=1.0, delta=delta).claims
+        notes = next(claim for claim in claims if claim.mechanism == "stable-histogram").notes
+        assert ("choose a delta far below 1e-06" in notes[-1]) == told
+
+
 def test_full_rows_of_a_schema_are_keys_too(tmp_path):
     schema, table = people(rows=20_000)
     asked = cs.marginals(schema, 2)

@@ -32,6 +32,9 @@ from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
 from conspectus.synopses.synopsis import Total
 
+SEEN = 0.01
+"""Records of single rows that may be expected to be shown before a claim says so."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class StableHistogram:
@@ -80,7 +83,7 @@ class StableHistogram:
             bound=None,
             memory=64 * rows,
             citations=("Dwork & Roth 2014, Algorithm 13 (idea)", "Korolova et al. 2009; Bun, Nissim & Stemmer 2016"),
-            notes=(f"records with fewer than about {level:,} rows are answered by 0",),
+            notes=_notes(level, problem.budget.delta, rows),
         )
 
     def declare(self, problem: Problem) -> Sequence[Event]:
@@ -109,6 +112,14 @@ class StableHistogram:
             synopsis = SparseTable(domain, keys, counts, level, law, total)
         parameters = {"scale": law.scale, "threshold": level, "keys": len(keys)}
         return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
+
+
+def _notes(level: int, delta: float, rows: int) -> tuple[str, ...]:
+    lost = f"records with fewer than about {level:,} rows are answered by 0"
+    if delta * rows <= SEEN:
+        return (lost,)
+    seen = f"of {rows:,} records that one row has alone, up to {delta * rows:.2g} are expected to be shown"
+    return lost, f"{seen}: choose a delta far below {1 / rows:.1g}"
 
 
 def threshold(scale: float, max_rows: int, delta: float) -> int:
