@@ -122,21 +122,21 @@ def test_the_mean_square_is_below_its_bound(size, noise):
 @pytest.mark.parametrize("size", [50, 1000])
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 def test_intervals_of_a_median_cover_and_tell_something(size, confidence):
-    """Over 300 hashes and noises each end covers as often as it says (binomial quantile, ALPHA); in few coordinates
+    """Over 120 hashes and noises each end covers as often as it says (binomial quantile, ALPHA); in few coordinates
     noise alone would not (the median of the same blocks, with the noise's part of the interval)."""
     asked, sigma = cs.sparse([list(range(30))]), 1.5
     low = high = bare = 0
     widths = []
-    for seed in range(300):
+    for seed in range(120):
         synopsis = projected(HEAVY, size, 5, seed, "median", sigma)
         count, half = synopsis.interval(asked, confidence)
         low, high = low + (count - half <= 30), high + (count + half >= 30)
         bare += abs(count - 30) <= 2 * sigma * math.sqrt(30)
         widths.append(half)
-    assert min(low, high) >= binom.ppf(ALPHA, 300, confidence)
+    assert min(low, high) >= binom.ppf(ALPHA, 120, confidence)
     assert max(widths) < 3040 * (8 if size == 1000 else 160)  # what Chebyshev's inequality says, and no more
     if size == 50:
-        assert bare < binom.ppf(ALPHA, 300, 0.5)
+        assert bare < binom.ppf(ALPHA, 120, 0.5)
 
 
 def test_a_median_is_worth_its_intervals():

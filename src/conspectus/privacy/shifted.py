@@ -28,6 +28,9 @@ _SHARE = 0.9
 _REACH = 0.75
 """Where β·d² is 1 if the shift is small, in quantiles of a Gaussian: a few per cent from the best at usual failures."""
 _CELLS = 400
+_PLACES = 2_000
+NEVER = 1e-20
+"""Below what is left of the smallest failure probability that a float has below a confidence of 1."""
 
 
 def weighted_tail(law: Noise, weights: NDArray[np.int64], unit: float) -> Tail:
@@ -51,11 +54,15 @@ def weighted_tail(law: Noise, weights: NDArray[np.int64], unit: float) -> Tail:
         transform *= characteristic(law.kind, law.scale, step * angles) ** often
     chances = np.maximum(np.fft.irfft(transform, size)[: size // 2], 0.0)
     beyond = np.append(np.cumsum(chances[::-1])[::-1][1:], 0.0) + 2 * MARGIN  # P(S > z) for z = 0, 1, …
+    return _stepped(np.minimum(beyond, bound(np.arange(len(beyond), dtype=np.float64))), unit)
+
+
+def _stepped(falling: NDArray[np.float64], step: float) -> Tail:
+    """A tail from its values at 0, step, 2·step, …: between and beyond them the one before."""
 
     def tail(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        steps = np.floor(x / unit * (1 - 1e-12))
-        found = beyond[np.clip(steps, 0, len(beyond) - 1).astype(np.int64)]
-        return np.where(x < 0, 1.0, np.minimum(found, bound(x / unit)))
+        places = np.clip(x * ((1 - 1e-12) / step), 0, len(falling) - 1).astype(np.int64)
+        return np.where(x < 0, 1.0, falling[places])
 
     return tail
 
@@ -74,13 +81,20 @@ def _moment_bound(law: Noise, sizes: NDArray[np.float64], times: NDArray[np.int6
             slopes.append(slope)
             logs.append(-float((np.log1p(-spread) * times).sum()) * (1 + MARGIN))
     lines, heights = np.array(slopes)[:, None], np.array(logs)[:, None]
-    return lambda x: np.where(x < 0, 1.0, np.exp(np.minimum((heights - lines * np.maximum(x, 0)).min(axis=0), 0.0)))
+
+    def bound(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = np.exp(np.minimum((heights - lines * x).min(axis=0), 0.0))
+        return found
+
+    # Asked for thousands of times: kept at a few thousand places, up to one that no failure probability reaches.
+    step = _reach(bound, float(sizes.max()) * law.scale, NEVER) / _PLACES
+    return _stepped(bound(step * np.arange(_PLACES + 1, dtype=np.float64)), step)
 
 
-def _reach(bound: Tail, scale: float) -> int:
-    """Whole steps beyond which a law has a probability of at most `FAR`."""
+def _reach(bound: Tail, scale: float, chance: float = FAR / 2) -> int:
+    """Whole steps beyond which a law has at most this probability."""
     high = max(scale, 1.0)
-    while float(bound(np.array([high]))[0]) > FAR / 2:
+    while float(bound(np.array([high]))[0]) > chance:
         high *= 1.25
     return math.ceil(high)
 
