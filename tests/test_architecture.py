@@ -15,7 +15,10 @@ SEALED = ("data.sources", "privacy.noise", "privacy.exponential", "privacy.level
 LEAVES = {"spelling": (), "data": ("spelling",), "privacy": ("spelling",)}
 CORE = {
     "queries": ("data.domain", "data.field", "data.fingerprints", "data.runs", "data.sets", "spelling"),
-    "synopses": ("queries", "data.domain", "data.field", "data.sets", "privacy.events", "privacy.tails", "spelling"),
+    "synopses": (
+        *("queries", "data.canonical", "data.domain", "data.field", "data.sets"),
+        *("privacy.events", "privacy.tails", "privacy.shifted", "spelling"),
+    ),
     "curator": ("queries", "data.domain", "data.field", "data.sources", "privacy"),
 }
 MECHANISMS = ("curator", "synopses", "queries", "data.domain", "privacy", "spelling")
@@ -103,7 +106,7 @@ def _direction(name: str, room: str, target: str) -> list[str]:
 def _last_resort(name: str) -> bool:
     """The command line, which prints nothing of what it catches; foreign functions, and records of foreign types whose
     own code runs when they are read: each failure is a value, since it may depend on one row."""
-    return room_of(name) == "cli" or name in ("queries.low_sensitivity", "data.fingerprints")
+    return room_of(name) == "cli" or name in ("queries.low_sensitivity", "data.forms", "data.reading")
 
 
 def _acts(name: str, tree: ast.Module) -> Iterator[str]:

@@ -38,13 +38,20 @@ from .synopses import files
 from .synopses.histogram import Histogram
 from .synopses.median_ensemble import MedianEnsemble
 from .synopses.noisy_answers import Estimate, NoisyAnswers
+from .synopses.published_records import PublishedRecords, record_array
 from .synopses.random_projection import RandomProjection
 from .synopses.sparse_table import SparseTable
 from .synopses.synopsis import CannotAnswer, Synopsis, Total, load_synopsis
-from .tables import codes_of, covering_cells, fitted_histogram, integer_table, listed_queries, rounded_marginal
-
-TOO_NOISY = 0.5
-"""A cell is marked when its interval's half-width is more than this share of its count."""
+from .tables import (
+    TOO_NOISY,
+    codes_of,
+    covering_cells,
+    fitted_histogram,
+    integer_table,
+    listed_queries,
+    published_table,
+    rounded_marginal,
+)
 
 
 @spelled_methods
@@ -93,7 +100,7 @@ class Release:
         estimate = self._estimate(query)
         if isinstance(self.synopsis, NoisyAnswers):
             return reading.measured(estimate or self.synopsis.estimate(query), self.total, confidence)
-        if isinstance(self.synopsis, RandomProjection | SparseTable):
+        if isinstance(self.synopsis, RandomProjection | SparseTable | PublishedRecords):
             return reading.projected(self.synopsis, question, self.total, confidence)
         fraction = self._answer(question)
         if estimate is not None:
@@ -119,12 +126,15 @@ class Release:
     def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> pa.Table:
         """A published table: non-negative integer counts, each with its interval in counts and a mark if too noisy.
 
-        All tables of one release are marginals of one integer table, and so agree, wherever the synopsis is a histogram
+        Where records were published, their table has a line for each of them, in its own value, and no other line. All
+        tables of one release are marginals of one integer table, and so agree, wherever the synopsis is a histogram
         or its universe is small enough to fit one; otherwise each table sums to the total. Intervals are cell by cell.
         """
         reading.checked_confidence(confidence)
         if not self.counts_rows:
             raise CannotAnswer("this release of functions holds no number of rows to count: make rows with synthetic")
+        if isinstance(self.synopsis, PublishedRecords) and list(columns) == list(self.schema.domain.names):
+            return published_table(self.synopsis, confidence)
         asked = marginal(self.schema, columns)
         positions = asked.blocks[0].columns
         counts = self._integers(asked)
@@ -141,9 +151,20 @@ class Release:
         low, high = pa.array(low, mask=~known), pa.array(high, mask=~known)
         return pa.table({**labels, "count": counts, "low": low, "high": high, "too_noisy": noisy})
 
+    @property
+    def records(self) -> tuple[tuple[Any, int], ...]:
+        """The published records of a table of records, each with its noisy count, sorted by their canonical forms."""
+        if not isinstance(self.synopsis, PublishedRecords):
+            raise CannotAnswer("this release published no records: release a table of records with stable-histogram")
+        return tuple(zip(self.synopsis.records, self.synopsis.counts.tolist()))
+
     def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
         """Synthetic rows in the schema's own values; they are nobody's records."""
         codes = self._sampled(rows, public_seed)
+        if isinstance(self.synopsis, PublishedRecords):
+            places = self.synopsis.drawn(rows, public_seed=public_seed).tolist()
+            made = record_array([self.synopsis.records[place] for place in places])
+            return pa.table({self.schema.domain.names[0]: made})
         rng = np.random.Generator(np.random.PCG64(public_seed))
         return pa.table({c.name: c.decode(codes.column(i), rng) for i, c in enumerate(self.schema.columns)})
 
@@ -274,7 +295,8 @@ def load(path: str | Path) -> Release:
         if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
             raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
         synopsis = load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables)
-        if isinstance(synopsis, SparseTable) and not any(isinstance(event, acts.StableKeys) for event in events):
+        keyed = isinstance(synopsis, SparseTable | PublishedRecords)
+        if keyed and not any(isinstance(event, acts.StableKeys) for event in events):
             raise files.BadSynopsisFile("it holds keys of a table, and no act that published them: get the file again")
         return Release(
             schema=schema,

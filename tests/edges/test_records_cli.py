@@ -41,6 +41,21 @@ def test_release_ask_and_report(mail, mechanism, capsys):
         assert answer["low"] <= answer["fraction"] <= answer["high"] < 0.5
 
 
+def test_published_records_are_exported_and_synthesized(mail, capsys):
+    asked = ["--schema", "mail.toml", "--workload", "asked.json", *BUDGET]
+    assert run(["release", "mail.parquet", *asked, "--mechanism", "stable-histogram", "-o", "out.conspectus"]) == 0
+    assert run(["export", "out.conspectus", "--table", "address", "-o", "out.csv"]) == 0
+    assert run(["synthesize", "out.conspectus", "-n", "20", "-o", "rows.csv"]) == 0
+    assert run(["report", "out.conspectus", "-o", "out.html"]) == 0
+    lines = (mail / "out.csv").read_text(encoding="utf-8").splitlines()
+    assert any(line.startswith('"all@x",') for line in lines[1:])
+    assert set((mail / "rows.csv").read_text(encoding="utf-8").splitlines()[1:]) == {'"all@x"'}
+    page = (mail / "out.html").read_text(encoding="utf-8")
+    assert "published records" in page
+    assert "all@x" in page
+    assert "u7@x" not in page
+
+
 def test_what_needs_a_list_of_values_is_refused_in_one_sentence(mail, capsys):
     asked = ["mail.parquet", "--schema", "mail.toml", *BUDGET, "-o", "out.conspectus"]
     assert run(["release", *asked, "--marginals", "1"]) == 2

@@ -43,6 +43,7 @@ from conspectus.privacy.ledger import Ledger
 from conspectus.privacy.prices import cost_of
 from conspectus.queries.counting import count
 from conspectus.synopses.files import BadSynopsisFile
+from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 
@@ -223,9 +224,8 @@ def test_heavy_keys_are_shown_sorted_and_light_ones_are_not(neighbours):
     table = cs.open_records(rows)
     release = cs.release(table, asked, epsilon=1.0, delta=1e-6, mechanism="stable-histogram", neighbours=neighbours)
     held = release.synopsis
-    assert isinstance(held, SparseTable)
-    assert len(held.keys) == 2  # a rare record is shown with probability 1e-6
-    assert (np.diff(held.keys.astype(object)) > 0).all()
+    assert isinstance(held, PublishedRecords)
+    assert held.records == ("a", "b")  # a rare record is shown with probability 1e-6
     scale = (2 if neighbours == "replace" else 1) / (1.0 if neighbours == "replace" else 0.98)
     assert release.parameters["scale"] == pytest.approx(scale)
     assert release.parameters["threshold"] == threshold(release.parameters["scale"], 1, 1e-6)
@@ -251,6 +251,14 @@ def test_what_has_no_budget_for_it_is_refused(tmp_path):
     with pytest.raises(NoMechanism, match=r"aside=0\.5"):
         cs.release(table, asked, epsilon=1.0, delta=1e-6, mechanism="stable-histogram", ledger=ledger)
     assert ledger.spent == 0
+
+
+def test_a_delta_that_shows_somebody_is_told_of():
+    schema, asked = cs.open_records([0]).schema, cs.sparse([["a"]])
+    for rows, delta, told in ((1000, 1e-6, False), (1_000_000, 1e-6, True), (1_000_000, 1e-9, False)):
+        claims = cs.plan(schema, asked, rows=rows, epsilon=1.0, delta=delta).claims
+        notes = next(claim for claim in claims if claim.mechanism == "stable-histogram").notes
+        assert ("choose a delta far below 1e-06" in notes[-1]) == told
 
 
 def test_full_rows_of_a_schema_are_keys_too(tmp_path):

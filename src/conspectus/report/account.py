@@ -176,6 +176,7 @@ def _synopsis(release: Release) -> str:
         "noisy-answers": "the noisy answers themselves",
         "histogram": "a histogram over all combinations of values",
         "rows": "synthetic rows",
+        "published-records": "the records that enough rows share, with noisy counts",
     }
     return words.get(release.synopsis.kind, release.synopsis.kind)
 

@@ -2,7 +2,8 @@
 
 The idea of the book's Algorithm 13 (release what no neighbour could change, after a noisy test), for every key by
 itself: each record that some row has gets Laplace noise on its count, and is published where that reaches a threshold
-which the records of one unit alone pass with probability δ at most.
+which the records of one unit alone pass with probability δ at most. Of a table of records of any kind the records
+themselves are published, told apart by their canonical forms; of a table with a schema, its rows.
 
 Privacy: composes one act, the published keys, and the row total. It has a δ of its own, and is never pure.
 Accuracy: a published count is off by Laplace noise of scale b; a record that was not published is answered by 0, and
@@ -27,8 +28,12 @@ from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.queries.addresses import exact
 from conspectus.queries.conjunctions import always
 from conspectus.queries.sparse import SparseQueries
+from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
 from conspectus.synopses.synopsis import Total
+
+SEEN = 0.01
+"""Records of single rows that may be expected to be shown before a claim says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +105,7 @@ class StableHistogram:
             bound=None,
             memory=64 * rows,
             citations=("Dwork & Roth 2014, Algorithm 13 (idea)", "Korolova et al. 2009; Bun, Nissim & Stemmer 2016"),
-            notes=(f"records with fewer than about {level:,} rows are answered by 0",),
+            notes=_notes(level, problem.budget.delta, rows),
         )
 
     def declare(self, problem: Problem) -> Sequence[Event]:
@@ -121,9 +126,22 @@ class StableHistogram:
             noisy = float(curator.measure(always(problem.workload.domain), bought)[0])
             total = Total(value=noisy, exact=False, kind=bought.kind, scale=bought.scale, terms=1)
         keys, counts = curator.stable_keys(law.scale, level)
-        synopsis = SparseTable(problem.workload.domain, keys, counts, level, law, total)
+        domain = problem.workload.domain
+        synopsis: SparseTable | PublishedRecords
+        if isinstance(keys, tuple):
+            synopsis = PublishedRecords(domain, keys, counts, level, law, total)
+        else:
+            synopsis = SparseTable(domain, keys, counts, level, law, total)
         parameters = {"scale": law.scale, "threshold": level, "keys": len(keys)}
         return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
+
+
+def _notes(level: int, delta: float, rows: int) -> tuple[str, ...]:
+    lost = f"records with fewer than about {level:,} rows are answered by 0"
+    if delta * rows <= SEEN:
+        return (lost,)
+    seen = f"of {rows:,} records that one row has alone, up to {delta * rows:.2g} are expected to be shown"
+    return lost, f"{seen}: choose a delta far below {1 / rows:.1g}"
 
 
 def threshold(scale: float, max_rows: int, delta: float) -> int:
