@@ -25,13 +25,12 @@ from conspectus.mechanisms.boosting_theorem import CITES, EDGE, FAILURE, promise
 from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
 from conspectus.mechanisms.generators import (
     MOST_ENTRIES,
-    MOST_EVALUATED,
-    MOST_TABLES,
     BruteForce,
     Generator,
     MaximumEntropy,
     Syntheticizer,
-    log_number_of_tables,
+    few_tables,
+    most_tables,
 )
 from conspectus.mechanisms.iterative import Candidates, unmeasured
 from conspectus.mechanisms.mechanism import (
@@ -212,43 +211,42 @@ class Boosting:
         return 8 * (10 + rounds) * problem.cells + answers
 
     def _refusal(self, problem: Problem) -> str | None:
+        kind = self._kind(problem)
         if problem.listed:
             return not_counting(problem)
-        if self._kind(problem) == "rows":
-            said = "Theorem 6.1 is served by other generators, and for counts: leave theorem=True out"
-            return said if self.theorem else None
-        rounds = 1 if self.theorem else self._rounds(problem)
-        refused = no_histogram(problem, copies=rounds / 4)
-        if refused is not None and (problem.counting or self.generator != "brute" or self.theorem):
-            return refused
         if self.theorem and not (problem.neighbours == "replace" and problem.total_is_public):
             return "Theorem 6.1 is for replaced rows and a public number of rows"
-        if self.theorem or self._kind(problem) == "entropy":
+        if kind == "rows" and not self.theorem:
             return None
-        if self.generator == "brute":
-            tables = log_number_of_tables(problem.cells, problem.rows or 0)
-            most = MOST_TABLES if problem.counting else MOST_EVALUATED
-            if not problem.total_is_public or problem.rows is None or tables > math.log(most):
-                return f"brute force needs a public number of rows and at most {most:,} possible tables"
-        elif problem.cells * len(problem.workload) > MOST_ENTRIES:
+        if problem.counting:
+            refused = no_histogram(problem, copies=1 if self.theorem else self._rounds(problem) / 4)
+            if refused is not None:
+                return refused
+        elif kind != "brute" and not (self.theorem and self.generator is None):
+            return "functions of the whole table are no counts of records: leave generator out, or take brute or rows"
+        brute = kind == "brute" or (self.theorem and not problem.counting)
+        if brute and not few_tables(problem):
+            needs = f"a public number of rows and at most {most_tables(problem):,} possible tables"
+            return f"brute force (Theorem 6.6) needs {needs}" + (": leave theorem=True out" if self.theorem else "")
+        if kind == "syntheticizer" and not self.theorem and problem.cells * len(problem.workload) > MOST_ENTRIES:
             return f"its linear program would have more than {MOST_ENTRIES:,} entries: use generator=entropy"
         return None
 
     def _promised(self, problem: Problem) -> Claim | Refusal:
-        found = promise(problem, problem.cap * (1 - Fraction(self.certificate)))
-        rows = problem.rows
-        if found is None or not rows or found.counts >= rows:
-            said = "nothing at all" if found is None or not rows else f"an error of {found.counts / rows:.3g}"
+        found = promise(problem, problem.cap * (1 - Fraction(self.certificate)), self.generator)
+        whole = problem.whole
+        if found is None or not whole or found.counts >= whole:
+            said = "nothing at all" if found is None or not whole else f"an error of {found.counts / whole:.3g}"
             tail = "" if said == "nothing at all" else ", which says nothing"
             reason = f"Theorem 6.1 promises {said} here{tail}: leave theorem=True out"
             return Refusal(mechanism=self.name, reason=reason)
         if found.generator == "syntheticizer" and problem.cells * len(problem.workload) > MOST_ENTRIES:
             reason = (
-                f"Theorem 6.1 promises an error of {found.counts / rows:.3g} here, by a linear program of more than "
+                f"Theorem 6.1 promises an error of {found.counts / whole:.3g} here, by a linear program of more than "
                 f"{MOST_ENTRIES:,} entries: ask fewer questions, or leave theorem=True out"
             )
             return Refusal(mechanism=self.name, reason=reason)
-        bound = ErrorBound(value=found.counts / rows, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
+        bound = ErrorBound(value=found.counts / whole, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
         return Claim(
             mechanism=self.name,
             expected_max=found.counts,
@@ -296,7 +294,7 @@ class Boosting:
         )
 
     def _theorem_course(self, problem: Problem, left: Fraction) -> Course | None:
-        found = promise(problem, left)
+        found = promise(problem, left, self.generator)
         if found is None:
             return None
         asked = problem.workload.distinct()
