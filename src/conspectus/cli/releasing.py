@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 # A release is one zip file under any name, but a name that promises a table or a page would mislead.
 MISLEADING = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json", ".html", ".toml", ".sqlite", ".db")
 
+MechanismName = Annotated[str, typer.Option("--mechanism", metavar="M", help="Its name, or auto for the plan's best.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
+]
+
 
 def plan(
     schema: options.SchemaFile,
@@ -36,11 +41,15 @@ def plan(
     delta: options.Delta = 0.0,
     rho: options.Rho = None,
     neighbours: options.Neighbours = None,
+    mechanism: MechanismName = "auto",
+    setting: Settings = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not."""
     import conspectus as cs
 
+    known_mechanism(mechanism)
+    settings = options.settings_of(setting or ())
     declared = cs.Schema.load(schema)
     asked = options.Questions(
         marginals=marginals or (),
@@ -50,7 +59,17 @@ def plan(
         random_conjunctions=random_conjunctions or (),
         files=workload or (),
     ).workload(declared)
-    made = cs.plan(declared, asked, rows=rows, epsilon=epsilon, delta=delta, rho=rho, neighbours=neighbours)
+    made = cs.plan(
+        declared,
+        asked,
+        rows=rows,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        mechanism=mechanism,
+        neighbours=neighbours,
+        **settings,
+    )
     if as_json:
         printing.as_json(made.to_json())
         return
@@ -116,12 +135,8 @@ def release(
     delta: options.Delta = 0.0,
     rho: options.Rho = None,
     neighbours: options.Neighbours = None,
-    mechanism: Annotated[
-        str, typer.Option("--mechanism", metavar="M", help="Its name, or auto for the plan's best.")
-    ] = ("auto"),
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
-    ] = None,
+    mechanism: MechanismName = "auto",
+    setting: Settings = None,
     ledger: Annotated[Path | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
     rows: Annotated[
         int | None,

@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -25,7 +26,7 @@ from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Sensitivity
 
 from .generators import SOLVER, few_tables, log_number_of_tables
-from .mechanism import Problem, maximum_bound
+from .mechanism import Problem, SettingError, maximum_bound
 from .reweighting import Sampling, plan_sampling, rate_of, rounds_as_drawn
 
 EDGE = 1 / 3
@@ -35,6 +36,21 @@ _DEVIATIONS = tuple(0.0005 * 1.3**step for step in range(28))
 _MOST_DRAWS = 1 << 24
 GENERATORS = ("brute", "syntheticizer")
 """Those of which a theorem is known: 6.6, for all questions, and 6.8, for counts."""
+
+
+def check_left_out(settings: Mapping[str, object]) -> None:
+    """Refuse what the theorem fixes, or has no use for; `settings` are those that were set."""
+    generator = settings.get("generator")
+    if generator is not None and generator not in GENERATORS:
+        known = " or ".join(GENERATORS)
+        raise SettingError(f"Theorem 6.1 has no such generator: with theorem=True take {known}, or leave generator out")
+    if settings.get("aggregate") not in (None, "median"):
+        raise SettingError("Theorem 6.1 is about the median: with theorem=True leave aggregate out")
+    others = [name for name in settings if name not in ("generator", "aggregate")]
+    if others:
+        said = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} and {others[-1]}"
+        them = "it" if len(others) == 1 else "them"
+        raise SettingError(f"theorem=True sets {said} itself, or has no use for {them}: leave {them} out")
 
 
 @dataclass(frozen=True, kw_only=True)

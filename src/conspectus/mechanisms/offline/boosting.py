@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ import numpy as np
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import GRID, STEPS
 from conspectus.mechanisms.boosting_rounds import Course, boost
-from conspectus.mechanisms.boosting_theorem import CITES, EDGE, FAILURE, promise
+from conspectus.mechanisms.boosting_theorem import CITES, EDGE, FAILURE, check_left_out, promise
 from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
 from conspectus.mechanisms.generators import (
     MOST_ENTRIES,
@@ -62,6 +62,9 @@ ROW_ROUNDS, ROW_FIRST = 10, 100
 
 GENERATORS = ("entropy", "syntheticizer", "brute", "rows")
 AGGREGATES = ("weighted", "median")
+_FREE = ("theorem", "certificate", "public_seed")
+"""What theorem=True leaves to its caller."""
+
 _POTENTIAL_SHARE = Fraction(1, 4)
 
 
@@ -74,7 +77,8 @@ class Boosting:
     two certificates do. `generator` is "entropy" (with all measurements so far, or without `history` the round's own),
     "rows" (synthetic rows by local search, for every kind of question), "syntheticizer" or "brute"; by default rows for
     functions of the table and entropy for counts. Rates grow by `growth` a round, where synopses have a history and so
-    get better, and the answer is the median weighted by them; with `aggregate="median"` all rates are equal.
+    get better, and the answer is the median weighted by them; with `aggregate="median"` all rates are equal. With
+    `theorem=True` only `certificate`, `public_seed` and, between brute and syntheticizer, `generator` can be chosen.
     `public_seed` fixes the public choices: the first round's questions and the coins of searches.
     """
 
@@ -86,7 +90,7 @@ class Boosting:
     draws: int | None = None
     selection: float | None = None
     growth: float | None = None
-    aggregate: str = "weighted"
+    aggregate: str | None = None
     certificate: float = 0.04
     evaluations: int = 100
     ridge: float = 1.0
@@ -101,7 +105,7 @@ class Boosting:
             raise SettingError(f"rounds is at most {MOST_MEMBERS}")
         if (self.selection is not None and not 0 < self.selection < 1) or not 0 <= self.certificate < 1:
             raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
-        if self.generator not in (None, *GENERATORS) or self.aggregate not in AGGREGATES:
+        if self.generator not in (None, *GENERATORS) or self.aggregate not in (None, *AGGREGATES):
             raise SettingError(f"generator is one of {', '.join(GENERATORS)}; aggregate one of {', '.join(AGGREGATES)}")
         if (
             (self.growth is not None and not 1 <= self.growth <= 4)
@@ -111,8 +115,11 @@ class Boosting:
             raise SettingError("growth lies between 1 and 4, evaluations at 1 or above, ridge above 0")
         if self.public_seed is not None and self.public_seed < 0:
             raise SettingError("public_seed is 0 or above")
-        if self.theorem and any(number is not None for number in (self.rounds, self.first, self.draws)):
-            raise SettingError("theorem=True sets rounds, first and draws itself: leave them out")
+        if self.theorem:
+            usual = {field.name: field.default for field in fields(self) if field.name not in _FREE}
+            check_left_out({name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]})
+        if self.aggregate is None:
+            object.__setattr__(self, "aggregate", "median" if self.theorem else "weighted")
 
     def claim(self, problem: Problem) -> Claim | Refusal:
         refused = self._refusal(problem)
@@ -182,7 +189,7 @@ class Boosting:
             "first": course.first,
             "draws": sampling.draws,
             "generator": course.generator,
-            "aggregate": self.aggregate if course.promise is None else "median",
+            "aggregate": self.aggregate,
             "near": sampling.near / GRID,
             "gap": sampling.gap / GRID,
             "rates": [rate / STEPS for rate in sampling.rates],
