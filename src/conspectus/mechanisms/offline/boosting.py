@@ -45,6 +45,7 @@ from conspectus.mechanisms.mechanism import (
     no_histogram,
     not_counting,
 )
+from conspectus.mechanisms.own_generator import OwnGenerator, OwnRounds
 from conspectus.mechanisms.reweighting import focused_rates, growing_rates, needed_edge, plan_sampling
 from conspectus.mechanisms.row_search import ANCHOR, ROWS, RowSearch, usual_draws
 from conspectus.mechanisms.spread import first_size
@@ -61,6 +62,7 @@ ROW_ROUNDS, ROW_FIRST = 10, 100
 """With synthetic rows: chosen on 20,000 functions of Adult."""
 
 GENERATORS = ("entropy", "syntheticizer", "brute", "rows")
+OWN = "own"
 AGGREGATES = ("weighted", "median")
 _FREE = ("theorem", "certificate", "public_seed")
 """What theorem=True leaves to its caller."""
@@ -76,14 +78,15 @@ class Boosting:
     the share of the budget that the draws cost (a quarter by default, half with rows), `certificate` the share that the
     two certificates do. `generator` is "entropy" (with all measurements so far, or without `history` the round's own),
     "rows" (synthetic rows by local search, for every kind of question), "syntheticizer" or "brute"; by default rows for
-    functions of the table and entropy for counts. Rates grow by `growth` a round, where synopses have a history and so
-    get better, and the answer is the median weighted by them; with `aggregate="median"` all rates are equal. With
-    `theorem=True` only `certificate`, `public_seed` and, between brute and syntheticizer, `generator` can be chosen.
+    functions of the table and entropy for counts; or a function of one's own, an `OwnGenerator`. Rates grow by
+    `growth` a round, where synopses have a history and so get better, and the answer is the median weighted by them;
+    with `aggregate="median"` all rates are equal. With `theorem=True` only `certificate`, `public_seed` and, between
+    brute and syntheticizer, `generator` can be chosen.
     `public_seed` fixes the public choices: the first round's questions and the coins of searches.
     """
 
     theorem: bool = False
-    generator: str | None = None
+    generator: str | OwnGenerator | None = None
     history: bool = True
     rounds: int | None = None
     first: int | None = None
@@ -105,8 +108,10 @@ class Boosting:
             raise SettingError(f"rounds is at most {MOST_MEMBERS}")
         if (self.selection is not None and not 0 < self.selection < 1) or not 0 <= self.certificate < 1:
             raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
-        if self.generator not in (None, *GENERATORS) or self.aggregate not in (None, *AGGREGATES):
-            raise SettingError(f"generator is one of {', '.join(GENERATORS)}; aggregate one of {', '.join(AGGREGATES)}")
+        if not callable(self.generator) and self.generator not in (None, *GENERATORS):
+            raise SettingError(f"generator is one of {', '.join(GENERATORS)}, or a function of a noisy sample")
+        if self.aggregate not in (None, *AGGREGATES):
+            raise SettingError(f"aggregate is one of {', '.join(AGGREGATES)}")
         if (
             (self.growth is not None and not 1 <= self.growth <= 4)
             or self.evaluations < 1
@@ -180,6 +185,8 @@ class Boosting:
             if law is not None:
                 bound = replace(bound, potential=measure_potential(curator, reweighting, law))
         parameters = self._parameters(course)
+        if isinstance(generator, OwnRounds):
+            parameters["failures"] = list(generator.failures)
         return Outcome(synopsis=ensemble, answers=answers, total=total, certificate=bound, parameters=parameters)
 
     def _parameters(self, course: Course) -> dict[str, Any]:
@@ -197,7 +204,13 @@ class Boosting:
             "certificate": self.certificate,
         }
 
+    @property
+    def _named(self) -> str | None:
+        return None if callable(self.generator) else self.generator
+
     def _kind(self, problem: Problem) -> str:
+        if callable(self.generator):
+            return OWN
         return self.generator or ("entropy" if problem.counting else "rows")
 
     def _fresh(self, problem: Problem) -> bool:
@@ -213,7 +226,7 @@ class Boosting:
 
     def _memory(self, problem: Problem, rounds: int) -> int:
         answers = 64 * len(problem.workload) * rounds
-        if self._kind(problem) == "rows":
+        if self._kind(problem) in ("rows", OWN):
             return 8 * ROWS * len(problem.workload.domain) * rounds + answers
         return 8 * (10 + rounds) * problem.cells + answers
 
@@ -223,7 +236,7 @@ class Boosting:
             return not_counting(problem)
         if self.theorem and not (problem.neighbours == "replace" and problem.total_is_public):
             return "Theorem 6.1 is for replaced rows and a public number of rows"
-        if kind == "rows" and not self.theorem:
+        if kind in ("rows", OWN) and not self.theorem:
             return None
         if problem.counting:
             refused = no_histogram(problem, copies=1 if self.theorem else self._rounds(problem) / 4)
@@ -240,7 +253,7 @@ class Boosting:
         return None
 
     def _promised(self, problem: Problem) -> Claim | Refusal:
-        found = promise(problem, problem.cap * (1 - Fraction(self.certificate)), self.generator)
+        found = promise(problem, problem.cap * (1 - Fraction(self.certificate)), self._named)
         whole = problem.whole
         if found is None or not whole or found.counts >= whole:
             said = "nothing at all" if found is None or not whole else f"an error of {found.counts / whole:.3g}"
@@ -301,7 +314,7 @@ class Boosting:
         )
 
     def _theorem_course(self, problem: Problem, left: Fraction) -> Course | None:
-        found = promise(problem, left, self.generator)
+        found = promise(problem, left, self._named)
         if found is None:
             return None
         asked = problem.workload.distinct()
@@ -324,6 +337,8 @@ class Boosting:
             return RowSearch(
                 problem, total, anchor=course.anchor, history=self.history, public_seed=self.public_seed
             )
+        if callable(self.generator):
+            return OwnRounds(problem, total, self.generator, rounds=course.rounds)
         if kind == "entropy":
             return MaximumEntropy(
                 problem, total.divisor, history=self.history, evaluations=self.evaluations, ridge=self.ridge
