@@ -295,6 +295,26 @@ def test_the_search_looks_at_made_tables_alone(monkeypatch):
     assert private.tobytes() not in seen
 
 
+@pytest.mark.parametrize("functions", [1, 3])
+def test_no_evaluation_starts_when_time_is_up(monkeypatch, functions):
+    """A clock that each evaluation moves by 0.9 of the seconds there are: two begin within them, and no third."""
+    now, calls = [0.0], []
+
+    class Clock:
+        @staticmethod
+        def monotonic():
+            return now[0]
+
+    def slow(codes):
+        calls.append(len(codes))
+        now[0] += 0.9 * refuter.SECONDS
+        return 0.0
+
+    monkeypatch.setattr(refuter, "time", Clock)
+    examine(asked(**{f"slow {i}": (slow, 1 / N) for i in range(functions)}), "replace", rows=N)
+    assert len(calls) == 2
+
+
 def test_functions_are_known_by_identity_and_stored_by_name(tmp_path):
     one, other = asked(f=(smokers, 1 / N)), asked(f=(mode, 1 / N))
     assert one == asked(f=(smokers, 1 / N))
