@@ -105,8 +105,10 @@ def _direction(name: str, room: str, target: str) -> list[str]:
 
 def _last_resort(name: str) -> bool:
     """The command line, which prints nothing of what it catches; foreign functions, and records of foreign types whose
-    own code runs when they are read: each failure is a value, since it may depend on one row."""
-    return room_of(name) == "cli" or name in ("queries.low_sensitivity", "data.forms", "data.reading")
+    own code runs when they are read: each failure is a value, since it may depend on one row. And foreign generators,
+    whose failure must not waste what was paid for."""
+    foreign = ("queries.low_sensitivity", "data.forms", "data.reading", "mechanisms.own_generator")
+    return room_of(name) == "cli" or name in foreign
 
 
 def _acts(name: str, tree: ast.Module) -> Iterator[str]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .data.sources import open_table as open_table
     from .live import open_session as open_session
     from .live import resume_session as resume_session
+    from .mechanisms.own_generator import NoisySample as NoisySample
+    from .mechanisms.own_generator import OwnGenerator as OwnGenerator
     from .planning import plan as plan
     from .privacy.ledger import Ledger as Ledger
     from .queries.conjunctions import between as between
@@ -54,6 +56,8 @@ _HOMES = {
     "open_records": "data.sources",
     "open_table": "data.sources",
     "open_pairs": "data.sources",
+    "NoisySample": "mechanisms.own_generator",
+    "OwnGenerator": "mechanisms.own_generator",
     "plan": "planning",
     "Ledger": "privacy.ledger",
     "release": "releasing",

@@ -8,9 +8,8 @@ from typing import Any
 
 from .curator.curator import Curator, Progress
 from .data.sources import Table
-from .mechanisms import OFFLINE, make, settings_of
-from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Outcome, Problem, Refusal, SettingError
-from .planning import claim_of, problem_of, weigh
+from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Outcome, Problem, Refusal
+from .planning import claim_of, players, problem_of, weigh
 from .privacy.accounting import Declared, Filter, allowance, sum_of_deltas
 from .privacy.events import Event
 from .privacy.guarantee import Budget
@@ -20,7 +19,6 @@ from .queries.low_sensitivity import UnsafeFunctions
 from .queries.query import Workload
 from .queries.refuter import examine
 from .releases import Release
-from .spelling import meant
 
 KEYWORDS = ("epsilon", "delta", "rho", "mechanism", "neighbours", "ledger", "rows", "progress")
 
@@ -142,18 +140,11 @@ class Reserving:
 
 def choose(problem: Problem, name: str, settings: dict[str, Any]) -> tuple[Mechanism, Claim]:
     """The mechanism asked for, or the planner's best; a refusal is an error that says why."""
+    candidates = players(name, settings, call="release", keywords=KEYWORDS)
     if name == "auto":
-        if settings:
-            word = next(iter(settings))
-            owners = [each for each in OFFLINE if word in settings_of(each)]
-            right = meant(word, KEYWORDS)
-            if owners:
-                right = f": it is a setting of {', '.join(owners)}, so name one with mechanism="
-            raise SettingError(f'release takes no "{word}"{right}')
-        candidates = {each: make(each, {}) for each in OFFLINE}
         claim = weigh(problem, candidates).best
         return candidates[claim.mechanism], claim
-    mechanism = make(name, settings, also=KEYWORDS)
+    mechanism = candidates[name]
     said = claim_of(mechanism, problem)
     if isinstance(said, Refusal):
         raise NoMechanism(f"{name} cannot serve this: {said.reason}")

@@ -368,3 +368,14 @@ def test_demo_ends_with_an_answer_an_interval_and_the_guarantee(tmp_path: Path, 
         path.name for path in (tmp_path / "story").iterdir()
     }
     assert command("demo", "--folder", tmp_path / "story").code == 2
+
+
+def test_plan_takes_a_mechanism_and_its_settings(place: Path, command: Command) -> None:
+    asked = ("plan", "--schema", "small.toml", "--rows", 10**8, "--marginals", 1, *BUDGET, "--mechanism", "boosting")
+    told = json.loads(command(*asked, "--set", "theorem=true", "--json").out)
+    assert [claim["mechanism"] for claim in told["claims"]] == ["boosting"]
+    assert "Theorem 6.1" in told["claims"][0]["bound"]["theorem"]
+    refused = command(*asked, "--set", "theorem=true", "--set", "growth=3.0")
+    assert refused.code == 2
+    assert "leave it out" in " ".join(refused.err.split())
+    assert command("plan", "--schema", "small.toml", "--rows", 9, "--marginals", 1, "--mechanism", "x").code == 2

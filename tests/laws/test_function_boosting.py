@@ -13,7 +13,7 @@ import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms import row_search
 from conspectus.mechanisms.mechanism import NoMechanism
-from conspectus.mechanisms.offline.boosting import Boosting
+from conspectus.mechanisms.offline.boosting import ROW_ROUNDS, Boosting
 from conspectus.mechanisms.row_search import RowSearch, usual_draws
 from conspectus.planning import problem_of
 from conspectus.privacy.accounting import Filter
@@ -196,6 +196,27 @@ def test_claims_of_functions_are_typical_and_theorems_are_not_claimed():
     assert "leave theorem=True out" in refused.reason
     few, many = (usual_draws(problem(workload, schema, rho=rho), 10, 8) for rho in (1e-4, 1.0))
     assert few <= many
+
+
+def test_few_functions_take_few_rounds_and_many_as_many_as_ever():
+    """Each round is a search of its own: where the first sample has seen nearly everything it has nothing to find."""
+    schema, _ = people()
+    ages = [{"age": cs.between(18 + 12 * low, 29 + 12 * high)} for low in range(6) for high in range(low, 6)]
+    parts = [part | more for part in ages for more in ({}, {"smoker": True}, {"ill": True}, {"region": "north"})]
+    asked = cs.independence_gaps(schema, given=parts) + cs.mode_shares(schema, given=parts)
+
+    def rounds(workload, **settings):
+        mechanism = Boosting(**settings)
+        stated = problem(workload, schema, epsilon=1.0, delta=1e-6)
+        said = mechanism.claim(stated).notes[0]
+        return int(said.split(" rounds")[0])
+
+    assert len(asked) > 1000
+    assert [rounds(asked[:size]) for size in (20, 100, 101, 150, 151, 245, 501, len(asked))] == [
+        2, 2, 3, 3, 4, 5, ROW_ROUNDS, ROW_ROUNDS
+    ]  # fmt: skip
+    assert rounds(asked[:20], rounds=6) == 6
+    assert rounds(asked[:200], first=20) == 2 + 4
 
 
 def test_brute_force_serves_functions_on_tiny_tables():

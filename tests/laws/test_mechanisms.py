@@ -278,7 +278,7 @@ def test_misspelt_keywords_are_answered_with_the_right_one():
         cs.release(table, workload, epsilon=1, neighbors="replace")
     with pytest.raises(SettingError, match='did you mean "rounds"'):
         cs.release(table, workload, epsilon=1, mechanism="mwem", round=3)
-    with pytest.raises(TypeError, match='did you mean "neighbours"'):
+    with pytest.raises(SettingError, match='plan takes no "neighbors", did you mean "neighbours"'):
         cs.plan(schema, workload, rows=20, epsilon=1, neighbors="replace")
 
 

@@ -72,7 +72,6 @@ def test_the_calls_that_people_make_are_among_them() -> None:
         "SparseTable.sample(rows)",
         "Workload.take(indices)",
         "Schema.load(path)",
-        "plan(rows)",
     ):
         assert known in names
 

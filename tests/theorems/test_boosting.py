@@ -303,7 +303,7 @@ def test_a_vacuous_theorem_6_1_is_refused_with_its_number():
         cs.release(
             table, cs.marginals(schema, 2), epsilon=1, neighbours="add-remove", mechanism="boosting", theorem=True
         )
-    with pytest.raises(SettingError, match="leave them out"):
+    with pytest.raises(SettingError, match="leave it out"):
         cs.release(table, cs.marginals(schema, 2), epsilon=1, mechanism="boosting", theorem=True, rounds=3)
 
 

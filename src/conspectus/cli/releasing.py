@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 # A release is one zip file under any name, but a name that promises a table or a page would mislead.
 MISLEADING = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json", ".html", ".toml", ".sqlite", ".db")
 
+MechanismName = Annotated[str, typer.Option("--mechanism", metavar="M", help="Its name, or auto for the plan's best.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
+]
+
 
 @options.grouped
 def plan(
@@ -29,14 +34,19 @@ def plan(
     ],
     questions: options.Questions,
     spending: options.Spending,
+    mechanism: MechanismName = "auto",
+    setting: Settings = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not."""
     import conspectus as cs
 
+    known_mechanism(mechanism)
+    settings = options.settings_of(setting or ())
     declared = cs.Schema.load(schema)
     asked = questions.workload(declared)
-    made = cs.plan(declared, asked, rows=rows, neighbours=spending.neighbours, **spending.budget)
+    facts: dict[str, Any] = {"mechanism": mechanism, "neighbours": spending.neighbours, **spending.budget}
+    made = cs.plan(declared, asked, rows=rows, **facts, **settings)
     if as_json:
         printing.as_json(made.to_json())
         return
@@ -95,12 +105,8 @@ def release(
     out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where to save, as in adult.conspectus.")],
     questions: options.Questions,
     spending: options.Spending,
-    mechanism: Annotated[
-        str, typer.Option("--mechanism", metavar="M", help="Its name, or auto for the plan's best.")
-    ] = ("auto"),
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
-    ] = None,
+    mechanism: MechanismName = "auto",
+    setting: Settings = None,
     ledger: Annotated[Path | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
     rows: Annotated[
         int | None,

@@ -89,4 +89,6 @@ def _fits(value: object, annotation: str) -> bool:
         return "bool" in kinds
     if isinstance(value, int):
         return bool(kinds & {"int", "float"})
+    if "OwnGenerator" in kinds and callable(value) and not isinstance(value, type):
+        return True
     return type(value).__name__ in kinds or (value is None and "None" in kinds)

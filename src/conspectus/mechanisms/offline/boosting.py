@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -21,17 +21,16 @@ import numpy as np
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import GRID, STEPS
 from conspectus.mechanisms.boosting_rounds import Course, boost
-from conspectus.mechanisms.boosting_theorem import CITES, EDGE, FAILURE, promise
+from conspectus.mechanisms.boosting_theorem import CITES, EDGE, FAILURE, check_left_out, promise
 from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
 from conspectus.mechanisms.generators import (
     MOST_ENTRIES,
-    MOST_EVALUATED,
-    MOST_TABLES,
     BruteForce,
     Generator,
     MaximumEntropy,
     Syntheticizer,
-    log_number_of_tables,
+    few_tables,
+    most_tables,
 )
 from conspectus.mechanisms.interactions import Interactions, deviation
 from conspectus.mechanisms.iterative import Candidates, unmeasured
@@ -47,6 +46,7 @@ from conspectus.mechanisms.mechanism import (
     no_histogram,
     not_counting,
 )
+from conspectus.mechanisms.own_generator import OwnGenerator, OwnRounds
 from conspectus.mechanisms.reweighting import focused_rates, growing_rates, needed_edge, plan_sampling
 from conspectus.mechanisms.row_search import ANCHOR, ROWS, RowSearch, usual_draws
 from conspectus.mechanisms.spread import first_size
@@ -61,9 +61,15 @@ ROUNDS, GROWTH = 7, 1.6
 FRESH_ROUNDS = 3
 ROW_ROUNDS, ROW_FIRST = 10, 100
 """With synthetic rows: chosen on 20,000 functions of Adult."""
+MISSED = 50
+"""Functions that the first sample leaves out, for a round beyond two: chosen on 60 to 245 functions of 1,000 rows."""
 
 GENERATORS = ("entropy", "syntheticizer", "brute", "rows")
+OWN = "own"
 AGGREGATES = ("weighted", "median")
+_FREE = ("theorem", "certificate", "public_seed")
+"""What theorem=True leaves to its caller."""
+
 _POTENTIAL_SHARE = Fraction(1, 4)
 
 
@@ -75,20 +81,22 @@ class Boosting:
     the share of the budget that the draws cost (a quarter by default, half with rows), `certificate` the share that the
     two certificates do. `generator` is "entropy" (with all measurements so far, or without `history` the round's own),
     "rows" (synthetic rows by local search, for every kind of question), "syntheticizer" or "brute"; by default rows for
-    functions of the table and entropy for counts. Rates grow by `growth` a round, where synopses have a history and so
-    get better, and the answer is the median weighted by them; with `aggregate="median"` all rates are equal.
+    functions of the table and entropy for counts; or a function of one's own, an `OwnGenerator`. Rates grow by
+    `growth` a round, where synopses have a history and so get better, and the answer is the median weighted by them;
+    with `aggregate="median"` all rates are equal. With `theorem=True` only `certificate`, `public_seed` and, between
+    brute and syntheticizer, `generator` can be chosen.
     `public_seed` fixes the public choices: the first round's questions and the coins of searches.
     """
 
     theorem: bool = False
-    generator: str | None = None
+    generator: str | OwnGenerator | None = None
     history: bool = True
     rounds: int | None = None
     first: int | None = None
     draws: int | None = None
     selection: float | None = None
     growth: float | None = None
-    aggregate: str = "weighted"
+    aggregate: str | None = None
     certificate: float = 0.04
     evaluations: int = 100
     ridge: float = 1.0
@@ -103,8 +111,10 @@ class Boosting:
             raise SettingError(f"rounds is at most {MOST_MEMBERS}")
         if (self.selection is not None and not 0 < self.selection < 1) or not 0 <= self.certificate < 1:
             raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
-        if self.generator not in (None, *GENERATORS) or self.aggregate not in AGGREGATES:
-            raise SettingError(f"generator is one of {', '.join(GENERATORS)}; aggregate one of {', '.join(AGGREGATES)}")
+        if not callable(self.generator) and self.generator not in (None, *GENERATORS):
+            raise SettingError(f"generator is one of {', '.join(GENERATORS)}, or a function of a noisy sample")
+        if self.aggregate not in (None, *AGGREGATES):
+            raise SettingError(f"aggregate is one of {', '.join(AGGREGATES)}")
         if (
             (self.growth is not None and not 1 <= self.growth <= 4)
             or self.evaluations < 1
@@ -113,8 +123,11 @@ class Boosting:
             raise SettingError("growth lies between 1 and 4, evaluations at 1 or above, ridge above 0")
         if self.public_seed is not None and self.public_seed < 0:
             raise SettingError("public_seed is 0 or above")
-        if self.theorem and any(number is not None for number in (self.rounds, self.first, self.draws)):
-            raise SettingError("theorem=True sets rounds, first and draws itself: leave them out")
+        if self.theorem:
+            usual = {field.name: field.default for field in fields(self) if field.name not in _FREE}
+            check_left_out({name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]})
+        if self.aggregate is None:
+            object.__setattr__(self, "aggregate", "median" if self.theorem else "weighted")
 
     def claim(self, problem: Problem) -> Claim | Refusal:
         refused = self._refusal(problem)
@@ -189,6 +202,8 @@ class Boosting:
             if law is not None:
                 bound = replace(bound, potential=measure_potential(curator, reweighting, law))
         parameters = self._parameters(course)
+        if isinstance(generator, OwnRounds):
+            parameters["failures"] = list(generator.failures)
         return Outcome(synopsis=ensemble, answers=answers, total=total, certificate=bound, parameters=parameters)
 
     def _parameters(self, course: Course) -> dict[str, Any]:
@@ -198,7 +213,7 @@ class Boosting:
             "first": course.first,
             "draws": sampling.draws,
             "generator": course.generator,
-            "aggregate": self.aggregate if course.promise is None else "median",
+            "aggregate": self.aggregate,
             "near": sampling.near / GRID,
             "gap": sampling.gap / GRID,
             "rates": [rate / STEPS for rate in sampling.rates],
@@ -206,15 +221,28 @@ class Boosting:
             "certificate": self.certificate,
         }
 
+    @property
+    def _named(self) -> str | None:
+        return None if callable(self.generator) else self.generator
+
     def _kind(self, problem: Problem) -> str:
+        if callable(self.generator):
+            return OWN
         return self.generator or ("entropy" if problem.counting else "rows")
 
     def _fresh(self, problem: Problem) -> bool:
         return self._kind(problem) not in ("entropy", "rows") or not self.history
 
     def _rounds(self, problem: Problem) -> int:
-        usual = ROW_ROUNDS if self._kind(problem) == "rows" else ROUNDS
+        usual = self._row_rounds(problem) if self._kind(problem) == "rows" else ROUNDS
         return self.rounds or (FRESH_ROUNDS if self._fresh(problem) else usual)
+
+    def _row_rounds(self, problem: Problem) -> int:
+        """Fewer where the first sample leaves few functions out: each round is a search with little left to find."""
+        if problem.counting:
+            return ROW_ROUNDS
+        missed = max(0, len(problem.workload.distinct()) - (self.first or ROW_FIRST))
+        return min(ROW_ROUNDS, 2 + math.ceil(missed / MISSED))
 
     def _first(self, problem: Problem, candidates: Candidates) -> int:
         usual = ROW_FIRST if not problem.counting else first_size(candidates)
@@ -222,48 +250,47 @@ class Boosting:
 
     def _memory(self, problem: Problem, rounds: int) -> int:
         answers = 64 * len(problem.workload) * rounds
-        if self._kind(problem) == "rows":
+        if self._kind(problem) in ("rows", OWN):
             return 8 * ROWS * len(problem.workload.domain) * rounds + answers
         return 8 * (10 + rounds) * problem.cells + answers
 
     def _refusal(self, problem: Problem) -> str | None:
+        kind = self._kind(problem)
         if problem.listed:
             return not_counting(problem)
-        if self._kind(problem) == "rows":
-            said = "Theorem 6.1 is served by other generators, and for counts: leave theorem=True out"
-            return said if self.theorem else None
-        rounds = 1 if self.theorem else self._rounds(problem)
-        refused = no_histogram(problem, copies=rounds / 4)
-        if refused is not None and (problem.counting or self.generator != "brute" or self.theorem):
-            return refused
         if self.theorem and not (problem.neighbours == "replace" and problem.total_is_public):
             return "Theorem 6.1 is for replaced rows and a public number of rows"
-        if self.theorem or self._kind(problem) == "entropy":
+        if kind in ("rows", OWN) and not self.theorem:
             return None
-        if self.generator == "brute":
-            tables = log_number_of_tables(problem.cells, problem.rows or 0)
-            most = MOST_TABLES if problem.counting else MOST_EVALUATED
-            if not problem.total_is_public or problem.rows is None or tables > math.log(most):
-                return f"brute force needs a public number of rows and at most {most:,} possible tables"
-        elif problem.cells * len(problem.workload) > MOST_ENTRIES:
+        if problem.counting:
+            refused = no_histogram(problem, copies=1 if self.theorem else self._rounds(problem) / 4)
+            if refused is not None:
+                return refused
+        elif kind != "brute" and not (self.theorem and self.generator is None):
+            return "functions of the whole table are no counts of records: leave generator out, or take brute or rows"
+        brute = kind == "brute" or (self.theorem and not problem.counting)
+        if brute and not few_tables(problem):
+            needs = f"a public number of rows and at most {most_tables(problem):,} possible tables"
+            return f"brute force (Theorem 6.6) needs {needs}" + (": leave theorem=True out" if self.theorem else "")
+        if kind == "syntheticizer" and not self.theorem and problem.cells * len(problem.workload) > MOST_ENTRIES:
             return f"its linear program would have more than {MOST_ENTRIES:,} entries: use generator=entropy"
         return None
 
     def _promised(self, problem: Problem) -> Claim | Refusal:
-        found = promise(problem, problem.cap * (1 - Fraction(self.certificate)))
-        rows = problem.rows
-        if found is None or not rows or found.counts >= rows:
-            said = "nothing at all" if found is None or not rows else f"an error of {found.counts / rows:.3g}"
+        found = promise(problem, problem.cap * (1 - Fraction(self.certificate)), self._named)
+        whole = problem.whole
+        if found is None or not whole or found.counts >= whole:
+            said = "nothing at all" if found is None or not whole else f"an error of {found.counts / whole:.3g}"
             tail = "" if said == "nothing at all" else ", which says nothing"
             reason = f"Theorem 6.1 promises {said} here{tail}: leave theorem=True out"
             return Refusal(mechanism=self.name, reason=reason)
         if found.generator == "syntheticizer" and problem.cells * len(problem.workload) > MOST_ENTRIES:
             reason = (
-                f"Theorem 6.1 promises an error of {found.counts / rows:.3g} here, by a linear program of more than "
+                f"Theorem 6.1 promises an error of {found.counts / whole:.3g} here, by a linear program of more than "
                 f"{MOST_ENTRIES:,} entries: ask fewer questions, or leave theorem=True out"
             )
             return Refusal(mechanism=self.name, reason=reason)
-        bound = ErrorBound(value=found.counts / rows, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
+        bound = ErrorBound(value=found.counts / whole, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
         return Claim(
             mechanism=self.name,
             expected_max=found.counts,
@@ -311,7 +338,7 @@ class Boosting:
         )
 
     def _theorem_course(self, problem: Problem, left: Fraction) -> Course | None:
-        found = promise(problem, left)
+        found = promise(problem, left, self._named)
         if found is None:
             return None
         asked = problem.workload.distinct()
@@ -334,6 +361,8 @@ class Boosting:
             return RowSearch(
                 problem, total, anchor=course.anchor, history=self.history, public_seed=self.public_seed
             )
+        if callable(self.generator):
+            return OwnRounds(problem, total, self.generator, rounds=course.rounds)
         if kind == "entropy":
             return MaximumEntropy(
                 problem, total.divisor, history=self.history, evaluations=self.evaluations, ridge=self.ridge
