@@ -37,8 +37,9 @@ def draw_levels(
 ) -> list[tuple[int, int]]:
     """Levels, each with the rank of a member: every member has probability ∝ exp(−rate·min(distance, cutoff)).
 
-    A rate above `steepest` is lowered to it, which spends less than was asked for. `distances` are from the best score, at least one of them 0; `total` is the public number of all members, which
-    fixes the cutoff. Draws are independent, with replacement.
+    `distances` are from the best score, at least one of them 0; `total` is the public number of all members, which
+    fixes the cutoff. A rate above `steepest` is lowered to it: less is spent than was asked for. Draws are independent,
+    with replacement.
 
     Guarantee: if between neighbouring tables the changes of all scores lie in an interval of length r, every draw has
     bounded range rate·r + exponential.slack(): it is that differentially private, an eighth of its square concentrated.
