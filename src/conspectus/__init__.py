@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .live import resume_session as resume_session
     from .planning import plan as plan
     from .privacy.ledger import Ledger as Ledger
+    from .public_nets import net as net
     from .queries.conjunctions import between as between
     from .queries.conjunctions import conjunctions as conjunctions
     from .queries.intervals import prefixes as prefixes
@@ -56,6 +57,7 @@ _HOMES = {
     "open_pairs": "data.sources",
     "plan": "planning",
     "Ledger": "privacy.ledger",
+    "net": "public_nets",
     "release": "releasing",
     "Release": "releases",
     "load": "releases",
