@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .live import open_session as open_session
     from .live import resume_session as resume_session
     from .planning import plan as plan
+    from .privacy import composition as composition
     from .privacy.ledger import Ledger as Ledger
     from .public_nets import net as net
     from .queries.conjunctions import between as between
@@ -86,10 +87,13 @@ _HOMES = {
     "overlap": "queries.supports",
     "Workload": "queries.query",
 }
-__all__ = ["__version__", *_HOMES]
+_MODULES = {"composition": "privacy.composition"}
+__all__ = ["__version__", *_HOMES, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{_MODULES[name]}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'conspectus' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
