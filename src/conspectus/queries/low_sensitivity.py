@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import CodedRows, Domain
 
-from .declared import DeclaredSchema
+from .declared import DeclaredSchema, check_schema, told
 from .moves import Sensitivity, WorkloadError, check_unit
 from .query import BLOCK_KINDS, Block, Counter, Indices, TableFunction, Workload
 
@@ -227,8 +227,13 @@ def unsafe_functions(
     rows, in this process. With `rows` the declared sensitivities are put to the test at once, on made tables of that
     many rows; a release and a plan do that anyway.
     """
+    check_schema(schema)
     from .refuter import examine
 
+    if not isinstance(functions, Mapping):
+        raise WorkloadError("give functions as a mapping {name: (function, sensitivity)}")
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+        raise WorkloadError(f"rows, the number of rows of made tables, is a positive integer, not {told(rows)}")
     listed = tuple(_declared(name, given, len(schema.domain)) for name, given in functions.items())
     least = min((function.sensitivity for function in listed), default=Fraction(1))
     whole = 1 << max(0, math.ceil(1 / least) - 1).bit_length()
