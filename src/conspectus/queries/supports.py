@@ -178,6 +178,8 @@ def _codes(schema: DeclaredSchema, position: int, values: Sequence[Any]) -> NDAr
     known: dict[Any, int] = {}
     for value in _distinct(values, name):
         found = column.find(value) if value is not None else None
+        if found is not None and column.ordered:
+            column.codes_where("=", value, snap=True)  # refuses what lies outside, which a table would clamp
         nulls = column.null_codes()
         if found is None and value is None and nulls:
             found = nulls[0]
