@@ -46,7 +46,7 @@ def test_what_needs_a_list_of_values_is_refused_in_one_sentence(mail, capsys):
     assert run(["release", *asked, "--marginals", "1"]) == 2
     assert run(["release", *asked, "--workload", "asked.json", "--mechanism", "mwem"]) == 4
     said = capsys.readouterr().err
-    assert "too many for memory" in said
+    assert "holds records of any kind, and not all of them can be listed" in said
     assert "sparse-project" in said
     assert "Traceback" not in said
 
@@ -55,3 +55,28 @@ def test_the_plan_names_the_projection(mail, capsys):
     assert run(["plan", "--rows", "2500", "--schema", "mail.toml", "--workload", "asked.json", *BUDGET, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {"sparse-project", "laplace", "gaussian"} <= {claim["mechanism"] for claim in told["claims"]}
+
+
+def test_a_table_of_records_cannot_be_listed_and_small_db_names_who_can(mail, capsys):
+    asked = ["mail.parquet", "--schema", "mail.toml", "--workload", "asked.json", *BUDGET, "-o", "out.conspectus"]
+    assert run(["release", *asked, "--mechanism", "laplace"]) == 0
+    capsys.readouterr()
+    assert run(["export", "out.conspectus", "--table", "address", "-o", "table.csv"]) == 2
+    said = capsys.readouterr().err
+    assert "ask about some, by their values or with cs.sparse" in said
+    assert "coarser" not in said
+    assert run(["release", *asked, "--mechanism", "small-db"]) == 4
+    assert "use sparse-project or laplace" in capsys.readouterr().err
+
+
+def test_no_maker_tries_to_list_all_records(mail):
+    schema = cs.Schema.load("mail.toml")
+    makers = (
+        lambda: cs.marginal(schema, ["address"]),
+        lambda: cs.marginals(schema, 1),
+        lambda: cs.random_conjunctions(schema, 1, 5, 1),
+        lambda: cs.mode_shares(schema),
+    )
+    for make in makers:
+        with pytest.raises(ValueError, match="not all of them can be listed"):
+            make()

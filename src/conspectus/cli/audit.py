@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from conspectus.spelling import meant
+
 from . import options, printing
 
 if TYPE_CHECKING:
@@ -105,5 +107,6 @@ def doors_of(name: str) -> tuple[str, ...]:
     doors = {door: (door,) for door in (*MEASURE, "functions", *others, *WATCHES, *PROJECT, *KEYS, "composition")}
     known = {**doors, **DOORS}
     if name not in known:
-        raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')
+        right = meant(name, known)
+        raise options.OptionError(f'nothing to audit is called "{name}"{right}; choose among {", ".join(known)}')
     return known[name]

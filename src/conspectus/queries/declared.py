@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from conspectus.data.domain import Domain
+from conspectus.data.field import P
 
 from .query import WorkloadError
 
@@ -53,6 +54,17 @@ def check_schema(schema: object) -> None:
     """Refuse anything that is no schema: the arguments may stand in the wrong order."""
     if not isinstance(getattr(schema, "domain", None), Domain) or not callable(getattr(schema, "column", None)):
         raise WorkloadError(f"a schema is needed here, as cs.Schema.load reads one, not a {type(schema).__name__}")
+
+
+def check_listable(schema: DeclaredSchema, columns: Iterable[int]) -> None:
+    """Refuse questions about every value of a column that holds records of any kind: nobody can list them."""
+    for column in columns:
+        if schema.domain.sizes[column] == P:
+            name = schema.domain.names[column]
+            raise WorkloadError(
+                f"the column {name!r} holds records of any kind, and not all of them can be listed: "
+                "ask about some, by their values or with cs.sparse"
+            )
 
 
 def told(value: object) -> str:

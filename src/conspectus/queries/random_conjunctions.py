@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .declared import DeclaredSchema, check_schema, told
+from .declared import DeclaredSchema, check_listable, check_schema, told
 from .ordering import first_of_each, row_keys
 from .predicates import Conjunctions
 from .query import Literal, Workload, WorkloadError, check_length
@@ -29,6 +29,7 @@ def random_conjunctions(
     for name, given, least in (("k", k, 1), ("count", count, 0), ("public_seed", public_seed, 0)):
         if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
             raise WorkloadError(f"{name} must be an integer of at least {least}, not {told(given)}")
+    check_listable(schema, usable)
     if k > len(usable):
         raise WorkloadError(f"{k} literals need {k} columns with several values, and there are {len(usable)}")
     check_length(int(count), "this set of random conjunctions")

@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .conjunctions import Between, conjunctions
-from .declared import DeclaredColumn, DeclaredSchema, check_schema, listed, pairs_of, position, positions
+from .declared import (
+    DeclaredColumn,
+    DeclaredSchema,
+    check_listable,
+    check_schema,
+    listed,
+    pairs_of,
+    position,
+    positions,
+)
 from .query import Box, Literal, Predicate, Workload, WorkloadError, check_length
 from .statistic import STEPS, Statistic, Statistics
 
@@ -210,6 +219,7 @@ def _ordered(schema: DeclaredSchema, column: str) -> tuple[int, DeclaredColumn]:
 
 def _codes(schema: DeclaredSchema, column: int) -> tuple[int, ...]:
     """Every code a class of its own."""
+    check_listable(schema, (column,))
     return tuple(range(schema.domain.sizes[column]))
 
 
@@ -221,6 +231,7 @@ def _regular(schema: DeclaredSchema, column: int) -> tuple[int, ...]:
 
 def _events(schema: DeclaredSchema, column: int) -> list[tuple[int, ...]]:
     """In the event (1) or not (0), code by code: prefixes of an ordered column, single values of another."""
+    check_listable(schema, (column,))
     declared = schema.column(schema.domain.names[column])
     size = schema.domain.sizes[column]
     if size < 2:
