@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
-from .declared import DeclaredColumn, DeclaredSchema, UnknownColumn, check_schema, listed, position
+from .declared import DeclaredColumn, DeclaredSchema, UnknownColumn, check_listable, check_schema, listed, position
 from .formulas import Formula, all_of, any_of, literal, predicate
 from .predicates import Conjunctions
 from .query import Predicate, Workload, WorkloadError, check_length
@@ -149,6 +149,8 @@ class _Reader:
         else:
             raise NotAPredicate(_excerpt(node.sql("duckdb"), "is beyond the predicates that are served"))
         # IS is true or false even where the value is missing.
+        if not truth:
+            check_listable(self.schema, (at,))
         return literal(self.domain, at, codes if truth else set(range(self.domain.sizes[at])) - codes)
 
     def _named(self, node: exp.Column, *, truth: bool) -> Formula:
