@@ -22,10 +22,10 @@ MISLEADING = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json", ".html", ".
 
 
 def plan(
-    schema: options.SchemaFile,
     rows: Annotated[
         int, typer.Option("--rows", metavar="N", min=1, help="The number of rows to plan for; nothing is read.")
     ],
+    schema: options.SchemaOrRecords = None,
     marginals: options.Marginals = None,
     marginal: options.Marginal = None,
     parities: options.Parities = None,
@@ -41,15 +41,16 @@ def plan(
     """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not."""
     import conspectus as cs
 
-    declared = cs.Schema.load(schema)
-    asked = options.Questions(
+    questions = options.Questions(
         marginals=marginals or (),
         marginal=marginal or (),
         parities=parities or (),
         sql=sql or (),
         random_conjunctions=random_conjunctions or (),
         files=workload or (),
-    ).workload(declared)
+    )
+    declared = questions.schema(schema)
+    asked = questions.workload(declared)
     made = cs.plan(declared, asked, rows=rows, epsilon=epsilon, delta=delta, rho=rho, neighbours=neighbours)
     if as_json:
         printing.as_json(made.to_json())
@@ -104,8 +105,8 @@ def _size(memory: int) -> str:
 
 def release(
     data: options.Data,
-    schema: options.SchemaFile,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where to save, as in adult.conspectus.")],
+    schema: options.SchemaOrRecords = None,
     marginals: options.Marginals = None,
     marginal: options.Marginal = None,
     parities: options.Parities = None,
@@ -141,17 +142,18 @@ def release(
         raise OutputError(
             f"{out.name} is no name for a release, which is one file of its own kind: try {out.stem}.conspectus"
         )
-    declared = cs.Schema.load(schema)
-    asked = options.Questions(
+    questions = options.Questions(
         marginals=marginals or (),
         marginal=marginal or (),
         parities=parities or (),
         sql=sql or (),
         random_conjunctions=random_conjunctions or (),
         files=workload or (),
-    ).workload(declared)
+    )
+    declared = questions.schema(schema)
+    asked = questions.workload(declared)
     inputs = (data, schema, ledger, *(sql or ()), *(workload or ()))
-    table = cs.open_table(data, declared)
+    table = cs.open_table(data, declared if schema is not None else None)
     try:
         with destination(out, inputs=inputs) as part, shown(quiet or as_json) as progress:
             made = cs.release(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -128,6 +129,16 @@ def _numbers(given: Any, what: str) -> NDArray[Any]:
     if found.size and found.dtype.kind not in "iuf":
         raise WorkloadError(what)
     return found
+
+
+def for_records(workload: Workload, domain: Domain) -> Workload:
+    """The same questions about records, for a table that calls its one column of records by another name."""
+    blocks = [block for block in workload.blocks if isinstance(block, SparseQueries)]
+    if workload.domain == domain or len(blocks) < len(workload.blocks):
+        return workload
+    if not _is_records(domain) or not _is_records(workload.domain):
+        return workload
+    return Workload(domain, tuple(replace(block, domain=domain) for block in blocks))
 
 
 def _weights(given: Any) -> NDArray[np.uint32]:
