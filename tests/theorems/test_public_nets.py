@@ -23,7 +23,9 @@ from conspectus.privacy.guarantee import Budget
 
 ALPHA = 1e-6
 SCHEMA = cs.Schema.from_dict({"name": "two", "columns": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}})
-TABLE = cs.open_table(pa.table({"a": [True] * 5 + [False] * 4, "b": [True, False, True] * 3}), SCHEMA)
+CELLS = [(a, b) for a in (False, True) for b in (False, True)]
+TABLE_ROWS = list(zip([True] * 5 + [False] * 4, [True, False, True] * 3))
+TABLE = cs.open_table(pa.table({"a": [a for a, _ in TABLE_ROWS], "b": [b for _, b in TABLE_ROWS]}), SCHEMA)
 QUESTIONS = cs.sql(SCHEMA, ["a", "b", "a AND b"])
 
 
@@ -32,9 +34,9 @@ def guesses() -> list[np.ndarray]:
     return [np.array(w, dtype=float) for w in ([4, 0, 0, 5], [1, 1, 1, 1], [0, 9, 0, 0], [3, 1, 2, 3], [1, 2, 3, 4])]
 
 
-def exact_law(members: list[np.ndarray], epsilon: float, neighbours: str = "replace") -> np.ndarray:
+def exact_law(members: list[np.ndarray], epsilon: float, table=TABLE, rows: int = 9) -> np.ndarray:
     """Algorithm 7 by hand: probabilities ∝ exp(−ε·level/(2·reach)), levels in sixteenths of a count."""
-    counts, rows = truth(TABLE, QUESTIONS)
+    counts, _ = truth(table, QUESTIONS)
     weights = []
     for cells in members:
         _, b01, b10, b11 = cells / cells.sum()
@@ -56,6 +58,23 @@ def test_the_law_is_the_exponential_mechanisms_over_the_members():
         expected = draws * exact_law(members, asked)
         statistic = float(((seen - expected) ** 2 / expected).sum())
         assert (statistic <= chi2.ppf(1 - ALPHA, len(members) - 1)) == stands
+
+
+def test_neighbours_are_told_apart_by_at_most_epsilon():
+    """Every table of nine rows that differs from TABLE in one row, and every one with a row more or less (where the
+    declared number of rows stays): all probabilities are within e^ε. The law at 4ε breaks it."""
+    raw = TABLE_ROWS
+    replaced = [[*raw[:i], new, *raw[i + 1 :]] for i in range(len(raw)) for new in CELLS]
+    moved = [raw[:i] + raw[i + 1 :] for i in range(len(raw))] + [[*raw, new] for new in CELLS]
+    epsilon = 1.0
+    here, twin = exact_law(guesses(), epsilon), exact_law(guesses(), 4 * epsilon)
+    worst = worst_twin = 0.0
+    for rows in replaced + moved:
+        table = cs.open_table(pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]}), SCHEMA)
+        worst = max(worst, np.abs(np.log(here / exact_law(guesses(), epsilon, table))).max())
+        worst_twin = max(worst_twin, np.abs(np.log(twin / exact_law(guesses(), 4 * epsilon, table))).max())
+    assert worst <= epsilon
+    assert worst_twin > epsilon
 
 
 def test_the_bound_holds_at_level():
