@@ -31,6 +31,7 @@ EDGES = {
     "releases": READING,
     "report": (*READING, "planning", "releases"),
     "releasing": (*READING, "curator", "planning", "releases"),
+    "public_nets": (*READING, "releases"),
     "sessions": (*READING, "curator", "releases"),
     "live": (*READING, "curator", "planning", "releasing", "sessions"),
     "audit": (*READING, "curator", "planning", "releases", "releasing"),
@@ -38,7 +39,7 @@ EDGES = {
     "__main__": ("cli",),
 }
 ALLOWED: dict[str, tuple[str, ...]] = {**LEAVES, **CORE, **EDGES}
-KEYHOLDERS = ("curator", "releasing", "live", "audit")
+KEYHOLDERS = ("curator", "releasing", "live", "audit", "public_nets")
 BANNED = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "random", "secrets", "numpy.random")
 BANNED_NAMES = ("utils", "common", "types", "base", "errors", "helpers", "misc")
 

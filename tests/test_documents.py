@@ -41,6 +41,7 @@ EXAMPLES = (
     "docs/live-sessions.md",
     "docs/sparse.md",
     "docs/small-db.md",
+    "docs/composition.md",
 )
 
 

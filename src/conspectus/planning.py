@@ -14,6 +14,7 @@ from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Problem, Proble
 from .privacy.guarantee import RELATIONS, Budget, BudgetError, Neighbours
 from .queries.query import Workload
 from .queries.refuter import examine
+from .queries.supports import for_records
 from .spelling import meant
 
 KEYWORDS = ("rows", "epsilon", "delta", "rho", "mechanism", "neighbours")
@@ -72,6 +73,7 @@ def problem_of(
     filtered: bool = False,
 ) -> Problem:
     """The public facts of a release."""
+    workload = for_records(workload, schema.domain)
     if workload.domain != schema.domain:
         raise ProblemError("the workload was built from another schema: build it from the schema of this table")
     if not len(workload):

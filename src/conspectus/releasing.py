@@ -161,7 +161,7 @@ def _bind(
     *,
     private: bool,
 ) -> Release:
-    guarantee = purse.guarantee(str(table.schema.unit), warnings(table, problem), private=private)
+    guarantee = purse.guarantee(str(table.schema.unit), (*warnings(table, problem), *outcome.warnings), private=private)
     return Release(
         schema=table.schema,
         workload=problem.workload,

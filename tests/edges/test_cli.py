@@ -311,6 +311,11 @@ def test_memory_errors_are_bad_input() -> None:
     assert explain(MemoryError())[0] == 2
 
 
+def test_a_misspelt_audit_is_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", "--mechanism", "boostin"]) == 2
+    assert 'did you mean "boosting"?' in capsys.readouterr().err
+
+
 def test_every_mechanism_can_be_audited() -> None:
     assert set(DOORS) == set(OFFLINE) | set(ONLINE)
     names = {case.name for case in audit.cases()}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from conspectus.spelling import meant
+
 from . import options, printing
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "boosting": ("boosting", "functions", *MEASURE),
     "dual-query": ("dual-query", *MEASURE),
     "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
+    "net": ("net-listed", "net-public", *MEASURE),
     "sparse-project": (*PROJECT, *MEASURE),
     "stable-histogram": (*KEYS, *MEASURE),
     # Online rules: watches over guesses, and a fresh measurement for each hit.
@@ -105,5 +108,6 @@ def doors_of(name: str) -> tuple[str, ...]:
     doors = {door: (door,) for door in (*MEASURE, "functions", *others, *WATCHES, *PROJECT, *keys, "composition")}
     known = {**doors, **DOORS}
     if name not in known:
-        raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')
+        right = meant(name, known)
+        raise options.OptionError(f'nothing to audit is called "{name}"{right}; choose among {", ".join(known)}')
     return known[name]

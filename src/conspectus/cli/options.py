@@ -21,12 +21,24 @@ class OptionError(ValueError):
     """An option whose text does not say what it should."""
 
 
+RECORD = "record"
+"""What the one column of a table without a schema is called."""
+
 SCHEMA, QUESTIONS, BUDGET = "Table", "Workload (repeatable, added up)", "Budget"
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .csv.gz or .parquet file, or a SELECT over one.")]
 Stored = Annotated[Path, typer.Argument(metavar="OUT", help="A release, as `conspectus release` saved it.")]
 SchemaFile = Annotated[
     Path, typer.Option("--schema", metavar="S", help="The schema file (TOML).", rich_help_panel=SCHEMA)
+]
+SchemaOrRecords = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        metavar="S",
+        help="The schema file (TOML); without it rows are records, for a --workload of cs.sparse.",
+        rich_help_panel=SCHEMA,
+    ),
 ]
 SchemaToo = Annotated[
     Path | None, typer.Option("--schema", metavar="S", help="The schema file (TOML).", rich_help_panel=SCHEMA)
@@ -97,6 +109,19 @@ class Questions:
     def files(self) -> tuple[Path, ...]:
         """The files that they name."""
         return (*(self.sql or ()), *(self.stored or ()))
+
+    def schema(self, path: Path | None) -> Schema:
+        """The schema of this file; without one the rows are records of any kind, which a saved workload names."""
+        import conspectus as cs
+
+        if path is not None:
+            return cs.Schema.load(path)
+        if not self.files or self.marginals or self.marginal or self.parities or self.sql or self.random_conjunctions:
+            raise OptionError(
+                "--schema is missing: conspectus schema draft DATA writes a first one; without a schema the rows are "
+                "records of any kind, and only a --workload FILE.json that cs.sparse made can ask about them"
+            )
+        return cs.Schema.from_dict({"name": "records", "columns": {RECORD: {"type": "record"}}})
 
     def workload(self, schema: Schema) -> Workload:
         """Everything that was asked for, added up in the order in which the kinds stand in the help."""
@@ -236,12 +261,13 @@ def _random(schema: Schema, text: str) -> Workload:
 
 def _saved(schema: Schema, path: Path) -> Workload:
     import conspectus as cs
+    from conspectus.queries.supports import for_records
 
     try:
         stored = json.loads(text_of(path))
     except (json.JSONDecodeError, RecursionError):
         raise OptionError(f"{path.name} is not JSON: save a workload with workload.save(path)") from None
-    workload = cs.Workload.from_json(stored)
+    workload = for_records(cs.Workload.from_json(stored), schema.domain)
     if workload.domain != schema.domain:
         raise OptionError(f"{path.name} was built from another schema: build it from the schema of this table")
     return workload

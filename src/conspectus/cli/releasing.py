@@ -28,12 +28,12 @@ Settings = Annotated[
 
 @options.grouped
 def plan(
-    schema: options.SchemaFile,
     rows: Annotated[
         int, typer.Option("--rows", metavar="N", min=1, help="The number of rows to plan for; nothing is read.")
     ],
     questions: options.Questions,
     spending: options.Spending,
+    schema: options.SchemaOrRecords = None,
     mechanism: MechanismName = "auto",
     setting: Settings = None,
     as_json: options.Json = False,
@@ -43,7 +43,7 @@ def plan(
 
     known_mechanism(mechanism)
     settings = options.settings_of(setting or ())
-    declared = cs.Schema.load(schema)
+    declared = questions.schema(schema)
     asked = questions.workload(declared)
     facts: dict[str, Any] = {"mechanism": mechanism, "neighbours": spending.neighbours, **spending.budget}
     made = cs.plan(declared, asked, rows=rows, **facts, **settings)
@@ -101,10 +101,10 @@ def _size(memory: int) -> str:
 @options.grouped
 def release(
     data: options.Data,
-    schema: options.SchemaFile,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where to save, as in adult.conspectus.")],
     questions: options.Questions,
     spending: options.Spending,
+    schema: options.SchemaOrRecords = None,
     mechanism: MechanismName = "auto",
     setting: Settings = None,
     ledger: Annotated[Path | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
@@ -126,10 +126,10 @@ def release(
         raise OutputError(
             f"{out.name} is no name for a release, which is one file of its own kind: try {out.stem}.conspectus"
         )
-    declared = cs.Schema.load(schema)
+    declared = questions.schema(schema)
     asked = questions.workload(declared)
     inputs = (data, schema, ledger, *questions.files)
-    table = cs.open_table(data, declared)
+    table = cs.open_table(data, declared if schema is not None else None)
     try:
         with destination(out, inputs=inputs) as part, shown(quiet or as_json) as progress:
             made = cs.release(

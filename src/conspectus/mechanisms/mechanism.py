@@ -187,7 +187,8 @@ class Refusal:
 class Outcome:
     """What a mechanism hands over: a synopsis, the workload's answers as fractions, and how they came about.
 
-    `measured` are the noisy answers that the synopsis was made from, where they say more about single questions.
+    `measured` are the noisy answers that the synopsis was made from, where they say more about single questions;
+    `warnings` what a reader of the guarantee must know about the settings.
     """
 
     synopsis: Synopsis
@@ -196,6 +197,7 @@ class Outcome:
     certificate: Certificate | None = None
     measured: NoisyAnswers | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 class Mechanism(Protocol):

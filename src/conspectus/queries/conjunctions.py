@@ -9,11 +9,11 @@ from operator import itemgetter
 from conspectus.data.domain import Domain
 from conspectus.data.runs import CodeSet, common, together
 
-from .declared import DeclaredColumn, DeclaredSchema, position
+from .declared import DeclaredColumn, DeclaredSchema, check_schema, listed, position
 from .intervals import Intervals, prefixes, ranges
 from .marginals import Marginal, marginal, marginals
 from .predicates import Conjunctions
-from .query import Literal, Predicate, Workload, check_length
+from .query import Literal, Predicate, Workload, WorkloadError, check_length
 from .random_conjunctions import random_conjunctions
 
 __all__ = [
@@ -45,13 +45,22 @@ def between(low: object, high: object) -> Between:
     return Between(low, high)
 
 
-def conjunctions(schema: DeclaredSchema, rows: Iterable[Mapping[str, object]], *, snap: bool = False) -> Workload:
+_ROWS = "conjunctions are mappings from columns to values, given as a list such as [{'sex': 'female'}]"
+
+
+def conjunctions(
+    schema: DeclaredSchema, rows: Iterable[Mapping[str, object]] | Mapping[str, object], *, snap: bool = False
+) -> Workload:
     """One query for each mapping from columns to a value, a list of values (any of them), or `between(low, high)`.
 
-    None stands for a missing value. `snap` widens an interval that cuts a bin to the whole bin.
+    None stands for a missing value; a single mapping is one query. `snap` widens an interval that cuts a bin to the
+    whole bin.
     """
+    check_schema(schema)
     predicates = []
-    for row in rows:
+    for row in [rows] if isinstance(rows, Mapping) else listed(rows, _ROWS):
+        if not isinstance(row, Mapping):
+            raise WorkloadError(f"{_ROWS}, not of {type(row).__name__}")
         box = []
         for name, value in row.items():
             at = position(schema, name)

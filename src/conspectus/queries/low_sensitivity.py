@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import CodedRows, Domain
 
-from .declared import DeclaredSchema
+from .declared import DeclaredSchema, check_schema, told
 from .moves import Sensitivity, WorkloadError, check_unit
 from .query import BLOCK_KINDS, Block, Counter, Indices, TableFunction, Workload
 
@@ -276,8 +276,13 @@ def unsafe_functions(
     `rows` the declared sensitivities are put to the test at once, on made tables of that many rows; a release and a
     plan do that anyway.
     """
+    check_schema(schema)
     from .refuter import examine
 
+    if not isinstance(functions, Mapping):
+        raise WorkloadError("give functions as a mapping {name: (function, sensitivity)}")
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+        raise WorkloadError(f"rows, the number of rows of made tables, is a positive integer, not {told(rows)}")
     ranges = _each(functions, range, RANGE, "range")
     fallbacks = _each(functions, fallback, None, "fallback")
     width = len(schema.domain)

@@ -82,8 +82,10 @@ def accuracy(release: Release) -> str:
         lines.append(
             (
                 "certified afterwards",
-                f"maximum error at most {held.bound:.4f}",
-                f"except with probability {held.failure_probability:g}; measured privately, for {held.scope}",
+                "nothing" if held.vacuous else f"maximum error at most {held.bound:.4f}",
+                "for so few rows or so small a budget, its noise is larger than any error can be"
+                if held.vacuous
+                else f"except with probability {held.failure_probability:g}; measured privately, for {held.scope}",
             )
         )
     if held is not None and held.potential is not None:

@@ -20,11 +20,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
+from conspectus.data.field import P
 from conspectus.privacy.events import Noise
 from conspectus.queries.intervals import Intervals
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.predicates import Conjunctions
 from conspectus.queries.query import Block, Predicate, Query, Sparse, TableFunction, Workload, WorkloadError
+from conspectus.queries.supports import written_out
 from conspectus.spelling import spelled_methods
 
 from .measured_sums import Listing, Selection, selection_in
@@ -108,7 +110,8 @@ class NoisyAnswers:
         if isinstance(query, Predicate):  # without literals that hold every code, which ask for no column
             query = Conjunctions.of(self.domain, [query]).query(0)
         summed = [] if isinstance(query, TableFunction) else self._sums(query)
-        own = self._listed_counts(query) + [estimate for estimate, direct in summed if direct]
+        listed = self._listed_counts(query) + self._records_counts(query)
+        own = listed + [estimate for estimate, direct in summed if direct]
         known = own or _averaged([estimate for estimate, _ in summed]) + self._from_total(query)
         if not known:
             raise CannotAnswer(self._refusal(query))
@@ -154,6 +157,18 @@ class NoisyAnswers:
             for number, place in found
             if place is not None
         ]
+
+    def _records_counts(self, query: Query) -> list[Estimate]:
+        """The measurements of a predicate on records of any kind, where these were listed."""
+        if not isinstance(query, Predicate) or not self._of_records or not query.columns:
+            return []
+        asked = Workload(self.domain, (Conjunctions.of(self.domain, [query]),))
+        return self._listed_counts(written_out(asked).query(0))
+
+    @property
+    def _of_records(self) -> bool:
+        """Whether the table is one column of records of any kind, which nobody could list."""
+        return self.domain.sizes == (P,)
 
     def _sums(self, query: Query) -> list[tuple[Estimate, bool]]:
         """One estimate from each block of which a sum gives this query, and whether it is a single measured count."""
@@ -202,7 +217,7 @@ class NoisyAnswers:
 
     def _opposite(self, query: Query) -> Predicate | None:
         """The negation of a query about one column, which is again one."""
-        if not isinstance(query, Predicate) or len(query.columns) != 1:
+        if not isinstance(query, Predicate) or len(query.columns) != 1 or self.domain.sizes[query.columns[0]] == P:
             return None
         (column,) = query.columns
         codes = {code for box in query.boxes for literal in box for code in literal.codes}
@@ -213,7 +228,7 @@ class NoisyAnswers:
     def _refusal(self, query: Query) -> str:
         if isinstance(query, TableFunction):
             return "this function was not measured: release it too"
-        if isinstance(query, Sparse):
+        if isinstance(query, Sparse) or self._of_records:
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
         names = ", ".join(self.domain.names[column] for column in query.columns) or "nothing"
         missing = set(query.columns).difference(*self._marginals)
