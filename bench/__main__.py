@@ -13,6 +13,7 @@ NAMES = (
     "faithful",
     "functions",
     "crossover",
+    "planner",
     "dual_query",
     "wide",
     "dimension",

@@ -180,7 +180,7 @@ def account(run: Run) -> str:
     for turn in range(run.rounds):
         spent = 0.0 if turn == 0 else float(price_rho(draws[turn - 1], "replace"))
         noise = float(price_rho(measured[turn], "replace"))
-        asked = run.release.parameters["first"] if turn == 0 else run.release.parameters["draws"]
+        asked = run.release.parameters["first"] if turn == 0 else run.release.parameters["draws"][turn - 1]
         lines.append(
             [
                 f"{turn + 1}",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.children import child, killed
 
 import conspectus as cs
 from bench import data_file, markdown, record
@@ -136,7 +136,7 @@ def _threads(frame: Any, schema: Any, questions: list[Any], path: Path) -> list[
 def _processes(frame: Any, schema: Any, questions: list[Any], path: Path) -> list[str]:
     cs.open_session(cs.open_table(frame, schema), path=path, **SURPRISED).close()
     orders = [random.Random(seed).sample(range(len(questions)), len(questions)) for seed in range(PROCESSES)]
-    children = [_child(lambda write, o=o: _analyst(frame, schema, questions, path, o, write)) for o in orders]
+    children = [child(partial(_analyst, frame, schema, questions, path, order)) for order in orders]
     seen: dict[int, set[float]] = {}
     shown = 0
     for process, read in children:
@@ -157,13 +157,8 @@ def _kills(frame: Any, schema: Any, questions: list[Any], place: Path) -> list[s
         mine: dict[int, set[float]] = {}
         for _ in range(10):
             order = coins.sample(range(len(questions)), len(questions))
-            process, read = _child(lambda write, o=order, p=path: _analyst(frame, schema, questions, p, o, write))
-            with os.fdopen(read) as lines:
-                said = list(islice(lines, coins.randrange(40)))
-                time.sleep(coins.uniform(0, 0.05))
-                os.kill(process, signal.SIGKILL)
-                os.waitpid(process, 0)
-                said += lines
+            asking = partial(_analyst, frame, schema, questions, path, order)
+            said = killed(asking, coins, lines=40, longest=0.05)
             for number, fraction in _answers(said):
                 mine.setdefault(number, set()).add(fraction)
                 shown += 1
@@ -190,21 +185,6 @@ def _analyst(frame: Any, schema: Any, questions: list[Any], path: Path, order: l
 
 def _answers(lines: Iterable[str]) -> list[tuple[int, float]]:
     return [(int(number), float(fraction)) for number, fraction in (line.split() for line in lines)]
-
-
-def _child(act: Callable[[int], None]) -> tuple[int, int]:
-    read, write = os.pipe()
-    process = os.fork()
-    if not process:
-        code = 1
-        try:
-            os.close(read)
-            act(write)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(write)
-    return process, read
 
 
 def _standing(path: Path, frame: Any, schema: Any) -> np.ndarray:

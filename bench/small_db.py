@@ -20,8 +20,7 @@ ROWS, EPSILON = 10_000, 1.0
 NOTE = (
     f"{ROWS:,} made rows, ε = {EPSILON:g}, δ = 0, replace; one run each, and seconds are of the whole release. *Kinds* "
     "are the records that the questions tell apart, *databases* the range that is drawn from exactly. The bound is "
-    "proved, and holds with probability 0.95; `laplace` is what its claim expects for the same questions (1 at most). "
-    "Measured on two cores that were busy with other work: on idle ones seconds are fewer."
+    "proved, and holds with probability 0.95; `laplace` is what its claim expects for the same questions (1 at most)."
 )
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import time
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Iterable
 from pathlib import Path
 
+from tests.children import killed
 from tests.made import people
 from tests.standin import StandIn
 
@@ -40,22 +38,6 @@ def resumed(path: Path) -> Session:
     return cs.resume_session(path, people()[1])
 
 
-def child(act: Callable[[int], None]) -> tuple[int, int]:
-    """(process, where it writes) of a child that does one thing and never returns."""
-    read, write = os.pipe()
-    process = os.fork()
-    if not process:
-        code = 1
-        try:
-            os.close(read)
-            act(write)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(write)
-    return process, read
-
-
 def analyst(path: Path, order: list[int], write: int) -> None:
     """Ask in this order, and show every answer at once: one line, written whole or not at all."""
     with resumed(path) as session:
@@ -76,16 +58,9 @@ def answers_in(lines: Iterable[str]) -> list[tuple[int, float]]:
 
 
 def asks_and_dies(path: Path, coins: random.Random, *, longest: float) -> list[tuple[int, float]]:
-    """What an analyst showed before it was killed: a random moment after a random number of answers, or before any."""
+    """What an analyst showed before it was killed."""
     order = coins.sample(range(len(QUESTIONS)), len(QUESTIONS))
-    process, read = child(lambda write: analyst(path, order, write))
-    with os.fdopen(read) as lines:
-        said = list(islice(lines, coins.randrange(12)))
-        time.sleep(coins.uniform(0, longest))
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-        said += lines
-    return answers_in(said)
+    return answers_in(killed(lambda write: analyst(path, order, write), coins, lines=12, longest=longest))
 
 
 def agree(path: Path, shown: dict[int, float]) -> float:

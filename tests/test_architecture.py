@@ -12,10 +12,13 @@ SOURCE = Path(__file__).parent.parent / "src" / "conspectus"
 LONGEST = 400
 SEALED = ("data.sources", "privacy.noise", "privacy.exponential", "privacy.levels")
 # Whom a room may import, besides itself; a dotted name allows that module alone.
-LEAVES = {"spelling": (), "data": (), "privacy": ()}
+LEAVES = {"spelling": (), "data": ("spelling",), "privacy": ("spelling",)}
 CORE = {
-    "queries": ("data.domain", "data.field", "data.fingerprints", "data.sets"),
-    "synopses": ("queries", "data.domain", "data.field", "data.sets", "privacy.events", "privacy.tails"),
+    "queries": ("data.domain", "data.field", "data.fingerprints", "data.runs", "data.sets", "spelling"),
+    "synopses": (
+        *("queries", "data.canonical", "data.domain", "data.field", "data.sets"),
+        *("privacy.events", "privacy.tails", "privacy.shifted", "spelling"),
+    ),
     "curator": ("queries", "data.domain", "data.field", "data.sources", "privacy"),
 }
 MECHANISMS = ("curator", "synopses", "queries", "data.domain", "privacy", "spelling")
@@ -28,6 +31,7 @@ EDGES = {
     "releases": READING,
     "report": (*READING, "planning", "releases"),
     "releasing": (*READING, "curator", "planning", "releases"),
+    "public_nets": (*READING, "releases"),
     "sessions": (*READING, "curator", "releases"),
     "live": (*READING, "curator", "planning", "releasing", "sessions"),
     "audit": (*READING, "curator", "planning", "releases", "releasing"),
@@ -35,7 +39,7 @@ EDGES = {
     "__main__": ("cli",),
 }
 ALLOWED: dict[str, tuple[str, ...]] = {**LEAVES, **CORE, **EDGES}
-KEYHOLDERS = ("curator", "releasing", "live", "audit")
+KEYHOLDERS = ("curator", "releasing", "live", "audit", "public_nets")
 BANNED = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "random", "secrets", "numpy.random")
 BANNED_NAMES = ("utils", "common", "types", "base", "errors", "helpers", "misc")
 
@@ -102,8 +106,10 @@ def _direction(name: str, room: str, target: str) -> list[str]:
 
 def _last_resort(name: str) -> bool:
     """The command line, which prints nothing of what it catches; foreign functions, and records of foreign types whose
-    own code runs when they are read: each failure is a value, since it may depend on one row."""
-    return room_of(name) == "cli" or name in ("queries.low_sensitivity", "data.fingerprints")
+    own code runs when they are read: each failure is a value, since it may depend on one row. And foreign generators,
+    whose failure must not waste what was paid for."""
+    foreign = ("queries.low_sensitivity", "data.forms", "data.reading", "mechanisms.own_generator")
+    return room_of(name) == "cli" or name in foreign
 
 
 def _acts(name: str, tree: ast.Module) -> Iterator[str]:

@@ -37,9 +37,11 @@ EXAMPLES = (
     "README.md",
     "docs/guarantees.md",
     "docs/boosting.md",
+    "docs/ledger.md",
     "docs/live-sessions.md",
     "docs/sparse.md",
     "docs/small-db.md",
+    "docs/composition.md",
 )
 
 
@@ -62,6 +64,13 @@ def commands(page: Path) -> list[list[str]]:
 def test_session_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = commands(ROOT / "docs" / "live-sessions.md")
     assert [line[0] for line in found] == ["session", "ask"]
+    for line in found:
+        assert run(line) == 0, (line, capsys.readouterr().err)
+
+
+def test_ledger_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = commands(ROOT / "docs" / "ledger.md")
+    assert [line[0] for line in found] == ["ledger", "release", "release", "ledger"]
     for line in found:
         assert run(line) == 0, (line, capsys.readouterr().err)
 

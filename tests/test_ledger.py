@@ -199,7 +199,7 @@ def test_the_guarantee_is_the_cap(tmp_path: Path) -> None:
     [
         "UPDATE entries SET price = '0'",
         "DELETE FROM entries",
-        "INSERT OR REPLACE INTO entries SELECT id, kind, reservation, '0', total, content, made FROM entries",
+        "INSERT OR REPLACE INTO entries SELECT id, kind, reservation, '0', '0', '0', '0', content, made FROM entries",
         "UPDATE terms SET cap = '1000'",
         "DELETE FROM terms",
         "INSERT OR REPLACE INTO terms SELECT * FROM terms",

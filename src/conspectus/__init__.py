@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from .data.sources import open_table as open_table
     from .live import open_session as open_session
     from .live import resume_session as resume_session
+    from .mechanisms.own_generator import NoisySample as NoisySample
+    from .mechanisms.own_generator import OwnGenerator as OwnGenerator
     from .planning import plan as plan
+    from .privacy import composition as composition
     from .privacy.ledger import Ledger as Ledger
+    from .public_nets import net as net
     from .queries.conjunctions import between as between
     from .queries.conjunctions import conjunctions as conjunctions
     from .queries.intervals import prefixes as prefixes
@@ -54,8 +58,11 @@ _HOMES = {
     "open_records": "data.sources",
     "open_table": "data.sources",
     "open_pairs": "data.sources",
+    "NoisySample": "mechanisms.own_generator",
+    "OwnGenerator": "mechanisms.own_generator",
     "plan": "planning",
     "Ledger": "privacy.ledger",
+    "net": "public_nets",
     "release": "releasing",
     "Release": "releases",
     "load": "releases",
@@ -84,10 +91,13 @@ _HOMES = {
     "overlap": "queries.supports",
     "Workload": "queries.query",
 }
-__all__ = ["__version__", *_HOMES]
+_MODULES = {"composition": "privacy.composition"}
+__all__ = ["__version__", *_HOMES, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{_MODULES[name]}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'conspectus' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

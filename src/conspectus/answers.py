@@ -18,17 +18,23 @@ Basis = Literal["measured", "guessed", "unguaranteed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A fraction of the rows with its interval; `count` is the same in rows. No interval where none would be honest."""
+    """A fraction of the rows with its interval; `count` is the same in rows. No interval where none would be honest.
+
+    The answer to a function of the table that counts no rows is a value between 0 and 1, and has no count; nor has a
+    share of rows where the release does not know their number.
+    """
 
     fraction: float
-    count: float
+    count: float | None
     low: float | None
     high: float | None
     basis: Basis
     confidence: float
 
     def __str__(self) -> str:
-        text = f"{self.fraction:.4f} of the rows (about {self.count:,.0f})"
+        text = f"{self.fraction:.4f}"
+        if self.count is not None:
+            text += f" of the rows (about {self.count:,.0f})"
         if self.low is None or self.high is None:
             return f"{text}, no interval: the accuracy of this answer is not guaranteed"
         return f"{text}, {self.confidence:.0%} interval {self.low:.4f} to {self.high:.4f}, {self.basis}"

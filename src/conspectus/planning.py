@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .data.schema import Schema
-from .mechanisms import OFFLINE, make
-from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Problem, ProblemError, Refusal
+from .mechanisms import OFFLINE, make, settings_of
+from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Problem, ProblemError, Refusal, SettingError
 from .privacy.guarantee import RELATIONS, Budget, BudgetError, Neighbours
 from .queries.query import Workload
 from .queries.refuter import examine
+from .queries.supports import for_records
+from .spelling import meant
+
+KEYWORDS = ("rows", "epsilon", "delta", "rho", "mechanism", "neighbours")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,7 @@ def problem_of(
     filtered: bool = False,
 ) -> Problem:
     """The public facts of a release."""
+    workload = for_records(workload, schema.domain)
     if workload.domain != schema.domain:
         raise ProblemError("the workload was built from another schema: build it from the schema of this table")
     if not len(workload):
@@ -113,6 +118,22 @@ def weigh(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Plan:
     )
 
 
+def players(
+    name: str, settings: Mapping[str, Any], *, call: str, keywords: Sequence[str]
+) -> dict[str, Mechanism]:
+    """The mechanism asked for with its settings, or all of them, which take none."""
+    if name != "auto":
+        return {name: make(name, settings, also=keywords)}
+    if settings:
+        word = next(iter(settings))
+        owners = [each for each in OFFLINE if word in settings_of(each)]
+        right = meant(word, keywords)
+        if owners:
+            right = f": it is a setting of {', '.join(owners)}, so name one with mechanism="
+        raise SettingError(f'{call} takes no "{word}"{right}')
+    return {each: make(each, {}) for each in OFFLINE}
+
+
 def plan(
     schema: Schema,
     workload: Workload,
@@ -121,13 +142,19 @@ def plan(
     epsilon: float | None = None,
     delta: float = 0.0,
     rho: float | None = None,
+    mechanism: str = "auto",
     neighbours: str | None = None,
+    **settings: Any,
 ) -> Plan:
-    """What each mechanism would do for a table of this many rows: reads no row, spends nothing."""
+    """What each mechanism would do for a table of this many rows, or the one named: reads no row, spends nothing.
+
+    Settings of the mechanism named follow as keywords, as in a release.
+    """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    asked = players(mechanism, settings, call="plan", keywords=KEYWORDS)
     problem = problem_of(schema, workload, budget=budget, neighbours=neighbours, rows=rows)
     examine(workload, problem.neighbours, rows=rows, max_rows=problem.max_rows)
-    return weigh(problem, {name: make(name, {}) for name in OFFLINE})
+    return weigh(problem, asked)
 
 
 def format_error(counts: float, rows: int | None) -> str:

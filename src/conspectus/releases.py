@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -25,24 +26,35 @@ from .data.schema import Schema
 from .mechanisms.certificate import Certificate
 from .mechanisms.mechanism import Claim, ErrorBound
 from .privacy import events as acts
-from .privacy.accounting import best, price_pure
+from .privacy.accounting import best, epsilon_of, price_pure
 from .privacy.guarantee import Guarantee
+from .privacy.prices import Cost, cost_of, scale_down
 from .queries import language
+from .queries.canonical import canonical_query
 from .queries.marginals import marginal
 from .queries.query import Query, TableFunction, Workload
+from .spelling import spelled_methods
 from .synopses import files
 from .synopses.histogram import Histogram
 from .synopses.median_ensemble import MedianEnsemble
 from .synopses.noisy_answers import Estimate, NoisyAnswers
+from .synopses.published_records import PublishedRecords, record_array
 from .synopses.random_projection import RandomProjection
 from .synopses.sparse_table import SparseTable
 from .synopses.synopsis import CannotAnswer, Synopsis, Total, load_synopsis
-from .tables import codes_of, covering_cells, fitted_histogram, integer_table, listed_queries, rounded_marginal
+from .tables import (
+    TOO_NOISY,
+    codes_of,
+    covering_cells,
+    fitted_histogram,
+    integer_table,
+    listed_queries,
+    published_table,
+    rounded_marginal,
+)
 
-TOO_NOISY = 0.5
-"""A cell is marked when its interval's half-width is more than this share of its count."""
 
-
+@spelled_methods
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
     """What one run published. `answers` are fractions in the workload's order."""
@@ -61,8 +73,14 @@ class Release:
 
     @property
     def total(self) -> Total:
-        """The number of rows that fractions are of, public or paid for."""
+        """The number of rows that fractions are of, public or paid for; of functions whose owner declared how far they
+        move, the public number that their shares are counted in."""
         return self.synopsis.total
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the total is a number of rows, so that shares of it are too."""
+        return self.workload.whole is None
 
     def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> Answer:
         """Answer a predicate or a workload of one query, with an interval where there is an honest one."""
@@ -72,12 +90,19 @@ class Release:
         if len(question) != 1:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
         query = question.query(0)
+        answer = self._read(question, query, confidence)
+        if self.counts_rows and not (isinstance(query, TableFunction) and not query.counts_rows):
+            return answer
+        return dataclasses.replace(answer, count=None)
+
+    def _read(self, question: Workload, query: Query, confidence: float) -> Answer:
+        """The answer with what it would be in counts of the total."""
+        estimate = self._estimate(query)
         if isinstance(self.synopsis, NoisyAnswers):
-            return reading.measured(self.synopsis.estimate(query), self.total, confidence)
-        if isinstance(self.synopsis, RandomProjection | SparseTable):
+            return reading.measured(estimate or self.synopsis.estimate(query), self.total, confidence)
+        if isinstance(self.synopsis, RandomProjection | SparseTable | PublishedRecords):
             return reading.projected(self.synopsis, question, self.total, confidence)
         fraction = self._answer(question)
-        estimate = self._estimate(query)
         if estimate is not None:
             return reading.smoothed(fraction, estimate, self.total, confidence)
         cells = self._cells(query)
@@ -101,10 +126,15 @@ class Release:
     def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> pa.Table:
         """A published table: non-negative integer counts, each with its interval in counts and a mark if too noisy.
 
-        All tables of one release are marginals of one integer table, and so agree, wherever the synopsis is a histogram
+        Where records were published, their table has a line for each of them, in its own value, and no other line. All
+        tables of one release are marginals of one integer table, and so agree, wherever the synopsis is a histogram
         or its universe is small enough to fit one; otherwise each table sums to the total. Intervals are cell by cell.
         """
         reading.checked_confidence(confidence)
+        if not self.counts_rows:
+            raise CannotAnswer("this release of functions holds no number of rows to count: make rows with synthetic")
+        if isinstance(self.synopsis, PublishedRecords) and list(columns) == list(self.schema.domain.names):
+            return published_table(self.synopsis, confidence)
         asked = marginal(self.schema, columns)
         positions = asked.blocks[0].columns
         counts = self._integers(asked)
@@ -121,9 +151,20 @@ class Release:
         low, high = pa.array(low, mask=~known), pa.array(high, mask=~known)
         return pa.table({**labels, "count": counts, "low": low, "high": high, "too_noisy": noisy})
 
+    @property
+    def records(self) -> tuple[tuple[Any, int], ...]:
+        """The published records of a table of records, each with its noisy count, sorted by their canonical forms."""
+        if not isinstance(self.synopsis, PublishedRecords):
+            raise CannotAnswer("this release published no records: release a table of records with stable-histogram")
+        return tuple(zip(self.synopsis.records, self.synopsis.counts.tolist()))
+
     def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
         """Synthetic rows in the schema's own values; they are nobody's records."""
         codes = self._sampled(rows, public_seed)
+        if isinstance(self.synopsis, PublishedRecords):
+            places = self.synopsis.drawn(rows, public_seed=public_seed).tolist()
+            made = record_array([self.synopsis.records[place] for place in places])
+            return pa.table({self.schema.domain.names[0]: made})
         rng = np.random.Generator(np.random.PCG64(public_seed))
         return pa.table({c.name: c.decode(codes.column(i), rng) for i, c in enumerate(self.schema.columns)})
 
@@ -166,7 +207,9 @@ class Release:
         return listed_queries(self.workload)
 
     def _cells(self, query: Query) -> int | None:
-        cells = covering_cells(self.workload, self._listed, query)
+        forms = (query, canonical_query(self.schema.domain, query))
+        found = (covering_cells(self.workload, self._listed, form) for form in forms)
+        cells = next((cells for cells in found if cells is not None), None)
         # A sum of medians is not the median of the sums: an ensemble's bound is for single answers alone.
         return None if isinstance(self.synopsis, MedianEnsemble) and cells != 1 else cells
 
@@ -196,13 +239,15 @@ class Release:
         return self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.measured
 
     def _estimate(self, query: Query) -> Estimate | None:
-        """What the noisy answers add up to for this question, if they do."""
+        """What the noisy answers add up to for this question as it stands or in its canonical form, if they do."""
         if self._noisy is None:
             return None
-        try:
+        with suppress(CannotAnswer):
             return self._noisy.estimate(query)
-        except CannotAnswer:
-            return None
+        same = canonical_query(self.schema.domain, query)
+        with suppress(CannotAnswer):
+            return None if same == query else self._noisy.estimate(same)
+        return None
 
     def save(self, path: str | Path) -> None:
         """Write the release as one file: JSON and Arrow tables in a zip."""
@@ -250,7 +295,8 @@ def load(path: str | Path) -> Release:
         if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
             raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
         synopsis = load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables)
-        if isinstance(synopsis, SparseTable) and not any(isinstance(event, acts.StableKeys) for event in events):
+        keyed = isinstance(synopsis, SparseTable | PublishedRecords)
+        if keyed and not any(isinstance(event, acts.StableKeys) for event in events):
             raise files.BadSynopsisFile("it holds keys of a table, and no act that published them: get the file again")
         return Release(
             schema=schema,
@@ -274,12 +320,27 @@ def keeps(promised: Guarantee, events: Sequence[acts.Event]) -> bool:
         # Some acts have a pure price alone: a promise of pure ε asks for no other.
         spent = sum((price_pure(event, promised.neighbours) for event in events), Fraction(0))
         return bool(events) and spent <= Fraction(promised.epsilon) * slack
+    if promised.missing:
+        return bool(events) and _keeps_approximately(promised, events, slack)
     epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
     if promised.rho is not None and (rho is None or rho > Fraction(promised.rho) * slack):
         return False
     return bool(events) and (
         promised.epsilon is None or (epsilon is not None and epsilon <= Fraction(promised.epsilon) * slack)
     )
+
+
+def _keeps_approximately(promised: Guarantee, events: Sequence[acts.Event], slack: Fraction) -> bool:
+    """The same of a promise in ρ but for a part of δ: both parts of what the acts cost, and ε at the rest of δ."""
+    assert promised.rho is not None
+    spent = sum((cost_of(event, "zcdp", promised.neighbours) for event in events), Cost())
+    missing = Fraction(promised.missing)
+    left_over = scale_down(Fraction(promised.delta) - missing)
+    if not spent.within(Cost(price=Fraction(promised.rho) * slack, delta=missing)):
+        return False
+    if promised.epsilon is None:
+        return True
+    return left_over > 0 and Fraction(epsilon_of(promised.rho, left_over)) <= Fraction(promised.epsilon) * slack
 
 
 def _claim(fields: Mapping[str, Any]) -> Claim:

@@ -8,10 +8,9 @@ from typing import Any
 
 from .curator.curator import Curator, Progress
 from .data.sources import Table
-from .mechanisms import OFFLINE, make, settings_of
-from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Outcome, Problem, Refusal, SettingError
-from .planning import claim_of, problem_of, weigh
-from .privacy.accounting import Declared, Filter, allowance
+from .mechanisms.mechanism import Claim, Mechanism, NoMechanism, Outcome, Problem, Refusal
+from .planning import claim_of, players, problem_of, weigh
+from .privacy.accounting import Declared, Filter, allowance, sum_of_deltas
 from .privacy.events import Event
 from .privacy.guarantee import Budget
 from .privacy.ledger import Ledger, Reservation
@@ -20,7 +19,6 @@ from .queries.low_sensitivity import UnsafeFunctions
 from .queries.query import Workload
 from .queries.refuter import examine
 from .releases import Release
-from .spelling import meant
 
 KEYWORDS = ("epsilon", "delta", "rho", "mechanism", "neighbours", "ledger", "rows", "progress")
 
@@ -50,7 +48,8 @@ def release(
         table.schema, workload, budget=budget, neighbours=neighbours, rows=rows, filtered=table.filtered
     )
     if ledger is not None:
-        problem = dataclasses.replace(problem, ledgered=True)
+        ledger = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+        problem = dataclasses.replace(problem, ledgered=True, aside=ledger.delta_remaining)
     return run(table, problem, mechanism=mechanism, settings=settings, ledger=ledger, progress=progress)
 
 
@@ -60,7 +59,7 @@ def run(
     *,
     mechanism: str,
     settings: dict[str, Any],
-    ledger: str | Path | Ledger | None = None,
+    ledger: Ledger | None = None,
     progress: Progress | None = None,
     coins: Coins | None = None,
 ) -> Release:
@@ -75,7 +74,9 @@ def run(
     reservation: Reserving | None = None
     if ledger is not None:
         label = f"{chosen.name} on {len(problem.workload):,} queries"
-        reservation = Reserving(ledger if isinstance(ledger, Ledger) else Ledger.open(ledger), problem, table, label)
+        own = _with_own_delta(chosen, problem)
+        purse = allowance(problem.budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))
+        reservation = Reserving(ledger, problem, table, label, events=own or None)
     else:
         declared = chosen.declare(problem)
         if declared is not None:
@@ -89,20 +90,36 @@ def run(
     return _bind(table, problem, chosen, claim, outcome, purse, private=coins.private)
 
 
+def _with_own_delta(chosen: Mechanism, problem: Problem) -> tuple[Event, ...]:
+    """The declared acts of a mechanism, where some of them have a δ of their own: a ledger reserves just these."""
+    declared = tuple(chosen.declare(problem) or ()) if problem.aside else ()
+    return declared if sum_of_deltas(declared, problem.neighbours) else ()
+
+
 class Reserving:
-    """Reserves the whole budget in a ledger with the first act, before its coins are drawn.
+    """Reserves the whole budget in a ledger with the first act, before its coins are drawn; or just the acts, where
+    they were declared.
 
     Until then a file that turns out to be damaged, or a table that will not open, has cost nothing.
     """
 
-    def __init__(self, ledger: Ledger, problem: Problem, table: Table, label: str) -> None:
+    def __init__(
+        self, ledger: Ledger, problem: Problem, table: Table, label: str, *, events: tuple[Event, ...] | None = None
+    ) -> None:
         self._ledger = ledger
         self._budget = problem.budget
         self._label = label
         self._fingerprint, self._unit = table.schema.fingerprint, str(table.schema.unit)
         self._neighbours = problem.neighbours
+        self._events = events
         self._reservation: Reservation | None = None
-        ledger.check(self._budget, fingerprint=self._fingerprint, neighbours=self._neighbours, unit=self._unit)
+        ledger.check(
+            self._budget,
+            fingerprint=self._fingerprint,
+            neighbours=self._neighbours,
+            unit=self._unit,
+            events=self._events,
+        )
 
     def debit(self, event: Event) -> None:
         if self._reservation is None:
@@ -112,6 +129,7 @@ class Reserving:
                 fingerprint=self._fingerprint,
                 neighbours=self._neighbours,
                 unit=self._unit,
+                events=self._events,
             )
         self._reservation.debit(event)
 
@@ -122,18 +140,11 @@ class Reserving:
 
 def choose(problem: Problem, name: str, settings: dict[str, Any]) -> tuple[Mechanism, Claim]:
     """The mechanism asked for, or the planner's best; a refusal is an error that says why."""
+    candidates = players(name, settings, call="release", keywords=KEYWORDS)
     if name == "auto":
-        if settings:
-            word = next(iter(settings))
-            owners = [each for each in OFFLINE if word in settings_of(each)]
-            right = meant(word, KEYWORDS)
-            if owners:
-                right = f": it is a setting of {', '.join(owners)}, so name one with mechanism="
-            raise SettingError(f'release takes no "{word}"{right}')
-        candidates = {each: make(each, {}) for each in OFFLINE}
         claim = weigh(problem, candidates).best
         return candidates[claim.mechanism], claim
-    mechanism = make(name, settings, also=KEYWORDS)
+    mechanism = candidates[name]
     said = claim_of(mechanism, problem)
     if isinstance(said, Refusal):
         raise NoMechanism(f"{name} cannot serve this: {said.reason}")
@@ -150,7 +161,7 @@ def _bind(
     *,
     private: bool,
 ) -> Release:
-    guarantee = purse.guarantee(str(table.schema.unit), warnings(table, problem), private=private)
+    guarantee = purse.guarantee(str(table.schema.unit), (*warnings(table, problem), *outcome.warnings), private=private)
     return Release(
         schema=table.schema,
         workload=problem.workload,

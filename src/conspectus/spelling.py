@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 def meant(word: str, known: Iterable[str]) -> str:
@@ -23,12 +24,25 @@ def spelled(function: Callable[P, R]) -> Callable[P, R]:
     parameters = inspect.signature(function).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return function
+    known = [word for word in parameters if word not in ("self", "cls")]
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for word in kwargs:
             if word not in parameters:
-                raise TypeError(f'{function.__name__} takes no "{word}"{meant(word, parameters)}')
+                raise TypeError(f'{function.__name__} takes no "{word}"{meant(word, known)}')
         return function(*args, **kwargs)
 
     return checked
+
+
+def spelled_methods(kind: type[T]) -> type[T]:
+    """The same class, whose public methods answer an unknown keyword with the nearest one they know."""
+    for name, value in list(vars(kind).items()):
+        if name.startswith("_"):
+            continue
+        if inspect.isfunction(value):
+            setattr(kind, name, spelled(value))
+        elif isinstance(value, classmethod | staticmethod):
+            setattr(kind, name, type(value)(spelled(value.__func__)))
+    return kind

@@ -6,16 +6,22 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from .data.domain import Domain, in_words
+from .privacy.tails import sum_quantile
 from .queries.marginals import Marginal
 from .queries.query import Box, Predicate, Query, Workload
 from .synopses.fitting import Measurement, fit_histogram
 from .synopses.histogram import Histogram
 from .synopses.noisy_answers import NoisyAnswers
+from .synopses.published_records import PublishedRecords, record_array
 from .synopses.rounding import round_to_total
 from .synopses.synopsis import CannotAnswer, Synopsis
+
+TOO_NOISY = 0.5
+"""A cell is marked when its interval's half-width is more than this share of its count."""
 
 MOST_CELLS = 1 << 22
 """The largest universe over which a histogram is fitted to noisy answers after the fact."""
@@ -49,6 +55,17 @@ def integer_table(source: Histogram, columns: Sequence[int], counts: NDArray[np.
     table = counts.reshape(source.held.sizes).sum(axis=others)
     order = np.argsort(np.argsort(np.array(columns, dtype=np.int64)))
     return np.ascontiguousarray(table.transpose(order) if table.ndim > 1 else table).ravel().astype(np.int64)
+
+
+def published_table(synopsis: PublishedRecords, confidence: float) -> pa.Table:
+    """The published records with their noisy counts, each with the interval of its noise."""
+    counts = synopsis.counts
+    margin = sum_quantile(synopsis.noise.kind, synopsis.noise.scale, 1, confidence)
+    ends = {"low": np.maximum(counts - margin, 0), "high": counts + margin}
+    noisy = ends["high"] - ends["low"] > 2 * TOO_NOISY * counts
+    return pa.table(
+        {synopsis.domain.names[0]: record_array(synopsis.records), "count": counts, **ends, "too_noisy": noisy}
+    )
 
 
 def rounded_marginal(synopsis: Synopsis, asked: Workload) -> NDArray[np.int64]:

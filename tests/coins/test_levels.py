@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conspectus.privacy.exponential import slack
-from conspectus.privacy.levels import cutoff, draw_levels, level_weights, uniform_below
+from conspectus.privacy.levels import cutoff, draw_levels, level_weights, steepest, uniform_below
 
 RATES = st.one_of(
     st.fractions(min_value=Fraction(1, 10**6), max_value=40, max_denominator=10**9),
@@ -44,7 +44,8 @@ def test_weights_are_exact_to_their_claimed_error(rate: Fraction, total: int, da
     weights = level_weights(distances, total=total, rate=rate)
     assert weights[-1] == weights[-2] >= 2**54
     with mpmath.workdps(400):
-        exact = mpmath.mpf(rate.numerator) / rate.denominator
+        used = min(rate, steepest(total))
+        exact = mpmath.mpf(used.numerator) / used.denominator
         # One factor, the same for all, is free: the weight of distance 0 fixes it to a power of two.
         whole = mpmath.mpf(2) ** weights[0].bit_length()
         for distance, weight in zip(distances, weights):
@@ -52,6 +53,18 @@ def test_weights_are_exact_to_their_claimed_error(rate: Fraction, total: int, da
             assert -(2.0**-54) <= error <= 0
         # The cutoff is deep enough: everything beyond it weighs less than 2⁻⁴⁰ of the best.
         assert total * mpmath.exp(-exact * farthest) <= mpmath.mpf(2) ** -40
+
+
+@settings(max_examples=50, deadline=None)
+@given(rate=st.floats(min_value=1.0, max_value=1e16).map(Fraction), total=TOTALS)
+def test_integers_stay_short_however_high_the_rate(rate: Fraction, total: int) -> None:
+    """A higher rate than needed is not drawn by: weights have 2⁻⁴⁰ of the best within one level, and few bits."""
+    weights = level_weights([0, 1, 2, 10**9], total=total, rate=rate)
+    assert weights[0].bit_length() <= 4 * (total.bit_length() + 40) + 60
+    assert weights == level_weights([0, 1, 2, 10**9], total=total, rate=min(rate, steepest(total)))
+    if rate >= steepest(total):
+        assert weights[1] == weights[2] == weights[3]
+        assert total * weights[1] <= weights[0] >> 40
 
 
 def test_every_uniform_integer_goes_to_its_member() -> None:

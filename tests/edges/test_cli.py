@@ -311,6 +311,11 @@ def test_memory_errors_are_bad_input() -> None:
     assert explain(MemoryError())[0] == 2
 
 
+def test_a_misspelt_audit_is_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", "--mechanism", "boostin"]) == 2
+    assert 'did you mean "boosting"?' in capsys.readouterr().err
+
+
 def test_every_mechanism_can_be_audited() -> None:
     assert set(DOORS) == set(OFFLINE) | set(ONLINE)
     names = {case.name for case in audit.cases()}
@@ -368,3 +373,14 @@ def test_demo_ends_with_an_answer_an_interval_and_the_guarantee(tmp_path: Path, 
         path.name for path in (tmp_path / "story").iterdir()
     }
     assert command("demo", "--folder", tmp_path / "story").code == 2
+
+
+def test_plan_takes_a_mechanism_and_its_settings(place: Path, command: Command) -> None:
+    asked = ("plan", "--schema", "small.toml", "--rows", 10**8, "--marginals", 1, *BUDGET, "--mechanism", "boosting")
+    told = json.loads(command(*asked, "--set", "theorem=true", "--json").out)
+    assert [claim["mechanism"] for claim in told["claims"]] == ["boosting"]
+    assert "Theorem 6.1" in told["claims"][0]["bound"]["theorem"]
+    refused = command(*asked, "--set", "theorem=true", "--set", "growth=3.0")
+    assert refused.code == 2
+    assert "leave it out" in " ".join(refused.err.split())
+    assert command("plan", "--schema", "small.toml", "--rows", 9, "--marginals", 1, "--mechanism", "x").code == 2

@@ -13,11 +13,12 @@ import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms import row_search
 from conspectus.mechanisms.mechanism import NoMechanism
-from conspectus.mechanisms.offline.boosting import Boosting
-from conspectus.mechanisms.row_search import RowSearch, usual_draws
+from conspectus.mechanisms.offline.boosting import ROW_ROUNDS, Boosting
+from conspectus.mechanisms.row_search import RowSearch, measured_instead, usual_sample
 from conspectus.planning import problem_of
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.guarantee import Budget
+from conspectus.queries.counting import count
 from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.row_fitting import OneWay, RowFitter, Wanted, independent_rows
 from conspectus.synopses.rows import Rows
@@ -194,8 +195,65 @@ def test_claims_of_functions_are_typical_and_theorems_are_not_claimed():
     assert 0 < claim.expected_mean < claim.expected_max < 2000
     refused = Boosting(theorem=True).claim(problem(workload, schema, epsilon=1.0, delta=1e-6))
     assert "leave theorem=True out" in refused.reason
-    few, many = (usual_draws(problem(workload, schema, rho=rho), 10, 8) for rho in (1e-4, 1.0))
-    assert few <= many
+
+
+def test_the_better_the_answers_the_more_of_them_and_ever_fewer_a_round():
+    schema, _ = people()
+    workload = statistics(schema)
+    samples = [
+        usual_sample(problem(workload, schema, rho=rho), None, of=9_999, rounds=8) for rho in (1e-6, 1e-3, 1.0)
+    ]
+    assert samples[0][0] <= samples[1][0] <= samples[2][0]
+    assert sum(samples[0][1]) < sum(samples[1][1]) <= sum(samples[2][1])
+    for first, draws in samples:
+        assert list(draws) == sorted(draws, reverse=True)
+        assert (len(draws), min(draws) >= 1) == (7, True)
+        assert first + sum(draws) <= 1_000
+    assert usual_sample(problem(workload, schema, rho=1.0), 9, of=10, rounds=1) == (9, ())
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_a_direction_is_measured_for_no_more_than_the_distance(neighbours):
+    """The count of a first cell moves no further than the distance does, and tells one sign of dependence from the
+    other, which the distance does not."""
+    schema, _ = people()
+    gaps = cs.independence_gaps(schema, given=[{}, {"smoker": True}])
+    sample = gaps.take(np.arange(0, len(gaps), 3)) + cs.mode_shares(schema)
+    instead = measured_instead(sample)
+    assert len(instead) <= len(sample)
+    assert not any(getattr(query, "kind", "") == "independence" for query in instead.queries())
+    for rows in (1, 3):
+        mine, theirs = (w.sensitivity(neighbours, rows, rows == 1) for w in (instead, sample))
+        assert mine.l2_squared / instead.grid**2 <= theirs.l2_squared / sample.grid**2
+        assert mine.l1 / instead.grid <= theirs.l1 / sample.grid
+    together, apart = ([[0, 0], [1, 1]] * 50, [[0, 1], [1, 0]] * 50)
+    bits = cs.Schema.from_dict({"name": "bits", "columns": {name: {"type": "boolean"} for name in "ab"}})
+    gap = cs.independence_gaps(bits)
+    named = [{"a": [bool(a) for a, _ in rows], "b": [bool(b) for _, b in rows]} for rows in (together, apart)]
+    tables = [cs.open_table(pa.table(columns), bits) for columns in named]
+    assert np.array_equal(*(count(gap, table.chunks())[0] for table in tables))
+    assert not np.array_equal(*(count(measured_instead(gap), table.chunks())[0] for table in tables))
+
+
+def test_few_functions_take_few_rounds_and_many_as_many_as_ever():
+    """Each round is a search of its own: where the first sample has seen nearly everything it has nothing to find."""
+    schema, _ = people()
+    ages = [{"age": cs.between(18 + 12 * low, 29 + 12 * high)} for low in range(6) for high in range(low, 6)]
+    parts = [part | more for part in ages for more in ({}, {"smoker": True}, {"ill": True}, {"region": "north"})]
+    asked = cs.independence_gaps(schema, given=parts) + cs.mode_shares(schema, given=parts)
+
+    def rounds(workload, **settings):
+        mechanism = Boosting(**settings)
+        stated = problem(workload, schema, epsilon=1.0, delta=1e-6)
+        said = mechanism.claim(stated).notes[0]
+        return int(said.split(" rounds")[0])
+
+    assert len(asked) > 1000
+    assert [rounds(asked[:size]) for size in (20, 100, 101, 150, 151, 245, 501, len(asked))] == [
+        2, 2, 3, 3, 4, 5, 11, ROW_ROUNDS
+    ]  # fmt: skip
+    assert rounds(asked[:20], rounds=6) == 6
+    assert rounds(asked[:200], first=20) == 2 + 4
 
 
 def test_brute_force_serves_functions_on_tiny_tables():

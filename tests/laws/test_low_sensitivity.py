@@ -79,10 +79,81 @@ def test_values_reach_the_release_and_noise_is_what_was_declared():
 @pytest.mark.parametrize(
     ("returned", "share"),
     [(0.25, 0.25), (7, 1), (-3.0, 0), (math.inf, 1), (-math.inf, 0), (math.nan, 0), ("0.5", 0), (None, 0), (True, 1),
-     (np.float32(0.5), 0.5), ([0.5], 0), (1j, 0)],
+     (np.float32(0.5), 0.5), ([0.5], 0), (1j, 0), (np.array(0.5), 0.5), (np.array([0.5]), 0.5), (np.array([[1]]), 1),
+     (np.array([True]), 1), (np.array([0.5, 0.5]), 0), (np.array([]), 0), (np.array([1j]), 0), (np.array(["0.5"]), 0),
+     (np.array([math.nan]), 0), (np.array([None]), 0)],
 )  # fmt: skip
 def test_values_are_clamped_and_everything_else_becomes_a_fixed_share(returned, share):
     assert asked(f=(lambda codes: returned, 0.5)).query(0).share(np.zeros((3, 4), dtype=np.int64)) == share
+
+
+def test_a_range_and_a_fallback_are_declared_for_all_functions_or_for_some():
+    returned = {"low": -1.0, "high": 7.0, "none": math.nan, "in": 0.35}
+    functions = {name: (lambda codes, value=value: value, 0.5) for name, value in returned.items()}
+
+    def shares(**declared):
+        workload = cs.unsafe_functions(SCHEMA, functions, **declared)
+        codes = np.zeros((3, 4), dtype=np.int64)
+        again = cs.Workload.from_json(workload.to_json())
+        assert [f.declared for f in again.queries()] == [f.declared for f in workload.queries()]
+        return [query.share(codes) for query in workload.queries()]
+
+    assert shares() == [0, 1, 0, 0.35]
+    assert shares(range=(0.25, 0.5)) == [0.25, 0.5, 0.25, 0.35]
+    assert shares(range=(0.25, 0.5), fallback=0.3) == [0.25, 0.5, 0.3, 0.35]
+    assert shares(fallback=0.3) == [0, 1, 0.3, 0.35]
+    assert shares(range={"in": (0, 0.25)}, fallback={"none": 0.75}) == [0, 1, 0.75, 0.25]
+
+
+def test_a_function_is_charged_for_no_more_than_its_range_is_wide():
+    """A threshold jumps from end to end of its range: what one unit moves is attained, and never exceeded."""
+    wide, narrow = (cs.unsafe_functions(SCHEMA, {"f": (threshold, 1.0)}, range=(0.25, end)) for end in (1.0, 0.375))
+    for workload, most in ((wide, 0.75), (narrow, 0.125)):
+        (block,), (function,) = workload.blocks, workload.queries()
+        assert function.most == most
+        assert block.charged(0) == most * workload.whole * GRID + 1
+        half = np.zeros((2, 4), dtype=np.int64)
+        one, two = half.copy(), half.copy()
+        one[:1, 2], two[:, 2] = 1, 1
+        off = abs(block.values(one)[0] - block.values(two)[0])
+        assert off == most * workload.whole * GRID
+        examine(workload, "replace", rows=N)
+    assert wide != narrow
+    assert len({wide, narrow}) == 2
+    with pytest.raises(RefutedSensitivity):
+        examine(cs.unsafe_functions(SCHEMA, {"f": (threshold, 0.12)}, range=(0.25, 0.375)), "replace", rows=N)
+
+
+def test_the_fallback_is_part_of_what_is_refuted():
+    """It fails on one table and is 0.5 on the next: harmless where 0.5 stands for a failure, and only there."""
+
+    def fails_on_smokers(codes):
+        return 0.5 if (codes[:, 2] == 0).any() else math.nan
+
+    examine(cs.unsafe_functions(SCHEMA, {"f": (fails_on_smokers, 1 / N)}, fallback=0.5), "replace", rows=N)
+    with pytest.raises(RefutedSensitivity):
+        examine(cs.unsafe_functions(SCHEMA, {"f": (fails_on_smokers, 1 / N)}), "replace", rows=N)
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"range": (-5, 5)}, "map other values onto it"),
+        ({"range": (0.5, 0.5)}, "low and a high"),
+        ({"range": (0.5, 0.2)}, "low and a high"),
+        ({"range": 0.5}, "pair of numbers"),
+        ({"range": (0, math.nan)}, "pair of numbers"),
+        ({"range": (0, "1")}, "pair of numbers"),
+        ({"range": {"g": (0, 1)}}, "no function is called that"),
+        ({"fallback": 2}, "number in its range"),
+        ({"fallback": math.nan}, "number in its range"),
+        ({"fallback": 0.1, "range": (0.2, 0.3)}, "number in its range, from 0.2 to 0.3"),
+        ({"fallback": {"g": 0}}, "no function is called that"),
+    ],
+)
+def test_ranges_that_make_no_sense_are_refused(declared, said):
+    with pytest.raises(WorkloadError, match=said):
+        cs.unsafe_functions(SCHEMA, {"f": (smokers, 1 / N)}, **declared)
 
 
 @pytest.mark.parametrize(
@@ -224,6 +295,26 @@ def test_the_search_looks_at_made_tables_alone(monkeypatch):
     assert private.tobytes() not in seen
 
 
+@pytest.mark.parametrize("functions", [1, 3])
+def test_no_evaluation_starts_when_time_is_up(monkeypatch, functions):
+    """A clock that each evaluation moves by 0.9 of the seconds there are: two begin within them, and no third."""
+    now, calls = [0.0], []
+
+    class Clock:
+        @staticmethod
+        def monotonic():
+            return now[0]
+
+    def slow(codes):
+        calls.append(len(codes))
+        now[0] += 0.9 * refuter.SECONDS
+        return 0.0
+
+    monkeypatch.setattr(refuter, "time", Clock)
+    examine(asked(**{f"slow {i}": (slow, 1 / N) for i in range(functions)}), "replace", rows=N)
+    assert len(calls) == 2
+
+
 def test_functions_are_known_by_identity_and_stored_by_name(tmp_path):
     one, other = asked(f=(smokers, 1 / N)), asked(f=(mode, 1 / N))
     assert one == asked(f=(smokers, 1 / N))
@@ -257,7 +348,9 @@ def test_declarations_that_make_no_sense_are_refused(given):
 
 def test_stored_declarations_are_checked():
     stored = asked(f=(smokers, 1 / N)).to_json()
-    for wreck in (["f", 1, 0], ["f", 3, 2], ["", 1, 2], ["f", 0.5, 2], ["f", 1], "f"):
+    short = (["f", 1, 0], ["f", 3, 2], ["", 1, 2], ["f", 0.5, 2], ["f", 1], "f", ["f", 1, 2, 0.0])
+    long = ([0.0, 2.0, 0.0], [0.5, 0.4, 0.4], [0.0, 0.5, 0.6], [0, 1, 0], [0.0, math.nan, 0.0], [0.0, 1.0, math.nan])
+    for wreck in (*short, *(["f", 1, 2, *more] for more in long)):
         stored["blocks"][0]["functions"] = [wreck]
         with pytest.raises(WorkloadError):
             cs.Workload.from_json(stored)

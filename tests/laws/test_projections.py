@@ -196,12 +196,34 @@ def test_intervals_are_not_vacuous():
     rows = list(range(20_000))
     release = cs.release(cs.open_records(rows), cs.sparse([list(range(100))]), epsilon=1.0, mechanism="sparse-project")
     answer = release.ask(cs.sparse([list(range(100))]))
-    assert (answer.high - answer.low) * 20_000 < 2 * 150  # noise alone: ±1.96·2.83·√100 = 55
+    assert (answer.high - answer.low) * 20_000 < 2 * 75  # noise alone: ±1.96·2.83·√100 = 55
     assert answer.basis == "guessed"
     careless = cs.release(
         cs.open_records(rows), cs.sparse([[1]]), epsilon=1.0, mechanism="sparse-project", independence=2, size=1024
     )
     assert careless.ask(cs.sparse([[1]])).basis == "unguaranteed"
+
+
+@pytest.mark.parametrize("m", [30, 300])
+@pytest.mark.parametrize(("s", "widest"), [(1, 1.8), (5, 2.0)])
+def test_intervals_of_rare_records_are_hardly_wider_than_the_noise(m, s, widest):
+    """40 hashes and noises: 95 % are covered (binomial quantile, ALPHA), and the width is at most this many times that
+    of the noise alone, 1.96 deviations of a mean."""
+    rows, law, coins = 4000, Noise("laplace", 2.0 * s), np.random.default_rng(m)
+    size = s * 1024 * math.ceil(math.sqrt(m) * rows / 2.83 / 1024)
+    records, stop = fingerprints(np.arange(rows)), -math.expm1(-1 / law.scale)
+    covered, widths = 0, []
+    for seed in range(40):
+        projection = Projection(RECORDS, size, s, 4, seed)
+        sums = coins.geometric(stop, size) - coins.geometric(stop, size)
+        projection.add(records, np.ones(rows, dtype=np.int64), sums)
+        total = Total(value=float(rows), exact=True)
+        synopsis = RandomProjection(RECORDS, projection, sums, law, total, "median" if s > 1 else "mean")
+        count, half = synopsis.interval(cs.sparse([list(range(m))]), 0.95)
+        covered += abs(count - m) <= half
+        widths.append(half)
+    assert covered >= binom.ppf(ALPHA, 40, 0.95)
+    assert np.median(widths) <= widest * 1.96 * math.sqrt(moments_of(law)[0] * m / s)
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -315,6 +337,7 @@ def test_conjunctions_on_all_but_a_few_columns_are_sparse():
         {"sparsity": 0},
         {"independence": 0},
         {"public_seed": -1},
+        {"failure": 0.0},
         {"paper": True, "size": 10},
         {"form": "dense", "nonzeros": 2},
         {"estimator": "mode"},

@@ -7,7 +7,8 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.crashing import QUESTIONS, agree, analyst, child, heard, kill_again_and_again, session_at
+from tests.children import child
+from tests.crashing import QUESTIONS, agree, analyst, heard, kill_again_and_again, session_at
 from tests.standin import StandIn
 
 from conspectus.mechanisms import ONLINE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sqlite3
 from pathlib import Path
 
@@ -29,6 +30,51 @@ def test_a_link_to_a_session_shares_its_lock(table, tmp_path: Path) -> None:
             assert other.path == session.path
             assert session.ask("smoker").fraction == other.ask("smoker").fraction
     assert not (tmp_path / "link.session.lock").exists()
+
+
+def _by_another_name(link: Path, table: Table, said) -> None:
+    try:
+        with cs.resume_session(link, table) as other:
+            said.put(str(other.ask("smoker").fraction))
+    except SessionError as refused:
+        said.put(str(refused))
+
+
+def test_a_hard_link_to_a_session_is_refused_in_every_process(table, tmp_path: Path) -> None:
+    """The write-ahead log lies under one name: whoever came by the other would answer from a file without it."""
+    path, link = tmp_path / "a.session", tmp_path / "link.session"
+    with cs.open_session(table, epsilon=2.0, path=path, mechanism="perceptron") as session:
+        first = session.ask("smoker").fraction
+        link.hardlink_to(path)
+        fork = multiprocessing.get_context("fork")
+        said: multiprocessing.Queue[str] = fork.Queue()
+        child = fork.Process(target=_by_another_name, args=(link, table, said))
+        child.start()
+        assert "2 names (hard links)" in said.get(timeout=60)
+        child.join(timeout=60)
+        assert not (tmp_path / "link.session-wal").exists()
+        with pytest.raises(SessionError, match="hard links"):
+            session.ask("ill")
+        link.unlink()
+        assert session.ask("smoker").fraction == first
+        child = fork.Process(target=_by_another_name, args=(path, table, said))
+        child.start()
+        assert said.get(timeout=60) == str(first)
+        child.join(timeout=60)
+
+
+def test_a_session_whose_file_was_replaced_goes_no_further(table, tmp_path: Path) -> None:
+    path = tmp_path / "a.session"
+    with cs.open_session(table, epsilon=2.0, path=path, mechanism="perceptron") as session:
+        session.ask("smoker")
+        path.rename(tmp_path / "moved.session")
+        with pytest.raises(SessionError, match="move it back"):
+            session.ask("ill")
+        path.write_bytes(b"")
+        with pytest.raises(SessionError, match="not the file any more"):
+            session.ask("ill")
+        (tmp_path / "moved.session").replace(path)
+        session.ask("ill")
 
 
 @pytest.mark.parametrize(

@@ -329,3 +329,18 @@ def test_hostile_arrays_of_sparse_queries_are_refused(hostile):
 def test_hostile_offsets_of_arrays_are_refused():
     with pytest.raises(WorkloadError, match="offsets run"):
         cs.sparse_arrays(["a", "b", "c", "d"], np.array([0, 2**63 - 1, -2, 4]))
+
+
+def test_a_record_outside_the_schema_is_refused_as_in_sql():
+    """A table would clamp it; a question about it is a mistake, and the same one everywhere."""
+    columns = {"x": {"type": "boolean"}, "age": {"type": "integer", "min": 0, "max": 9, "width": 5}}
+    columns["when"] = {"type": "date", "min": "2020-01-01", "max": "2020-12-31", "width": "month"}
+    schema = cs.Schema.from_dict({"name": "small", "columns": columns})
+    inside = (True, 7, "2020-03-04")
+    assert len(cs.sparse([{inside: 1.0}], schema)) == 1
+    for outside in ((True, 99, "2020-03-04"), (True, -1, "2020-03-04"), (True, 7, "2021-01-01")):
+        for ask in (lambda record: cs.sparse([{record: 1.0}], schema), lambda record: cs.overlap([record], schema)):
+            with pytest.raises(ValueError, match=r"goes from .* to .*: compare it with a value in between"):
+                ask(outside)
+    with pytest.raises(ValueError, match="goes from 0 to 9"):
+        cs.sql(schema, ["age = 99"])

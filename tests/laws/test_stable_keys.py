@@ -40,8 +40,10 @@ from conspectus.privacy.events import (
 )
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger import Ledger
+from conspectus.privacy.prices import cost_of
 from conspectus.queries.counting import count
 from conspectus.synopses.files import BadSynopsisFile
+from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 
@@ -125,6 +127,38 @@ def test_units_of_several_rows(neighbours):
         assert hockey_stick(*reversed(laws), epsilon) <= delta
 
 
+def divergence(here, there, alpha):
+    """The Rényi divergence of order α of two laws {output: chance}."""
+    logs = [alpha * math.log(chance) + (1 - alpha) * math.log(there[outcome]) for outcome, chance in here.items()]
+    return float(np.logaddexp.reduce(logs)) / (alpha - 1)
+
+
+@pytest.mark.parametrize("alpha", [1.01, 1.5, 2.0, 8.0, 64.0])
+@pytest.mark.parametrize(
+    ("neighbours", "m", "pairs"),
+    [
+        ("add-remove", 1, [((9,), (8,)), ((30,), (31,)), ((1,), (2,))]),
+        ("replace", 1, [((9, 9), (8, 10)), ((2, 30), (1, 31)), ((9, 9), (8, 9))]),
+        ("add-remove", 3, [((9,), (6,)), ((9, 9), (7, 8)), ((9, 9, 9), (8, 8, 8))]),
+        ("replace", 3, [((9, 9), (6, 12)), ((9, 9, 9), (6, 10, 11)), ((9, 9, 9), (7, 8, 12))]),
+    ],
+)
+def test_common_keys_are_concentrated_at_their_price(alpha, neighbours, m, pairs):
+    """Given that no key of one table alone is shown, all orders of divergence are at most α·ρ; some beat half of it."""
+    scale, level, most = 25.0, m + 1, 1000
+    rho = float(cost_of(act(scale, level, m), "zcdp", neighbours).price)
+    found = []
+    for here, there in [*pairs, *((there, here) for here, there in pairs)]:
+        laws = [[distribution((amount,), scale, level, most) for amount in table] for table in (here, there)]
+        # Windows of 1,000 either way leave out e^-40, and what lies at their ends is beyond the other's.
+        shared = [(set(one) & set(other), one, other) for one, other in zip(*laws)]
+        parts = [({key: one[key] for key in keys}, other) for keys, one, other in shared]
+        found.append(sum(divergence(one, other, alpha) for one, other in parts))
+    assert max(found) <= alpha * rho * (1 + 1e-9)
+    if alpha < 2:
+        assert max(found) > alpha * rho / 2
+
+
 def act(scale=2.0, level=30, m=1):
     return keys_act(scale, level, max_rows=m)
 
@@ -145,7 +179,7 @@ def test_an_act_with_a_delta_is_never_priced_without_it():
         Filter("zcdp", Fraction(100), "replace").admit(event)
     held = Filter("zcdp", Fraction(1), "replace", missing=delta)
     held.admit(event)
-    assert held.spent == Fraction(1, 2)
+    assert held.spent == Fraction(1, 4)  # squares of what moves: at most reach times rows, 2·1
     with pytest.raises(BudgetExceeded):
         held.admit(act(scale=1000.0, level=30_000))
 
@@ -158,7 +192,7 @@ def test_filters_set_a_delta_aside():
     assert float(delta) < 5e-6
     purse.admit(act(scale=20.0, level=260))
     promise = purse.guarantee("row")
-    assert (promise.delta, promise.rho) == (1e-5, None)
+    assert (promise.delta, promise.rho, promise.missing) == (1e-5, float(purse.cap), 5e-6)
     assert promise.epsilon <= 2.0
     with pytest.raises(BudgetExceeded):
         allowance(budget, "replace", missing=1e-5)
@@ -190,9 +224,8 @@ def test_heavy_keys_are_shown_sorted_and_light_ones_are_not(neighbours):
     table = cs.open_records(rows)
     release = cs.release(table, asked, epsilon=1.0, delta=1e-6, mechanism="stable-histogram", neighbours=neighbours)
     held = release.synopsis
-    assert isinstance(held, SparseTable)
-    assert len(held.keys) == 2  # a rare record is shown with probability 1e-6
-    assert (np.diff(held.keys.astype(object)) > 0).all()
+    assert isinstance(held, PublishedRecords)
+    assert held.records == ("a", "b")  # a rare record is shown with probability 1e-6
     scale = (2 if neighbours == "replace" else 1) / (1.0 if neighbours == "replace" else 0.98)
     assert release.parameters["scale"] == pytest.approx(scale)
     assert release.parameters["threshold"] == threshold(release.parameters["scale"], 1, 1e-6)
@@ -215,9 +248,17 @@ def test_what_has_no_budget_for_it_is_refused(tmp_path):
         schema_fingerprint=table.schema.fingerprint,
         table="records",
     )
-    with pytest.raises(NoMechanism, match="ledger"):
+    with pytest.raises(NoMechanism, match=r"aside=0\.5"):
         cs.release(table, asked, epsilon=1.0, delta=1e-6, mechanism="stable-histogram", ledger=ledger)
     assert ledger.spent == 0
+
+
+def test_a_delta_that_shows_somebody_is_told_of():
+    schema, asked = cs.open_records([0]).schema, cs.sparse([["a"]])
+    for rows, delta, told in ((1000, 1e-6, False), (1_000_000, 1e-6, True), (1_000_000, 1e-9, False)):
+        claims = cs.plan(schema, asked, rows=rows, epsilon=1.0, delta=delta).claims
+        notes = next(claim for claim in claims if claim.mechanism == "stable-histogram").notes
+        assert ("choose a delta far below 1e-06" in notes[-1]) == told
 
 
 def test_full_rows_of_a_schema_are_keys_too(tmp_path):

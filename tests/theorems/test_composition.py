@@ -310,3 +310,49 @@ def test_a_delta_out_of_range_is_refused(delta: float) -> None:
             counted(1.0, 10, delta)
     with pytest.raises(CompositionError):
         loss_distribution_epsilon({Fraction(1): 2}, delta)
+
+
+REFUSED = {
+    "basic": [(0.1,), ([0.1],), ([(-0.1, 0)],), ([(0.1, 2)],), ("ab",), ([("a", 0)],), (None,)],
+    "expected_loss": [(-0.1,), ("a",), (math.nan,), (True,)],
+    "advanced": [(-0.1, 100, 1e-6), (0.1, -1, 1e-6), (0.1, 1.5, 1e-6), (0.1, 100, 0), ("a", 1, 0.1), (0.1, True, 0.1)],
+    "advanced_approximate": [(0.1, -1e-9, 5, 1e-6), (-0.1, 0, 5, 1e-6), (0.1, 0, 5, 0), (0.1, "a", 5, 0.1)],
+    "advanced_heterogeneous": [([0.1, -0.1], 1e-6), (0.1, 1e-6), ([0.1], 1), (["a"], 0.1)],
+    "advanced_sharp": [([0.1, -0.1], 1e-6), (0.1, 1e-6), ("ab", 1e-6)],
+    "advanced_share": [(-1, 5, 1e-6), (1, -5, 1e-6), (1, 5, 2), (math.inf, 5, 0.1)],
+    "corollary_share": [(-0.5, 5, 1e-6), (0.5, 1.5, 1e-6), (1.5, 5, 1e-6)],
+    "zcdp": [(-0.1, 1e-6), (0.1, 0), ("a", 1e-6)],
+    "zcdp_share": [(-0.1, 1e-6), (0.1, 1)],
+    "zcdp_simple": [(-0.1, 1e-6), (0.1, 1)],
+    "optimal_delta": [(-1, 5, 0.1), (1, -5, 0.1), (1, 5, -0.1)],
+    "optimal_epsilon": [(-5, 0.1, 1e-6), (5, -0.1, 1e-6), (5, 0.1, 0)],
+    "optimal_share": [(-1, 5, 1e-6), (1, 2.5, 1e-6), (1, 5, None)],
+    "loss_distribution_epsilon": [([0.1], 1e-6), ({-0.1: 3}, 1e-6), ({0.1: -3}, 1e-6), ({0.1: 3}, 1e-12)],
+    "gaussian_delta": [(0, 1), (-1, 1), (1, -1), ("a", 1)],
+    "classical_sigma": [(2, 1e-6), (-0.5, 1e-6), (0.5, 0)],
+}
+
+
+def test_every_theorem_is_public_and_has_a_line_in_its_page() -> None:
+    from pathlib import Path
+
+    import conspectus as cs
+
+    assert set(REFUSED) | {"CompositionError"} == set(cs.composition.__all__)
+    page = (Path(__file__).parents[2] / "docs" / "composition.md").read_text(encoding="utf-8")
+    assert [name for name in REFUSED if f"`{name}(" not in page] == []
+
+
+@pytest.mark.parametrize(("name", "bad"), [(name, bad) for name, each in REFUSED.items() for bad in each])
+def test_parameters_for_which_a_theorem_says_nothing_are_refused(name: str, bad: tuple[object, ...]) -> None:
+    import conspectus as cs
+
+    with pytest.raises(CompositionError):
+        getattr(cs.composition, name)(*bad)
+
+
+def test_no_acts_cost_nothing_and_huge_ones_everything() -> None:
+    assert basic([]) == (0.0, 0.0)
+    assert advanced(0.5, 0, 1e-6) == optimal_epsilon(0, 0.5, 1e-6) == 0.0
+    assert advanced(1000.0, 3, 1e-6) == math.inf
+    assert 0 < advanced_share(1000.0, 3, 1e-6) < 1000

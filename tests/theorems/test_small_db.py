@@ -144,6 +144,16 @@ def test_some_small_database_is_as_close_as_lemma_4_3_says():
         assert np.abs(release.answers - counts / rows).max() <= sampling_error(len(workload), size)
 
 
+@pytest.mark.parametrize("epsilon", [1e6, 1e15])
+def test_a_budget_of_any_size_draws_a_best_database(epsilon):
+    """The best of five rows answers in fifths: no prefix is further off than a tenth, and a row."""
+    schema, table = people(rows=500)
+    workload = cs.prefixes(schema, "age")
+    counts, rows = truth(table, workload)
+    release = cs.release(table, workload, epsilon=epsilon, mechanism="small-db", size=5)
+    assert np.abs(release.answers - counts / rows).max() <= 0.1 + 2 / rows
+
+
 def test_sizes_and_bounds_are_the_books():
     assert book_size(1000, 0.1) == math.ceil(math.log(1000) / 0.01) == 691
     # Worked numbers: |X| = 1024, |Q| = 1000, ε = 1, β = 0.05.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import composition, doors, nets, sparse, watches
+from . import composition, doors, ledgers, nets, sparse, watches
 from .evidence import ALPHA as ALPHA
 from .evidence import Audited as Audited
 from .evidence import AuditResult as AuditResult
@@ -22,6 +22,7 @@ def cases() -> Iterator[Audited]:
     yield from nets.cases()
     yield from sparse.cases()
     yield from composition.cases()
+    yield from ledgers.cases()
 
 
 def audit(case: Audited, trials: int) -> AuditResult:

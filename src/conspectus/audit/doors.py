@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from conspectus.curator.curator import HALF, Curator, Net, Watch, selection_rang
 from conspectus.curator.scores import GRID, STEPS, DualPayoffs, Reweighting, Score, query_errors
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
-from conspectus.data.sources import open_table
+from conspectus.data.sources import Table, open_records, open_table
 from conspectus.mechanisms.mechanism import root_up
 from conspectus.privacy.accounting import Currency, Filter, epsilon_of, scale_up
 from conspectus.privacy.events import Noise
@@ -81,23 +82,29 @@ class HalfARow(Curator):
 class ForgottenFactor(Curator):
     """Broken on purpose: the exponential mechanism without the factor 2 that non-monotone scores need."""
 
-    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
-        return super().select(score, 2 * epsilon, draws=draws)
+    def select(
+        self, score: Score | Net, epsilon: Fraction, *, draws: int = 1, barred: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        return super().select(score, 2 * epsilon, draws=draws, barred=barred)
 
 
 class ForgottenRounds(Curator):
     """Broken on purpose: boosting's draws charged as if one round alone had moved the weights, not all that were."""
 
-    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
+    def select(
+        self, score: Score | Net, epsilon: Fraction, *, draws: int = 1, barred: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
         rounds = len(score.rates) if isinstance(score, Reweighting) else 1
-        return super().select(score, rounds * epsilon, draws=draws)
+        return super().select(score, rounds * epsilon, draws=draws, barred=barred)
 
 
 class LastRoundForgotten(Curator):
     """Broken on purpose: DualQuery's draws charged for the rounds before the last one alone, of two that were."""
 
-    def select(self, score: Score | Net, epsilon: Fraction, *, draws: int = 1) -> NDArray[np.int64]:
-        return super().select(score, 2 * epsilon, draws=draws)
+    def select(
+        self, score: Score | Net, epsilon: Fraction, *, draws: int = 1, barred: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        return super().select(score, 2 * epsilon, draws=draws, barred=barred)
 
 
 class BareThreshold(Curator):
@@ -112,11 +119,14 @@ class BareThreshold(Curator):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A door, two neighbouring tables of codes (rows × columns, all two-valued), a play and its claim."""
+    """A door, two neighbouring tables, a play and its claim.
+
+    A table is codes (rows × columns, all two-valued), or records of any kind (objects, in one dimension).
+    """
 
     name: str
     neighbours: Neighbours
-    tables: tuple[NDArray[np.int64], NDArray[np.int64]]
+    tables: tuple[NDArray[Any], NDArray[Any]]
     play: Play
     epsilon: float
     delta: float
@@ -142,14 +152,18 @@ def _bound(case: Case, kind: type[Curator], trials: int, alpha: float) -> float:
     return lower_bound(here, there, delta=case.delta, alpha=alpha)
 
 
-def _plays(case: Case, kind: type[Curator], codes: NDArray[np.int64], trials: int) -> NDArray[np.float64]:
-    columns = _domain(codes.shape[1]).names
-    schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
-    table = open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
+def _plays(case: Case, kind: type[Curator], rows: NDArray[Any], trials: int) -> NDArray[np.float64]:
+    table = open_records(rows.tolist()) if rows.ndim == 1 else _coded(rows)
     currency: Currency = "zcdp" if case.delta else "pure"
     endless = Filter(currency, Fraction(10**12), case.neighbours, missing=Fraction(10**12))
     curator = kind(table, endless, neighbours=case.neighbours, coins=DrawnAhead())
     return np.array([case.play(curator) for _ in range(trials)])
+
+
+def _coded(codes: NDArray[np.int64]) -> Table:
+    columns = _domain(codes.shape[1]).names
+    schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
+    return open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
 
 
 def cases() -> Iterator[Case]:

@@ -23,6 +23,16 @@ WIDTH = 12
 _AHEAD = 1000
 
 
+class NetOfTheRows(Curator):
+    """Broken on purpose: a net whose first member was made from the private rows."""
+
+    def made(self, net: ListedNet) -> ListedNet:
+        """The same net, but for its first guess, which is the truth."""
+        guesses = net.guesses.copy()
+        guesses[0] = self._truth(net.workload)
+        return ListedNet(net.workload, guesses, net.masses, net.coarse)
+
+
 def cases() -> Iterator[Case]:
     """Each way to draw from a net, under both relations, on tables where one unit does the most it can."""
     relations: tuple[Neighbours, ...] = ("replace", "add-remove")
@@ -43,6 +53,18 @@ def cases() -> Iterator[Case]:
             delta=0.0,
             twin=ForgottenFactor,
             effort=2,
+        )
+        # Two guesses, below and above the truth; what is told is what the drawn one says.
+        sixteen = np.repeat([[0], [1]], 8, axis=0)
+        fewer = np.repeat([[0], [1]], [9, 7], axis=0) if replaced else sixteen[:-1]
+        yield Case(
+            name="net-public",
+            neighbours=neighbours,
+            tables=(sixteen, fewer),
+            play=_publishing(ListedNet(_ones(1), np.array([[4.0], [12.0]]), (1, 1))),
+            epsilon=1.0,
+            delta=0.0,
+            twin=NetOfTheRows,
         )
         # Databases of one row, which says yes or no: of sixteen rows eight do, so both are off by eight.
         half = np.repeat([[0], [1]], 8, axis=0)
@@ -68,6 +90,20 @@ def _ones(width: int) -> Workload:
     """For each column the question "is it true?"."""
     domain = Domain(tuple(f"c{i}" for i in range(width)), (2,) * width)
     return Workload(domain, (Conjunctions.of(domain, [Predicate(((Literal(i, (1,)),),)) for i in range(width)]),))
+
+
+def _publishing(net: ListedNet) -> Play:
+    """What the drawn member says about the first question: a member is published whole, not by its number alone."""
+    ready: dict[Curator, list[float]] = {}
+
+    def play(curator: Curator) -> float:
+        if not ready.get(curator):
+            used = curator.made(net) if isinstance(curator, NetOfTheRows) else net
+            drawn = curator.select(used, Fraction(1), draws=_AHEAD)
+            ready[curator] = used.guesses[drawn[:, 0], 0].tolist()
+        return ready[curator].pop()
+
+    return play
 
 
 def _choosing(net: Net) -> Play:

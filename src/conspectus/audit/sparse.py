@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import count
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.curator.curator import Curator, keys_act
+from conspectus.curator.keys import Records
+from conspectus.data.canonical import address, canonical
 from conspectus.data.domain import Domain
-from conspectus.data.field import Elements
+from conspectus.data.field import Elements, P
+from conspectus.data.fingerprints import KEY
 from conspectus.mechanisms.mechanism import root_up
 from conspectus.mechanisms.offline.stable_histogram import threshold
 from conspectus.privacy.accounting import epsilon_of, price_approximate
@@ -29,15 +33,34 @@ CROWD = 60
 class ForgottenRow(Curator):
     """Broken on purpose: a threshold that forgets the row which a unit's own key has."""
 
-    def stable_keys(self, scale: float, threshold: int) -> tuple[Elements, NDArray[np.int64]]:
+    def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
         return super().stable_keys(scale, threshold - self.max_rows)
 
 
 class HalfTheKeysNoise(Curator):
     """Broken on purpose: half the noise on the counts of published keys."""
 
-    def stable_keys(self, scale: float, threshold: int) -> tuple[Elements, NDArray[np.int64]]:
+    def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
         return super().stable_keys(scale / 2, threshold)
+
+
+class OneOfItsFingerprint(Curator):
+    """Broken on purpose: records are grouped by fingerprint, and each group is shown as the first of its records."""
+
+    def _keys(self) -> tuple[Elements | Records, NDArray[np.int64]]:
+        records, counts = super()._keys()
+        groups: dict[int, tuple[bytes, int]] = {}
+        for record, rows in zip(cast(Records, records), counts.tolist()):
+            first, held = groups.get(address(record), (record, 0))
+            groups[address(record)] = (first, held + rows)
+        return tuple(record for record, _ in groups.values()), np.array([rows for _, rows in groups.values()])
+
+
+class NoTail(Curator):
+    """Broken on purpose: records are shown from the first count that a unit cannot have alone, whatever the noise."""
+
+    def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
+        return super().stable_keys(scale, self.max_rows + 1)
 
 
 def cases() -> Iterator[Case]:
@@ -84,6 +107,23 @@ def cases() -> Iterator[Case]:
             delta=float(price_approximate(keys_act(scale, level, max_rows=1), neighbours)[1]),
             twin=ForgottenRow,
         )
+        # A record that nobody else has, made to have the fingerprint of a common one, and a plain one.
+        alike: tuple[tuple[str, type[Curator], tuple[Any, Any]], ...] = (
+            ("collision", OneOfItsFingerprint, collision()),
+            ("tail", NoTail, ("common", "rare")),
+        )
+        for name, twin, (common, rare) in alike:
+            many = np.array([common] * CROWD, dtype=object)
+            few = np.array([common] * (CROWD - replaced) + [rare], dtype=object)
+            yield Case(
+                name=f"stable-records-{name}",
+                neighbours=neighbours,
+                tables=(few, many),
+                play=_own_record(scale, threshold(scale, 1, DELTA), canonical(rare)),
+                epsilon=2.0,
+                delta=DELTA,
+                twin=twin,
+            )
         two = np.repeat([[0], [1]], CROWD, axis=0)
         fewer = np.repeat([[0], [1]], [CROWD - 1, CROWD + 1], axis=0) if replaced else two[:-1]
         yield Case(
@@ -128,6 +168,30 @@ def _projecting(projection: Projection, law: Noise) -> Play:
     return play
 
 
+def collision() -> tuple[bytes, bytes]:
+    """Two records of one fingerprint, the second of which comes first when they are sorted.
+
+    Two words u, v of 7 bytes weigh u·a² + v·a: moving them by x and −y keeps that where x·a ≡ y modulo p, and Euclid's
+    algorithm on p and a passes by such x and y of about half as many digits.
+    """
+    (before, x), (rest, y) = (P, 0), (KEY, 1)
+    while rest >= 1 << 31:
+        quotient = before // rest
+        (before, x), (rest, y) = (rest, y), (before - quotient * rest, x - quotient * y)
+    middle = 1 << 55
+    words = ((middle, middle), (middle + y, middle - rest))
+    first, second = (b"".join(word.to_bytes(7, "little") for word in pair) for pair in words)
+    return max(first, second), min(first, second)
+
+
+def _own_record(scale: float, level: int, record: bytes) -> Play:
+    def play(curator: Curator) -> float:
+        keys, _ = curator.stable_keys(scale, level)
+        return float(record in keys)
+
+    return play
+
+
 def _own_key(scale: float, level: int) -> Play:
     def play(curator: Curator) -> float:
         keys, _ = curator.stable_keys(scale, level)
@@ -141,7 +205,7 @@ def _key_counts(scale: float) -> Play:
 
     def play(curator: Curator) -> float:
         keys, counts = curator.stable_keys(scale, level)
-        shown = dict(zip(keys.tolist(), counts.tolist()))
+        shown = dict(zip(cast(Elements, keys).tolist(), counts.tolist()))
         zeros, ones = shown.get(0, 0), shown.get(1, 0)
         return float(ones - zeros) if curator.neighbours == "replace" else float(ones)
 

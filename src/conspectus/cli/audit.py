@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from conspectus.spelling import meant
+
 from . import options, printing
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ LINE = "{:<21} {:<10}  {:>8} {:>8}  {:>8} {:>8}  {:<8}  {}"
 PROJECT = tuple(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3"))
 PROJECT += tuple(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3"))
 WATCHES = ("watch-one-threshold", "watch-restarted", "watch-ended", "watch-released")
-KEYS = ("stable-keys-own", "stable-keys-counts")
+KEYS = ("stable-keys-own", "stable-keys-counts", "stable-records-collision", "stable-records-tail")
 MEASURE = ("measure-laplace", "measure-gaussian")
 # A mechanism composes acts of these doors and touches the table in no other way: an audit of it is an audit of them.
 DOORS: dict[str, tuple[str, ...]] = {
@@ -31,6 +33,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "boosting": ("boosting", "functions", *MEASURE),
     "dual-query": ("dual-query", *MEASURE),
     "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
+    "net": ("net-listed", "net-public", *MEASURE),
     "sparse-project": (*PROJECT, *MEASURE),
     "stable-histogram": (*KEYS, *MEASURE),
     # Online rules: watches over guesses, and a fresh measurement for each hit.
@@ -100,9 +103,11 @@ def _clear() -> None:
 
 def doors_of(name: str) -> tuple[str, ...]:
     """The doors that a mechanism uses, or the one door of this name."""
-    others = ("select", "net", "boosting", "dual-query", "above-threshold", "watch", "project", "stable-keys")
-    doors = {door: (door,) for door in (*MEASURE, "functions", *others, *WATCHES, *PROJECT, *KEYS, "composition")}
+    others = ("select", "net", "boosting", "dual-query", "above-threshold", "watch", "project")
+    keys = ("stable-keys", "stable-records", *KEYS)
+    doors = {door: (door,) for door in (*MEASURE, "functions", *others, *WATCHES, *PROJECT, *keys, "composition")}
     known = {**doors, **DOORS}
     if name not in known:
-        raise options.OptionError(f'nothing to audit is called "{name}": choose among {", ".join(known)}')
+        right = meant(name, known)
+        raise options.OptionError(f'nothing to audit is called "{name}"{right}; choose among {", ".join(known)}')
     return known[name]

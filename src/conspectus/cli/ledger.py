@@ -19,6 +19,15 @@ def init(
     delta: options.Delta = 0.0,
     rho: options.Rho = None,
     neighbours: options.Neighbours = None,
+    aside: Annotated[
+        float,
+        typer.Option(
+            "--aside",
+            metavar="SHARE",
+            help="The share of δ set aside for published keys, which have a δ of their own, as in 0.5.",
+            rich_help_panel=options.BUDGET,
+        ),
+    ] = 0.0,
 ) -> None:
     """Make a ledger: a cap on everything that is ever released about one table."""
     import conspectus as cs
@@ -34,6 +43,7 @@ def init(
         unit=str(declared.unit),
         schema_fingerprint=declared.fingerprint,
         table=declared.name,
+        aside=aside,
     )
     print(f'Made {path}, the ledger of "{declared.name}".')
     printing.facts([("it keeps", str(made.guarantee()))])
@@ -53,27 +63,36 @@ def show(path: LedgerFile, as_json: options.Json = False) -> None:
 def show_ledger(ledger: Any) -> None:
     """A ledger as a few facts and a table of its releases."""
     sign = "ε" if ledger.currency == "pure" else "ρ"
-    cap, spent = float(ledger.cap), float(ledger.spent)
+    spending = ledger.spending()
+    cap, spent = float(ledger.cap), float(spending.price)
+    of_delta = left_of_delta = ""
+    if ledger.delta_cap:
+        aside, gone = float(ledger.delta_cap), float(spending.delta)
+        of_delta = f", and δ = {gone:.6g} of {aside:.6g} set aside for published keys ({gone / aside:.1%})"
+        left_of_delta = f", δ = {float(ledger.delta_cap - spending.delta):.6g}"
     printing.heading(f'The ledger of "{ledger.table}"')
     printing.facts(
         [
             ("keeps", str(ledger.guarantee())),
-            ("spent", f"{sign} = {spent:.6g} of {cap:.6g} ({spent / cap:.1%})"),
-            ("left", f"{sign} = {float(ledger.remaining):.6g}"),
+            ("spent", f"{sign} = {spent:.6g} of {cap:.6g} ({spent / cap:.1%}){of_delta}"),
+            ("left", f"{sign} = {float(ledger.cap - spending.price):.6g}{left_of_delta}"),
         ]
     )
+    with_delta = bool(ledger.delta_cap)
     rows = [
         (
             line["made"],
             line["label"],
             f"{line['price']:.6g}",
+            *((f"{line['delta']:.6g}",) if with_delta else ()),
             f"{line['acts']:,}",
             "settled" if line["settled"] else "open",
         )
         for line in releases_of(ledger)
     ]
     if rows:
-        printing.table(("when (UTC)", "release", sign, "acts", ""), rows, right=(2, 3))
+        titles = ("when (UTC)", "release", sign, *(("δ",) if with_delta else ()), "acts", "")
+        printing.table(titles, rows, right=tuple(range(2, len(titles) - 1)))
 
 
 def releases_of(ledger: Any) -> list[dict[str, Any]]:
@@ -86,27 +105,41 @@ def releases_of(ledger: Any) -> list[dict[str, Any]]:
                 "made": entry.made.replace("T", " ").removesuffix("+00:00"),
                 "label": entry.label,
                 "price": float(entry.price),
+                "delta": float(entry.delta),
                 "acts": 0,
                 "settled": False,
             }
         elif entry.kind == "debit":
             lines[entry.reservation]["acts"] += 1
         else:
-            lines[entry.reservation] |= {"settled": True, "price": float(entry.price)}
+            lines[entry.reservation] |= {
+                "settled": True,
+                "price": float(entry.price),
+                "delta": float(entry.delta),
+            }
     return list(lines.values())
 
 
 def ledger_json(ledger: Any) -> dict[str, Any]:
     """A ledger for a program; prices are exact rationals as texts beside their floats."""
+    spending = ledger.spending()
     return {
         "table": ledger.table,
         "unit": ledger.unit,
         "neighbours": ledger.neighbours,
         "currency": ledger.currency,
         "cap": float(ledger.cap),
-        "spent": float(ledger.spent),
-        "remaining": float(ledger.remaining),
-        "exact": {"cap": str(ledger.cap), "spent": str(ledger.spent)},
+        "spent": float(spending.price),
+        "remaining": float(ledger.cap - spending.price),
+        "delta_cap": float(ledger.delta_cap),
+        "delta_spent": float(spending.delta),
+        "delta_remaining": float(ledger.delta_cap - spending.delta),
+        "exact": {
+            "cap": str(ledger.cap),
+            "spent": str(spending.price),
+            "delta_cap": str(ledger.delta_cap),
+            "delta_spent": str(spending.delta),
+        },
         "guarantee": str(ledger.guarantee()),
         "releases": releases_of(ledger),
     }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -19,12 +21,24 @@ class OptionError(ValueError):
     """An option whose text does not say what it should."""
 
 
+RECORD = "record"
+"""What the one column of a table without a schema is called."""
+
 SCHEMA, QUESTIONS, BUDGET = "Table", "Workload (repeatable, added up)", "Budget"
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .csv.gz or .parquet file, or a SELECT over one.")]
 Stored = Annotated[Path, typer.Argument(metavar="OUT", help="A release, as `conspectus release` saved it.")]
 SchemaFile = Annotated[
     Path, typer.Option("--schema", metavar="S", help="The schema file (TOML).", rich_help_panel=SCHEMA)
+]
+SchemaOrRecords = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        metavar="S",
+        help="The schema file (TOML); without it rows are records, for a --workload of cs.sparse.",
+        rich_help_panel=SCHEMA,
+    ),
 ]
 SchemaToo = Annotated[
     Path | None, typer.Option("--schema", metavar="S", help="The schema file (TOML).", rich_help_panel=SCHEMA)
@@ -82,26 +96,44 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """The workload options of one command, as typed."""
+    """The workload options of a command, as typed."""
 
-    marginals: Sequence[int]
-    marginal: Sequence[str]
-    parities: Sequence[int]
-    sql: Sequence[Path]
-    random_conjunctions: Sequence[str]
-    files: Sequence[Path]
+    marginals: Marginals = None
+    marginal: Marginal = None
+    parities: Parities = None
+    sql: SqlFiles = None
+    random_conjunctions: RandomConjunctions = None
+    stored: WorkloadFiles = None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that they name."""
+        return (*(self.sql or ()), *(self.stored or ()))
+
+    def schema(self, path: Path | None) -> Schema:
+        """The schema of this file; without one the rows are records of any kind, which a saved workload names."""
+        import conspectus as cs
+
+        if path is not None:
+            return cs.Schema.load(path)
+        if not self.files or self.marginals or self.marginal or self.parities or self.sql or self.random_conjunctions:
+            raise OptionError(
+                "--schema is missing: conspectus schema draft DATA writes a first one; without a schema the rows are "
+                "records of any kind, and only a --workload FILE.json that cs.sparse made can ask about them"
+            )
+        return cs.Schema.from_dict({"name": "records", "columns": {RECORD: {"type": "record"}}})
 
     def workload(self, schema: Schema) -> Workload:
         """Everything that was asked for, added up in the order in which the kinds stand in the help."""
         import conspectus as cs
 
         parts: list[Workload] = []
-        parts += [cs.marginals(schema, k) for k in self.marginals]
-        parts += [cs.marginal(schema, columns_of(text)) for text in self.marginal]
-        parts += [cs.parities(schema, k) for k in self.parities]
-        parts += [_predicates(schema, path) for path in self.sql]
-        parts += [_random(schema, text) for text in self.random_conjunctions]
-        parts += [_saved(schema, path) for path in self.files]
+        parts += [cs.marginals(schema, k) for k in self.marginals or ()]
+        parts += [cs.marginal(schema, columns_of(text)) for text in self.marginal or ()]
+        parts += [cs.parities(schema, k) for k in self.parities or ()]
+        parts += [_predicates(schema, path) for path in self.sql or ()]
+        parts += [_random(schema, text) for text in self.random_conjunctions or ()]
+        parts += [_saved(schema, path) for path in self.stored or ()]
         if not parts:
             raise OptionError("name at least one question: --marginals 2, --marginal sex,age, --sql FILE, …")
         total = parts[0]
@@ -110,6 +142,50 @@ class Questions:
         if not len(total):
             raise OptionError("the workload holds no query: ask at least one")
         return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """The budget options of a command, as typed."""
+
+    epsilon: Epsilon = None
+    delta: Delta = 0.0
+    rho: Rho = None
+    neighbours: Neighbours = None
+
+    @property
+    def budget(self) -> dict[str, Any]:
+        """The budget alone, as keywords."""
+        return {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as the parser wants it: a parameter that is a group of options gives way to the options in it."""
+    hints = get_type_hints(command, include_extras=True)
+    single: list[inspect.Parameter] = []
+    groups: dict[str, type] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        if hints[name] not in (Questions, Spending):
+            single.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[name]))
+            continue
+        groups[name] = hints[name]
+        kinds = get_type_hints(hints[name], include_extras=True)
+        for field in fields(hints[name]):
+            made = inspect.Parameter(
+                field.name, parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name]
+            )
+            single.append(made)
+
+    @functools.wraps(command)
+    def spread(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    spread.__signature__ = inspect.Signature(single)  # type: ignore[attr-defined]
+    spread.__annotations__ = {parameter.name: parameter.annotation for parameter in single}
+    del spread.__dict__["__wrapped__"]  # the parser would look through it, at the groups
+    return spread
 
 
 def columns_of(text: str) -> list[str]:
@@ -185,12 +261,13 @@ def _random(schema: Schema, text: str) -> Workload:
 
 def _saved(schema: Schema, path: Path) -> Workload:
     import conspectus as cs
+    from conspectus.queries.supports import for_records
 
     try:
         stored = json.loads(text_of(path))
     except (json.JSONDecodeError, RecursionError):
         raise OptionError(f"{path.name} is not JSON: save a workload with workload.save(path)") from None
-    workload = cs.Workload.from_json(stored)
+    workload = for_records(cs.Workload.from_json(stored), schema.domain)
     if workload.domain != schema.domain:
         raise OptionError(f"{path.name} was built from another schema: build it from the schema of this table")
     return workload

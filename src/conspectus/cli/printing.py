@@ -66,12 +66,15 @@ def guarantee_json(release: Release) -> dict[str, Any]:
     return {**dataclasses.asdict(release.guarantee), "text": str(release.guarantee)}
 
 
+VACUOUS = "none that says anything: for so few rows or so small a budget, its noise is larger than any error can be"
+
+
 def certificate_text(release: Release) -> str:
     """What the certificate says, in words."""
     held = release.certificate
     if held is None:
         return "none: intervals come from the noise itself" if release.synopsis.kind == "noisy-answers" else "none"
-    said = (
+    said = VACUOUS if held.vacuous else (
         f"every released answer is within {held.bound:.4f} of the truth, "
         f"except with probability {held.failure_probability:g} ({held.scope})"
     )

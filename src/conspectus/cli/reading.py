@@ -132,6 +132,10 @@ def write_table(made: pa.Table, path: Path, kind: str) -> None:
     if kind == ".csv":
         import pyarrow.csv
 
+        for place, field in enumerate(made.schema):
+            if str(field.type) == "binary":  # CSV holds texts: bytes are written as Python writes them
+                spelled = [None if raw is None else repr(raw) for raw in made.column(place).to_pylist()]
+                made = made.set_column(place, field.name, [spelled])
         pyarrow.csv.write_csv(made, path)
     else:
         import pyarrow.parquet

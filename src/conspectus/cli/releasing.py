@@ -20,37 +20,33 @@ if TYPE_CHECKING:
 # A release is one zip file under any name, but a name that promises a table or a page would mislead.
 MISLEADING = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json", ".html", ".toml", ".sqlite", ".db")
 
+MechanismName = Annotated[str, typer.Option("--mechanism", metavar="M", help="Its name, or auto for the plan's best.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
+]
 
+
+@options.grouped
 def plan(
-    schema: options.SchemaFile,
     rows: Annotated[
         int, typer.Option("--rows", metavar="N", min=1, help="The number of rows to plan for; nothing is read.")
     ],
-    marginals: options.Marginals = None,
-    marginal: options.Marginal = None,
-    parities: options.Parities = None,
-    sql: options.SqlFiles = None,
-    random_conjunctions: options.RandomConjunctions = None,
-    workload: options.WorkloadFiles = None,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = 0.0,
-    rho: options.Rho = None,
-    neighbours: options.Neighbours = None,
+    questions: options.Questions,
+    spending: options.Spending,
+    schema: options.SchemaOrRecords = None,
+    mechanism: MechanismName = "auto",
+    setting: Settings = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not."""
     import conspectus as cs
 
-    declared = cs.Schema.load(schema)
-    asked = options.Questions(
-        marginals=marginals or (),
-        marginal=marginal or (),
-        parities=parities or (),
-        sql=sql or (),
-        random_conjunctions=random_conjunctions or (),
-        files=workload or (),
-    ).workload(declared)
-    made = cs.plan(declared, asked, rows=rows, epsilon=epsilon, delta=delta, rho=rho, neighbours=neighbours)
+    known_mechanism(mechanism)
+    settings = options.settings_of(setting or ())
+    declared = questions.schema(schema)
+    asked = questions.workload(declared)
+    facts: dict[str, Any] = {"mechanism": mechanism, "neighbours": spending.neighbours, **spending.budget}
+    made = cs.plan(declared, asked, rows=rows, **facts, **settings)
     if as_json:
         printing.as_json(made.to_json())
         return
@@ -102,26 +98,15 @@ def _size(memory: int) -> str:
     return f"{size:.0f} {unit}"
 
 
+@options.grouped
 def release(
     data: options.Data,
-    schema: options.SchemaFile,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where to save, as in adult.conspectus.")],
-    marginals: options.Marginals = None,
-    marginal: options.Marginal = None,
-    parities: options.Parities = None,
-    sql: options.SqlFiles = None,
-    random_conjunctions: options.RandomConjunctions = None,
-    workload: options.WorkloadFiles = None,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = 0.0,
-    rho: options.Rho = None,
-    neighbours: options.Neighbours = None,
-    mechanism: Annotated[
-        str, typer.Option("--mechanism", metavar="M", help="Its name, or auto for the plan's best.")
-    ] = ("auto"),
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
-    ] = None,
+    questions: options.Questions,
+    spending: options.Spending,
+    schema: options.SchemaOrRecords = None,
+    mechanism: MechanismName = "auto",
+    setting: Settings = None,
     ledger: Annotated[Path | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
     rows: Annotated[
         int | None,
@@ -134,37 +119,28 @@ def release(
     import conspectus as cs
     from conspectus.privacy.guarantee import Budget
 
-    Budget(epsilon=epsilon, delta=delta, rho=rho)  # refused before any file is opened
+    Budget(**spending.budget)  # refused before any file is opened
     known_mechanism(mechanism)
     settings = options.settings_of(setting or ())
     if out.name.casefold().endswith(MISLEADING):
         raise OutputError(
             f"{out.name} is no name for a release, which is one file of its own kind: try {out.stem}.conspectus"
         )
-    declared = cs.Schema.load(schema)
-    asked = options.Questions(
-        marginals=marginals or (),
-        marginal=marginal or (),
-        parities=parities or (),
-        sql=sql or (),
-        random_conjunctions=random_conjunctions or (),
-        files=workload or (),
-    ).workload(declared)
-    inputs = (data, schema, ledger, *(sql or ()), *(workload or ()))
-    table = cs.open_table(data, declared)
+    declared = questions.schema(schema)
+    asked = questions.workload(declared)
+    inputs = (data, schema, ledger, *questions.files)
+    table = cs.open_table(data, declared if schema is not None else None)
     try:
         with destination(out, inputs=inputs) as part, shown(quiet or as_json) as progress:
             made = cs.release(
                 table,
                 asked,
-                epsilon=epsilon,
-                delta=delta,
-                rho=rho,
                 mechanism=mechanism,
-                neighbours=neighbours,
+                neighbours=spending.neighbours,
                 ledger=ledger,
                 rows=rows,
                 progress=progress,
+                **spending.budget,
                 **settings,
             )
             made.save(part)

@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 PROMPT = "? "
 
 
+@options.grouped
 def session(
     path: Annotated[Path, typer.Option("--path", metavar="FILE", help="The session's file; one that exists goes on.")],
     data: Annotated[
         str | None, typer.Argument(metavar="DATA", help="The table, as for release; a session that goes on knows it.")
     ] = None,
     schema: options.SchemaToo = None,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = 0.0,
-    rho: options.Rho = None,
-    neighbours: options.Neighbours = None,
+    *,
+    spending: options.Spending,
     ledger: Annotated[
         Path | None,
         typer.Option("--ledger", metavar="L", help="The ledger of this table; else one of its own beside FILE."),
@@ -70,16 +69,15 @@ def session(
     with ExitStack() as stack:
         with shown(quiet or as_json) as progress:  # a bar while it is opened, and none between the questions
             if path.exists():
-                told = {"mechanism": mechanism, "questions": questions, "neighbours": neighbours, "rows": rows}
+                told = {"mechanism": mechanism, "questions": questions, "neighbours": spending.neighbours, "rows": rows}
                 _check_same_terms(path, told, setting or ())
                 opening = _resumed(path, data, schema, ledger, progress=progress)
             else:
-                budget = {"epsilon": epsilon, "delta": delta, "rho": rho}
                 plan = {"mechanism": mechanism or "pmw", "questions": questions or 10_000}
-                plan |= {"neighbours": neighbours, "rows": rows}
-                opening = _opened(path, data, schema, ledger, budget, plan, setting or (), progress=progress)
+                plan |= {"neighbours": spending.neighbours, "rows": rows}
+                opening = _opened(path, data, schema, ledger, spending.budget, plan, setting or (), progress=progress)
             live = stack.enter_context(opening)
-        _check_same_budget(live, epsilon, delta, rho)
+        _check_same_budget(live, spending.budget)
         failed = _converse(live, confidence=confidence, snap=snap, as_json=as_json, ends=end)
         if end:
             live.end()
@@ -191,9 +189,8 @@ def _check_same_terms(path: Path, told: dict[str, Any], setting: Sequence[str]) 
         )
 
 
-def _check_same_budget(live: Session, epsilon: float | None, delta: float, rho: float | None) -> None:
-    asked = {name: value for name, value in (("epsilon", epsilon), ("delta", delta or None), ("rho", rho)) if value}
-    if any(getattr(live.budget, name) != value for name, value in asked.items()):
+def _check_same_budget(live: Session, budget: dict[str, Any]) -> None:
+    if any(getattr(live.budget, name) != value for name, value in budget.items() if value):
         raise options.OptionError("this session goes on under the budget that it was opened with: leave the budget out")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
@@ -33,12 +33,12 @@ from conspectus.privacy.events import (
     ThresholdWatch,
 )
 from conspectus.privacy.guarantee import RELATIONS, Neighbours
-from conspectus.queries.addresses import addresses_of
 from conspectus.queries.counting import count
 from conspectus.queries.query import Block, Sparse, Workload
 from conspectus.queries.sparse import SparseQueries
 
 from . import kept
+from .keys import Records, counted_keys, shown_keys
 from .laminar import LaminarDatabases
 from .nets import ListedNet, SmallDatabases
 from .scores import GRID, SCORES, Score, error_of
@@ -100,7 +100,7 @@ class Curator:
         self._latest: tuple[Workload, NDArray[np.int64]] | None = None
         self._rows: int | None = None
         self._kept: kept.Kept | None = None
-        self._held: tuple[Elements, NDArray[np.int64]] | None = None
+        self._held: tuple[Elements | Records, NDArray[np.int64]] | None = None
         self._lock = threading.RLock()
 
     def attend(self, workload: Workload) -> None:
@@ -218,31 +218,23 @@ class Curator:
         with self._lock:
             self._debit(_further(epsilon))
 
-    def stable_keys(self, scale: float, threshold: int) -> tuple[Elements, NDArray[np.int64]]:
-        """The keys (addresses of full rows) whose noisy counts reach a threshold, sorted, and these counts.
+    def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
+        """The keys of rows whose noisy counts reach a threshold, sorted, and these counts.
 
-        Every key that some row has gets independent discrete Laplace noise; what stays below is never seen.
+        A key is the canonical form of a record, where the table has records of any kind that can be read, or the
+        address of a row. Every key that some row has gets independent discrete Laplace noise; what stays below is never
+        seen.
 
         Guarantee: the act is StableKeys: (ε, δ)-differentially private with ε = reach/scale and the δ of the threshold.
         """
         with self._lock:
             self._debit(keys_act(scale, threshold, max_rows=self.max_rows))
             keys, counts = self._keys()
-            noisy = noise.discrete_laplace(counts, scale, self._coins)
-            shown = noisy >= threshold
-            return keys[shown], noisy[shown]
+            return shown_keys(keys, noise.discrete_laplace(counts, scale, self._coins), threshold)
 
-    def _keys(self) -> tuple[Elements, NDArray[np.int64]]:
-        """The distinct keys, sorted, and their counts: one pass, memory linear in the keys."""
-        if self._held is not None:
-            return self._held
-        held = _NO_KEYS
-        waiting: list[tuple[Elements, NDArray[np.int64]]] = []
-        for chunk in self._table.chunks():
-            waiting.append(np.unique(addresses_of(self.domain, chunk), return_counts=True))
-            if sum(len(keys) for keys, _ in waiting) > len(held[0]):  # each key is sorted a few times alone
-                held, waiting = _merged([held, *waiting]), []
-        self._held = _merged([held, *waiting])
+    def _keys(self) -> tuple[Elements | Records, NDArray[np.int64]]:
+        if self._held is None:
+            self._held = counted_keys(self._table)
         return self._held
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
@@ -363,17 +355,6 @@ def measurement(what: Workload | Score, law: Noise, *, max_rows: int, rows_are_u
     if law.kind == "laplace":
         return LaplaceNoise(reach=l1, reach_squared=squared, reach_max=linf, scale=scale)
     return GaussianNoise(reach_squared=squared, sigma_squared=scale * scale)
-
-
-def _merged(parts: Sequence[tuple[Elements, NDArray[np.int64]]]) -> tuple[Elements, NDArray[np.int64]]:
-    """Keys and counts of several parts of a table together."""
-    keys, places = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
-    counts = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(counts, places, np.concatenate([counts for _, counts in parts]))
-    return keys, counts
-
-
-_NO_KEYS: tuple[Elements, NDArray[np.int64]] = (np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
 
 
 def keys_act(scale: float, threshold: int, *, max_rows: int) -> StableKeys:

@@ -12,17 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.privacy.events import Reach
-from conspectus.queries.query import Workload
-
-from .nets import Levels, Member, Ranked, answer_levels, check_classes, databases, net_reach
+from .nets import Databases, Levels, Member, Ranked, answer_levels, databases
 
 Kind = Literal["most", "below", "between"]
 """Databases at a level or below it, strictly below, or exactly at it."""
@@ -67,35 +63,21 @@ def laminar_tree(truth: NDArray[np.bool_]) -> tuple[Node, ...] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class LaminarDatabases:
-    """All databases of `size` rows over classes of records that a laminar family of questions tells apart.
+class LaminarDatabases(Databases):
+    """All small databases over classes of records that a laminar family of questions tells apart.
 
-    `truth`, `sizes`, `size`, `total` and `coarse` are those of `SmallDatabases`, and so are the members.
-
-    Guarantee: one unit of at most m rows moves every score by at most ⌈16·m/coarse⌉ levels, under both relations.
+    Guarantee: that of `Databases`: one unit of at most m rows moves every score by at most ⌈16·m/coarse⌉ levels, under
+    both relations.
     """
 
-    workload: Workload
-    truth: NDArray[np.bool_]
-    sizes: tuple[int, ...]
-    size: int
-    total: float
-    coarse: int = 1
     _tree: tuple[Node, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_classes(self.workload, self.truth, self.sizes, self.size)
+        super().__post_init__()
         tree = laminar_tree(self.truth)
-        if tree is None or type(self.coarse) is not int or self.coarse < 1:
-            raise ValueError("the questions are nested or disjoint, and a level is a whole number of grid steps")
+        if tree is None:
+            raise ValueError("the questions are nested or disjoint: others are enumerated")
         object.__setattr__(self, "_tree", tree)
-
-    @cached_property
-    def mass(self) -> int:
-        return databases(sum(self.sizes), self.size)
-
-    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
-        return net_reach(self.workload, self.coarse, max_rows, rows_are_units)
 
     def ranked(self, counts: NDArray[np.int64], farthest: int) -> Ranked:
         """The levels up to `farthest` from the best one, and one more for all the others."""

@@ -120,8 +120,8 @@ class _ListedLevels:
 
 
 @dataclass(frozen=True, eq=False)
-class SmallDatabases:
-    """All databases of `size` rows over classes of records, enumerated in blocks: Algorithm 4.
+class Databases:
+    """All databases of `size` rows over classes of records, however they are counted.
 
     `truth[c, q]` says whether query q holds on the records of class c, of which there are `sizes[c]`; a member is told
     by its number of rows in each class, and counts as often as there are databases with these numbers. Fractions are
@@ -138,10 +138,13 @@ class SmallDatabases:
     coarse: int = 1
 
     def __post_init__(self) -> None:
-        check_classes(self.workload, self.truth, self.sizes, self.size)
+        """Refuse classes that do not fit the workload: public facts, checked all the same."""
+        shape = (len(self.sizes), len(self.workload))
+        if not self.workload.counting or self.truth.shape != shape or self.truth.dtype != np.bool_ or not self.sizes:
+            raise ValueError("classes of records have one truth for each counting query, and there is at least one")
+        if any(type(number) is not int or number < 1 for number in (*self.sizes, self.size)):
+            raise ValueError("classes hold at least one record, and small databases at least one row")
         _check_coarse(self.coarse)
-        if self.mass > MOST_MASS:
-            raise ValueError("so many databases are not enumerated: their masses would not fit a word")
 
     @cached_property
     def mass(self) -> int:
@@ -149,6 +152,19 @@ class SmallDatabases:
 
     def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
         return net_reach(self.workload, self.coarse, max_rows, rows_are_units)
+
+
+@dataclass(frozen=True, eq=False)
+class SmallDatabases(Databases):
+    """All small databases, enumerated in blocks: Algorithm 4.
+
+    Guarantee: that of `Databases`.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mass > MOST_MASS:
+            raise ValueError("so many databases are not enumerated: their masses would not fit a word")
 
     def ranked(self, counts: NDArray[np.int64], farthest: int) -> Ranked:
         """The levels, all of them, in one pass over the databases."""
@@ -201,14 +217,6 @@ def databases(records: int, rows: int) -> int:
     for j in range(rows):
         ways = ways * (records + j) // (j + 1)
     return ways
-
-
-def check_classes(workload: Workload, truth: NDArray[np.bool_], sizes: tuple[int, ...], size: int) -> None:
-    """Refuse classes that do not fit the workload: public facts, checked all the same."""
-    if not workload.counting or truth.shape != (len(sizes), len(workload)) or truth.dtype != np.bool_ or not sizes:
-        raise ValueError("classes of records have one truth for each counting query, and there is at least one")
-    if any(type(number) is not int or number < 1 for number in (*sizes, size)):
-        raise ValueError("classes hold at least one record, and small databases at least one row")
 
 
 def _check_coarse(coarse: int) -> None:

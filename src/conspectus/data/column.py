@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Codes, code_dtype
+from conspectus.data.runs import CodeSet
 from conspectus.data.values import Nulls
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -82,7 +83,7 @@ class Column(abc.ABC):
         """The ordinary code of one value (clamped where the kind clamps); None for what is unreadable or not listed."""
 
     @abc.abstractmethod
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> tuple[int, ...]:
+    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
         """The codes that satisfy `column op literal`; a missing value satisfies nothing, as in SQL.
 
         A comparison that cuts a bin raises `CutsBin`; with `snap` it is widened to whole bins instead.

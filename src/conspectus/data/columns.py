@@ -17,8 +17,9 @@ from conspectus.data.column import (
     UnknownValue,
     suggestion,
 )
+from conspectus.data.dates import WIDTHS, Date
 from conspectus.data.discrete import Boolean, Categorical
-from conspectus.data.ordered import WIDTHS, Date, Integer, Number, Ordered
+from conspectus.data.ordered import Integer, Number, Ordered
 from conspectus.data.records import Record
 from conspectus.data.values import date_at, day_of
 

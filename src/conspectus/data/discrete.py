@@ -19,6 +19,7 @@ from conspectus.data.column import (
     suggestion,
 )
 from conspectus.data.domain import Codes
+from conspectus.data.runs import CodeSet, all_but, code_set
 from conspectus.data.values import Nulls, by_distinct, number_of, text_of, truth_of
 
 Scalar = str | int | float | bool
@@ -95,7 +96,7 @@ class Categorical(Column):
     def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
         return by_distinct(values, lambda value: self.code_of(value, nulls), self.null_code, self._dtype())
 
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> tuple[int, ...]:
+    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
         self._check_op(op)
         if op not in ("=", "<>"):
             raise NotOrdered(f'column "{self.name}" is categorical and has no order: use =, <> or IN, not {op}')
@@ -112,8 +113,8 @@ class Categorical(Column):
         if op == "=":
             return (code,)
         if code == self.other_code:
-            return tuple(range(self.regular))
-        return tuple(c for c in range(self.regular + self.other) if c != code)
+            return code_set(range(self.regular))
+        return all_but(code, self.regular + self.other)
 
     @cached_property
     def _native(self) -> type[int] | type[float] | type[bool] | None:
@@ -169,7 +170,7 @@ class Boolean(Column):
     def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
         return by_distinct(values, lambda value: self.code_of(value, nulls), self.null_code, self._dtype())
 
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> tuple[int, ...]:
+    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
         self._check_op(op)
         if op not in ("=", "<>"):
             raise NotOrdered(f'column "{self.name}" is boolean and has no order: use = or <>, not {op}')

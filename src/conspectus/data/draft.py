@@ -163,7 +163,7 @@ def draft(source: Any) -> str:
         'kind = "row"                      # or: kind = "id", column = "…", max_rows = 3',
     ]
     for column, one in zip(names, seen):
-        lines += ["", *_column(column, one)]
+        lines += ["", *_column(column, one, alone=len(names) == 1)]
     return "\n".join(lines) + "\n"
 
 
@@ -196,7 +196,7 @@ def _called(source: Any) -> str:
     return Path(source).name.partition(".")[0] if named else "table"
 
 
-def _column(name: str, seen: _Seen) -> list[str]:
+def _column(name: str, seen: _Seen, *, alone: bool) -> list[str]:
     head = f"[columns.{_toml(name)}]"
     filled = seen.rows - seen.empty
     missing = ["missing = true"] if seen.empty else []
@@ -207,6 +207,9 @@ def _column(name: str, seen: _Seen) -> list[str]:
     if seen.days:
         first, last = date_at(int(seen.low)), date_at(int(seen.high))
         return [head, 'type = "date"', f"min = {first}", f"max = {last}", f'width = "{_span(first, last)}"', *missing]
+    if alone and not seen.numbers and len(seen.distinct) > _LISTED:
+        # One column of many texts: nobody needs a list of them to ask about some.
+        return [head, 'type = "record"                   # any text; cs.sparse and cs.overlap ask about named ones']
     if _identity(name, seen, filled):
         return [f"# {_toml(name)} looks like an id: left out; as the unit of privacy it goes under [unit]"]
     if seen.numbers and seen.whole and abs(seen.low) < 1e15 and abs(seen.high) < 1e15:
@@ -223,7 +226,10 @@ def _column(name: str, seen: _Seen) -> list[str]:
         return [head, 'type = "number"', f"edges = {edges}", *missing]
     if seen.overflow or len(seen.distinct) > _LISTED:
         listed = sorted(str(text) for text, _ in seen.distinct.most_common(_LISTED))
-        note = [f"# only the {_LISTED} most frequent values are listed"]
+        note = [
+            f"# only the {_LISTED} most frequent values are listed; for a table of this column alone,",
+            '# type = "record" lists none of them, and cs.sparse and cs.overlap ask about named ones',
+        ]
     else:
         listed, note = sorted(map(str, seen.distinct)), []
     values = [text for text in listed if text not in ("other", "missing")]

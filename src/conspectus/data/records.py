@@ -13,6 +13,7 @@ from conspectus.data.column import NO_NULLS, Column, NotOrdered
 from conspectus.data.domain import Codes
 from conspectus.data.field import P
 from conspectus.data.fingerprints import fingerprint, fingerprints
+from conspectus.data.runs import CodeSet
 from conspectus.data.values import Nulls
 
 
@@ -49,7 +50,7 @@ class Record(Column):
     def code_of(self, value: object, nulls: Nulls = NO_NULLS) -> int:
         return fingerprint(value)
 
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> tuple[int, ...]:
+    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
         self._check_op(op)
         if op != "=":
             raise NotOrdered(f'column "{self.name}" holds records of any kind: ask for = alone')

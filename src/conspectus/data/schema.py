@@ -21,6 +21,7 @@ from conspectus.data.column import suggestion
 from conspectus.data.columns import Boolean, Categorical, Column, SchemaError, column_from_dict
 from conspectus.data.domain import Codes, Domain
 from conspectus.data.values import Nulls, text_of
+from conspectus.spelling import spelled_methods
 
 RELATIONS = ("replace", "add-remove")
 _KEYS = ("name", "neighbours", "null_values", "unit", "columns", "draft", "items", "items_file")
@@ -83,6 +84,7 @@ def _named(column: object) -> bool:
     return isinstance(column, str) and bool(column.strip())
 
 
+@spelled_methods
 @dataclass(frozen=True)
 class Schema:
     """The declaration of one table. Codes follow the order of its columns."""

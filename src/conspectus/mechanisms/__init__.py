@@ -14,6 +14,7 @@ from .offline.boosting import Boosting
 from .offline.dual_query import DualQuery
 from .offline.iterative_construction import IterativeConstruction
 from .offline.mwem import Mwem
+from .offline.net import NetMechanism
 from .offline.projection import Projection
 from .offline.small_db import SmallDb
 from .offline.sparse_project import SparseProject
@@ -35,6 +36,7 @@ OFFLINE: dict[str, type[Mechanism]] = {
         Boosting,
         DualQuery,
         SmallDb,
+        NetMechanism,
         SparseProject,
         StableHistogram,
     )
@@ -85,8 +87,12 @@ def _checked(
 
 def _fits(value: object, annotation: str) -> bool:
     kinds = {part.strip() for part in annotation.split("|")}
+    if "object" in kinds:
+        return True  # the mechanism says itself what it takes
     if isinstance(value, bool):
         return "bool" in kinds
     if isinstance(value, int):
         return bool(kinds & {"int", "float"})
+    if "OwnGenerator" in kinds and callable(value) and not isinstance(value, type):
+        return True
     return type(value).__name__ in kinds or (value is None and "None" in kinds)

@@ -17,7 +17,7 @@ from conspectus.synopses.synopsis import Total, public_coins
 from .boosting_theorem import Promise
 from .generators import Generator, Vector
 from .iterative import Candidates
-from .mechanism import Problem
+from .mechanism import MAX_CELLS, Problem
 from .reweighting import Sampling
 from .row_search import public_rows
 from .spread import first_sample, questions
@@ -79,7 +79,7 @@ def boost(
         made = generator.generate(curator, sample, price=price, last=turn == course.rounds - 1)
         if made is None:
             # A generator that failed costs accuracy, never privacy: something public stands in for it.
-            rows = course.generator == "rows" or not problem.counting
+            rows = course.generator == "rows" or not problem.counting or problem.cells > MAX_CELLS
             made = public_rows(asked.domain, total, public_coins(public_seed)) if rows else _uniform(problem)
         member = made if isinstance(made, Rows) else Histogram(asked.domain, made, total, problem.held)
         members.append(member)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .mechanism import Problem
 
 FAILURE = 0.05
+_ROUNDING = 1e-9
 SCOPE = "every query of the released workload, as this synopsis answers it"
 POTENTIAL_SCOPE = "every query of the released workload, as the weighted median with the rates of the run answers it"
 
@@ -83,7 +84,8 @@ class Certificate:
     """max |count − answer·N̂| ≤ noisy maximum + quantile of the noise, except with a stated probability.
 
     The noisy maximum and the noise are in grid steps (1/16 count); `total` is the public or paid number of rows, and
-    `slip` how far a paid one may be off, in counts, except with half the failure probability.
+    `slip` how far a paid one may be off, in counts, except with half the failure probability. It `holds` where it says
+    anything: answers and truths are shares, and no two shares are more than 1 apart.
     """
 
     noisy_maximum: int
@@ -105,12 +107,17 @@ class Certificate:
         """The bound as a fraction of the rows, at the stated failure probability.
 
         With |c − aN̂| ≤ B and |N − N̂| ≤ s, an answer a ≤ 1 is within (B + s)/(N̂ − s) of c/N; the two share the failure
-        probability. No two fractions are more than 1 apart.
+        probability. No two shares are more than 1 apart, and `certify` is given shares alone.
         """
         if not self.slip:
-            return self.counts_at(1 - self.failure_probability) / self.total
+            return min(1.0, self.counts_at(1 - self.failure_probability) / self.total)
         counts = self.counts_at(1 - self.failure_probability / 2) + self.slip
         return min(1.0, counts / max(self.total - self.slip, 1.0))
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the bound says no more than that answers are shares: the noise on it was larger than the table."""
+        return self.bound >= 1
 
     def counts_at(self, confidence: float) -> float:
         """The bound in counts at any confidence: the true maximum is below noisy + t when the noise is above −t.
@@ -148,12 +155,18 @@ def certify(
     total: Total,
     price: Fraction,
 ) -> Certificate:
-    """Measure the maximum error of the answers, one number that moves as far as any query, for this price."""
+    """Measure the maximum error of the answers, one number that moves as far as any query, for this price.
+
+    Answers are shares: of histograms, of rows, or medians of these.
+    """
+    if answers.size and not (answers.min() >= -_ROUNDING and answers.max() <= 1 + _ROUNDING):
+        raise ValueError("a certificate is for answers between 0 and 1")
     step = problem.step
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
     noisy = curator.measure(worst_error(workload, answers * total.divisor), law)
     slip = total.margin(1 - FAILURE / 2)
-    return Certificate(noisy_maximum=int(noisy[0]), law=law, total=total.divisor, slip=slip)
+    found = Certificate(noisy_maximum=int(noisy[0]), law=law, total=total.divisor, slip=slip)
+    return replace(found, holds=not found.vacuous)
 
 
 def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -> Noise | None:

@@ -20,7 +20,7 @@ from conspectus.curator.curator import Curator
 from conspectus.data.domain import code_dtype
 from conspectus.privacy.events import Noise
 from conspectus.queries.evaluation import indicator
-from conspectus.queries.query import Workload
+from conspectus.queries.query import Query, Workload
 from conspectus.synopses.fitting import Measurement, Potentials, fit_histogram
 from conspectus.synopses.row_trials import block_values
 from conspectus.synopses.rows import Rows
@@ -36,6 +36,9 @@ MOST_TABLES = 1 << 18
 
 MOST_EVALUATED = 1 << 11
 """The most tables, about, on which the brute force evaluates functions."""
+
+REFITS = 1
+"""How often a histogram is fitted again, where the ridge hid what stands out."""
 
 MOST_ENTRIES = 1 << 20
 """The largest matrix of questions by cells that is given to the linear program."""
@@ -92,7 +95,9 @@ class MaximumEntropy:
         self.known.extend(measurements(sample, self.problem.held, noisy, law, self.total))
         steps = self.evaluations * (4 if last else 1)
         start = self.potentials
-        fit = fit_histogram(self.held, self.known, self.total, start=start, steps=steps, ridge=self.ridge)
+        fit = fit_histogram(
+            self.held, self.known, self.total, start=start, steps=steps, ridge=self.ridge, refits=REFITS
+        )
         self.potentials = fit.potentials
         return fit.weights
 
@@ -147,7 +152,7 @@ def least_deviation(lines: NDArray[np.uint8], fractions: Vector) -> Vector | Non
 class BruteForce:
     """The first of all tables of n rows that fits the noisy answers to within what the noise may be (Theorem 6.6).
 
-    It serves arbitrary questions: functions of the table are evaluated on every table there is.
+    It serves arbitrary questions: functions of the table are evaluated on every table there is, once each.
     """
 
     def __init__(self, problem: Problem, rows: int, *, failure: float) -> None:
@@ -155,11 +160,12 @@ class BruteForce:
         self.rows = rows
         self.failure = failure
         self.tables = all_tables(problem.cells, rows)
+        self.known: dict[Query, NDArray[np.int64]] = {}
 
     def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | Rows | None:
         noisy, law = measured(curator, self.problem, sample, price)
         half = maximum_bound(law, len(sample), self.failure)
-        if not sample.counting:
+        if not self.problem.counting:
             return self._evaluated(sample, noisy, half)
         lines = question_matrix(sample, self.problem.held).astype(np.int64)
         worst = np.abs(self.tables @ lines.T - noisy).max(axis=1)
@@ -168,16 +174,44 @@ class BruteForce:
 
     def _evaluated(self, sample: Workload, noisy: Vector, half: float) -> Rows | None:
         """The first table on which functions, evaluated, are near enough; noise and distance are in steps."""
-        domain, held = sample.domain, self.problem.held
+        queries = list(sample.queries())
+        new = sample.take([place for place, query in enumerate(queries) if query not in self.known])
+        if len(new):
+            values = np.stack([_values(new, self._codes(counts)) for counts in self.tables], axis=1)
+            self.known |= zip(new.queries(), values)
+        grids = np.concatenate([np.full(len(block), sample.grid // block.grid) for block in sample.blocks])
+        values = np.stack([self.known[query] for query in queries]) * grids[:, None]
+        fitting = np.flatnonzero(np.abs(values - noisy[:, None]).max(axis=0) <= half)
+        if not fitting.size:
+            return None
+        domain, codes = sample.domain, self._codes(self.tables[fitting[0]])
+        columns = tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes))
+        return Rows(domain, columns, Total(value=float(sample.whole or self.rows), exact=True))
+
+    def _codes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A table row by row; columns that nobody asks about hold their first value."""
+        domain, held = self.problem.workload.domain, self.problem.held
         cells = np.stack(np.unravel_index(np.arange(self.problem.cells), domain.shape(held)), axis=1)
-        for counts in self.tables:
-            codes = np.zeros((self.rows, len(domain)), dtype=np.int64)
-            codes[:, list(held)] = np.repeat(cells, counts, axis=0)
-            steps = [block_values(block, codes) * (sample.grid // block.grid) for block in sample.blocks]
-            if np.abs(np.concatenate(steps) - noisy).max() <= half:
-                columns = tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes))
-                return Rows(domain, columns, Total(value=float(sample.whole or self.rows), exact=True))
-        return None
+        codes = np.zeros((self.rows, len(domain)), dtype=np.int64)
+        codes[:, list(held)] = np.repeat(cells, counts, axis=0)
+        return codes
+
+
+def _values(asked: Workload, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The values of questions on these rows, each in steps of its own block."""
+    return np.concatenate([block_values(block, codes) for block in asked.blocks])
+
+
+def few_tables(problem: Problem) -> bool:
+    """Whether brute force can look through all tables of a public number of rows."""
+    if not problem.total_is_public or problem.rows is None:
+        return False
+    return log_number_of_tables(problem.cells, problem.rows) <= math.log(most_tables(problem))
+
+
+def most_tables(problem: Problem) -> int:
+    """How many tables brute force looks through, at most, about: fewer where questions are evaluated on each."""
+    return MOST_TABLES if problem.counting else MOST_EVALUATED
 
 
 def number_of_tables(cells: int, rows: int) -> int:

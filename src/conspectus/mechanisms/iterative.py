@@ -26,9 +26,17 @@ from conspectus.synopses.fitting import Fit, Measurement, fit_histogram
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 
-from .mechanism import Problem
+from .mechanism import Problem, SettingError
 
 Vector = NDArray[np.float64]
+
+
+def check_rounds(rounds: int | None, *, selection: float, certificate: float) -> None:
+    """Refuse what no loop can run with: no round, or shares of the budget that leave nothing."""
+    if rounds is not None and rounds < 1:
+        raise SettingError("rounds must be at least 1")
+    if not 0 < selection < 1 or not 0 <= certificate < 1:
+        raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
 
 
 @dataclass(frozen=True, eq=False)

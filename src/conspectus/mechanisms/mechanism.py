@@ -45,7 +45,8 @@ class Problem:
     """Everything public about a release. Claims, defaults and refusals are functions of this alone.
 
     `rows` is the public or declared number of rows; `rows_are_units` says that every unit holds exactly one row;
-    `ledgered` that a ledger, which adds up in one currency, will pay.
+    `ledgered` that a ledger, which adds up in one currency, will pay; `aside` is what it has left of the δ that it set
+    aside for acts with a δ of their own.
     """
 
     workload: Workload
@@ -56,6 +57,7 @@ class Problem:
     rows_are_units: bool = True
     total_is_public: bool = True
     ledgered: bool = False
+    aside: Fraction = Fraction(0)
 
     @property
     def currency(self) -> Literal["pure", "zcdp"]:
@@ -185,7 +187,8 @@ class Refusal:
 class Outcome:
     """What a mechanism hands over: a synopsis, the workload's answers as fractions, and how they came about.
 
-    `measured` are the noisy answers that the synopsis was made from, where they say more about single questions.
+    `measured` are the noisy answers that the synopsis was made from, where they say more about single questions;
+    `warnings` what a reader of the guarantee must know about the settings.
     """
 
     synopsis: Synopsis
@@ -194,6 +197,7 @@ class Outcome:
     certificate: Certificate | None = None
     measured: NoisyAnswers | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 class Mechanism(Protocol):

@@ -9,7 +9,9 @@ Privacy: one selection. Accuracy: Proposition 5.2 for the draw that really runs 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,45 @@ from numpy.typing import NDArray
 from conspectus.curator.curator import Curator, Net, selection_rate
 from conspectus.curator.nets import HIGHEST, ListedNet
 from conspectus.curator.scores import GRID
+from conspectus.data.domain import Domain
 from conspectus.queries.query import Workload
+from conspectus.synopses.histogram import Histogram
+from conspectus.synopses.rows import Rows
 
 from .mechanism import Problem
 
 FLOOR = 2.0**-39
 """What the draw's floor and rounding add to the failure probability, at most."""
+
+
+class NetError(ValueError):
+    """Guesses that make no net: none at all, or one that is no table, histogram or synopsis of the schema."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicNet:
+    """Public guesses at a table, which `cs.net` reads; made from the private rows they would void the guarantee."""
+
+    domain: Domain
+    members: tuple[Rows | Histogram, ...]
+
+    def __post_init__(self) -> None:
+        if not self.members:
+            raise NetError("a net without a member has nothing to draw: give at least one guess")
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __repr__(self) -> str:
+        return f"<a public net of {len(self):,} members>"
+
+
+@lru_cache(maxsize=4)
+def answers_of(net: PublicNet, workload: Workload) -> NDArray[np.float64]:
+    """What each member answers, a line for each; all public. Raises `CannotAnswer`."""
+    answers = np.stack([member.answer(workload) for member in net.members])
+    answers.flags.writeable = False
+    return answers
 
 
 def coarseness(total: float) -> int:

@@ -17,7 +17,7 @@ from .events import Event, GaussianNoise, LaplaceNoise, Reach, StableKeys
 from .guarantee import Budget, Guarantee, Neighbours, exact
 from .prices import Currency as Currency
 from .prices import Unpriced as Unpriced
-from .prices import add_up, pure_acts
+from .prices import add_up, cost_of, pure_acts, scale_down
 from .prices import price as price
 from .prices import price_approximate as price_approximate
 from .prices import price_pure as price_pure
@@ -104,6 +104,8 @@ class Filter:
         """Add the act's price, or raise `BudgetExceeded` and stay as before."""
         total, missed = self._with(event)
         if total > self.cap or missed > self._missing:
+            if total <= self.cap:
+                raise BudgetExceeded("this act has a larger delta of its own than what is left aside for such acts")
             raise BudgetExceeded(f"this act costs more than what is left of the budget: {left(self)}")
         self._spent, self._missed = total, missed
         self._events.append(event)
@@ -115,14 +117,8 @@ class Filter:
 
     def _with(self, event: Event) -> tuple[Fraction, Fraction]:
         """What would be spent, and missed, with one act more."""
-        missed = self._missed
-        if isinstance(event, StableKeys):
-            cost, delta = price_approximate(event, self.neighbours)
-            cost = cost if self.currency == "pure" else cost * cost / 2
-            missed += delta
-        else:
-            cost = price(event, self.currency, self.neighbours)
-        return add_up(self._spent, cost), missed
+        cost = cost_of(event, self.currency, self.neighbours)
+        return add_up(self._spent, cost.price), add_up(self._missed, cost.delta)
 
     def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
         """What the filter promises: its cap. What was spent may depend on the draws (a selected question that no unit
@@ -141,15 +137,19 @@ class Filter:
                 warnings=warnings,
                 private=private,
             )
+        left_over = max(scale_down(exact(delta) - exact(missing)), 0.0)
         return Guarantee(
-            epsilon=_shown_epsilon(total, max(delta - missing, 0.0), self._budget),
+            epsilon=_shown_epsilon(total, left_over, self._budget),
             delta=max(delta, missing),
-            rho=None if missing else scale_up(total),
+            rho=scale_up(total),
             neighbours=self.neighbours,
             unit=unit,
-            theorem="zero-concentrated composition" + (" with the tight conversion" if delta else ""),
+            theorem=("approximate " if missing else "")
+            + "zero-concentrated composition"
+            + (" with the tight conversion" if delta else ""),
             warnings=warnings,
             private=private,
+            missing=missing,
         )
 
 
@@ -164,12 +164,12 @@ def _shown_epsilon(rho: Fraction, delta: float, budget: Budget | None) -> float 
     if delta == 0:
         return None
     epsilon = epsilon_of(rho, delta)
-    if budget is not None and budget.epsilon is not None and rho <= cap_of(budget)[1]:
+    if budget is not None and budget.epsilon is not None and rho <= Fraction(rho_of(budget.epsilon, delta)):
         return min(epsilon, budget.epsilon)
     return epsilon
 
 
-def allowance(budget: Budget, neighbours: Neighbours, missing: float = 0.0) -> Filter:
+def allowance(budget: Budget, neighbours: Neighbours, missing: float | Fraction = 0.0) -> Filter:
     """A filter over a whole budget, in the budget's own currency.
 
     `missing` of its δ is set aside for acts with a δ of their own.
@@ -177,11 +177,24 @@ def allowance(budget: Budget, neighbours: Neighbours, missing: float = 0.0) -> F
     if not missing:
         currency, cap = cap_of(budget)
         return Filter(currency, cap, neighbours, budget=budget)
+    aside = scale_up(exact(missing))
+    _, cap = set_aside(budget, aside)
+    return Filter("zcdp", cap, neighbours, budget=budget, missing=exact(aside))
+
+
+def set_aside(budget: Budget, missing: float) -> tuple[float, Fraction]:
+    """What is left of a budget's δ when `missing` of it is set aside for acts with a δ of their own, and the ρ which
+    that converts into the budget's ε."""
     if budget.epsilon is None or not 0 < missing < budget.delta:
         raise BudgetExceeded("acts with a delta of their own need a budget of epsilon and a larger delta")
-    left_over = math.nextafter(budget.delta - missing, 0.0)
-    cap = Fraction(rho_of(budget.epsilon, left_over))
-    return Filter("zcdp", cap, neighbours, budget=budget, missing=Fraction(missing))
+    left_over = scale_down(exact(budget.delta) - exact(missing))
+    return left_over, exact(rho_of(budget.epsilon, left_over))
+
+
+def sum_of_deltas(events: Iterable[Event], neighbours: Neighbours) -> Fraction:
+    """What those δ that are the acts' own add up to."""
+    own = (event for event in events if isinstance(event, StableKeys))
+    return sum((price_approximate(event, neighbours)[1] for event in own), Fraction(0))
 
 
 class Declared:

@@ -13,11 +13,33 @@ Kairouz, Oh & Viswanath 2015; Canonne, Kamath & Steinke 2020; Balle & Wang 2018.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+
+__all__ = [
+    "CompositionError",
+    "advanced",
+    "advanced_approximate",
+    "advanced_heterogeneous",
+    "advanced_share",
+    "advanced_sharp",
+    "basic",
+    "classical_sigma",
+    "corollary_share",
+    "expected_loss",
+    "gaussian_delta",
+    "loss_distribution_epsilon",
+    "optimal_delta",
+    "optimal_epsilon",
+    "optimal_share",
+    "zcdp",
+    "zcdp_share",
+    "zcdp_simple",
+]
 
 _MARGIN = 2.0**-40
 
@@ -44,15 +66,53 @@ def _largest(holds: Callable[[float], bool], low: float, high: float) -> float:
     return low
 
 
+def _real(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
 def _check(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise CompositionError(f"this theorem needs a delta above 0 and below 1, not {delta}")
+    if not _real(delta) or not 0 < delta < 1:
+        raise CompositionError(f"this theorem needs a delta above 0 and below 1, not {delta!r}")
+
+
+def _check_losses(*losses: float | Fraction, name: str = "an epsilon") -> None:
+    for loss in losses:
+        if not _real(loss) or not 0 <= loss < math.inf:
+            raise CompositionError(f"{name} is a number from 0 on, not {loss!r}")
+
+
+def _check_count(count: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
+        raise CompositionError(f"the number of acts is a whole number from 0 on, not {count!r}")
+
+
+def _listed(epsilons: Iterable[float]) -> list[float]:
+    if not isinstance(epsilons, Iterable) or isinstance(epsilons, str | bytes):
+        raise CompositionError("give the epsilons of all acts as a list, as in [0.1, 0.1, 0.2]")
+    listed = list(epsilons)
+    _check_losses(*listed)
+    return listed
+
+
+def _rise(epsilon: float) -> float:
+    """ε(e^ε − 1), without limit where no float holds it."""
+    return epsilon * math.expm1(epsilon) if epsilon < 700 else math.inf
 
 
 def basic(guarantees: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """Theorem 3.16, and III.1 for equal acts: (ε₁, δ₁), (ε₂, δ₂), … compose to (Σε, Σδ), adaptively."""
-    pairs = list(guarantees)
+    pairs = [_pair(each) for each in guarantees] if isinstance(guarantees, Iterable) else [_pair(guarantees)]
     return _up(math.fsum(e for e, _ in pairs)), _up(math.fsum(d for _, d in pairs))
+
+
+def _pair(guarantee: object) -> tuple[float, float]:
+    if not isinstance(guarantee, tuple | list) or len(guarantee) != 2:
+        raise CompositionError("give each guarantee as a pair (epsilon, delta), as in [(0.5, 0), (0.5, 1e-6)]")
+    epsilon, delta = guarantee
+    _check_losses(epsilon)
+    if not _real(delta) or not 0 <= delta <= 1:
+        raise CompositionError(f"a delta lies between 0 and 1, not at {delta!r}")
+    return epsilon, delta
 
 
 def expected_loss(epsilon: float) -> float:
@@ -60,7 +120,8 @@ def expected_loss(epsilon: float) -> float:
 
     Half of it would do: the worst act, randomised response, loses ε·tanh(ε/2) on average.
     """
-    return _up(epsilon * math.expm1(epsilon))
+    _check_losses(epsilon)
+    return _up(_rise(epsilon))
 
 
 def advanced_approximate(epsilon: float, delta: float, count: int, slack: float) -> tuple[float, float]:
@@ -69,33 +130,40 @@ def advanced_approximate(epsilon: float, delta: float, count: int, slack: float)
     With δ = 0 these are pure acts, and δ' is then the whole price of the smaller ε': without it the theorem is false.
     (The book's Theorem 3.20 is printed "for all δ' ≥ 0".)
     """
-    if not 0 <= delta < 1:
-        raise CompositionError(f"a delta lies between 0 and 1, not at {delta}")
+    if not _real(delta) or not 0 <= delta < 1:
+        raise CompositionError(f"a delta lies between 0 and 1, not at {delta!r}")
     return advanced(epsilon, count, slack), _up(count * delta + slack)
 
 
 def advanced(epsilon: float, count: int, delta: float) -> float:
     """Theorems III.3 and 3.20: ε' = √(2k ln(1/δ'))·ε + kε(e^ε − 1) for k acts of ε each, at slack δ' > 0."""
     _check(delta)
-    return _up(math.sqrt(2 * count * math.log(1 / delta)) * epsilon + count * epsilon * math.expm1(epsilon))
+    _check_losses(epsilon)
+    _check_count(count)
+    if not count:
+        return 0.0
+    return _up(math.sqrt(2 * count * math.log(1 / delta)) * epsilon + count * _rise(epsilon))
 
 
 def advanced_heterogeneous(epsilons: Sequence[float], delta: float) -> float:
     """Theorem 3.20 for unequal acts: √(2 ln(1/δ') Σε²) + Σε(e^ε − 1), by the same martingale."""
     _check(delta)
-    squares = math.fsum(e * e for e in epsilons)
-    return _up(math.sqrt(2 * math.log(1 / delta) * squares) + math.fsum(e * math.expm1(e) for e in epsilons))
+    listed = _listed(epsilons)
+    squares = math.fsum(e * e for e in listed)
+    return _up(math.sqrt(2 * math.log(1 / delta) * squares) + math.fsum(_rise(e) for e in listed))
 
 
 def advanced_sharp(epsilons: Sequence[float], delta: float) -> float:
     """The same with the exact worst expected loss of one act, ε·tanh(ε/2), in place of ε(e^ε − 1)."""
     _check(delta)
-    squares = math.fsum(e * e for e in epsilons)
-    return _up(math.sqrt(2 * math.log(1 / delta) * squares) + math.fsum(e * math.tanh(e / 2) for e in epsilons))
+    listed = _listed(epsilons)
+    squares = math.fsum(e * e for e in listed)
+    return _up(math.sqrt(2 * math.log(1 / delta) * squares) + math.fsum(e * math.tanh(e / 2) for e in listed))
 
 
 def advanced_share(epsilon: float, count: int, delta: float) -> float:
     """Theorem 3.20 inverted: the largest ε₀ that each of `count` acts may have, so that together they keep (ε, δ)."""
+    _check_losses(epsilon)
     return _largest(lambda share: advanced(share, count, delta) <= epsilon, 0.0, min(epsilon, 1e3))
 
 
@@ -106,9 +174,11 @@ def corollary_share(epsilon: float, count: int, delta: float) -> float:
     Theorem 3.20 has confirmed it. It wastes about half the budget: `advanced_share` does not.
     """
     _check(delta)
+    _check_losses(epsilon)
+    _check_count(count)
     if not 0 < epsilon < 1:
         raise CompositionError("Corollary 3.21 is stated for an epsilon between 0 and 1: use advanced_share")
-    share = epsilon / (2 * math.sqrt(2 * count * math.log(1 / delta)))
+    share = epsilon / (2 * math.sqrt(2 * max(count, 1) * math.log(1 / delta)))
     if advanced(share, count, delta) > epsilon:
         raise CompositionError("Corollary 3.21 does not hold for a delta this near 1: use advanced_share")
     return share
@@ -117,6 +187,7 @@ def corollary_share(epsilon: float, count: int, delta: float) -> float:
 def zcdp_simple(rho: float, delta: float) -> float:
     """ρ-zCDP implies (ρ + 2√(ρ ln(1/δ)), δ) for every δ > 0 (Bun & Steinke, Proposition 1.3)."""
     _check(delta)
+    _check_losses(rho, name="a rho")
     return _up(rho + 2 * math.sqrt(rho * math.log(1 / delta)))
 
 
@@ -128,7 +199,8 @@ def zcdp(rho: float, delta: float) -> float:
     imperfect minimiser costs a little ε and never the guarantee (Canonne, Kamath & Steinke, Proposition 12).
     """
     _check(delta)
-    if rho <= 0:
+    _check_losses(rho, name="a rho")
+    if not rho:
         return 0.0
     surprise = math.log(1 / delta)
 
@@ -156,6 +228,7 @@ def zcdp(rho: float, delta: float) -> float:
 def zcdp_share(epsilon: float, delta: float) -> float:
     """The largest ρ whose tight conversion at δ is at most ε, rounded down."""
     _check(delta)
+    _check_losses(epsilon)
     return _largest(lambda rho: zcdp(rho, delta) <= epsilon, 0.0, max(2 * epsilon, 1.0))
 
 
@@ -167,7 +240,9 @@ def optimal_delta(epsilon: float, count: int, share: float) -> float:
     it stable. The logarithm of a term loses a few units in the last place of log k!, which the margin covers; the far
     tail is bounded by a geometric series.
     """
-    if share <= 0:
+    _check_losses(epsilon, share)
+    _check_count(count)
+    if not share or not count:
         return 0.0
     up = -math.log1p(math.exp(-share))
     down = up - share
@@ -196,6 +271,8 @@ def optimal_delta(epsilon: float, count: int, share: float) -> float:
 def optimal_epsilon(count: int, share: float, delta: float) -> float:
     """The least ε found with `optimal_delta` ≤ δ; never above basic composition."""
     _check(delta)
+    _check_losses(share)
+    _check_count(count)
     whole = _up(count * share)
     gap = _largest(lambda slack: optimal_delta(whole - slack, count, share) <= delta, 0.0, whole)
     return whole - gap
@@ -204,6 +281,10 @@ def optimal_epsilon(count: int, share: float, delta: float) -> float:
 def optimal_share(epsilon: float, count: int, delta: float) -> float:
     """The largest ε₀ that each of `count` pure acts may have, so that together they keep (ε, δ)."""
     _check(delta)
+    _check_losses(epsilon)
+    _check_count(count)
+    if not count:
+        return epsilon
     start = epsilon / count * (1 - _MARGIN)
     # A single act 40 above ε has δ(ε) above 1/2 already.
     return _largest(lambda share: optimal_delta(epsilon, count, share) <= delta, start, epsilon + 40)
@@ -216,10 +297,16 @@ def loss_distribution_epsilon(acts: Mapping[Fraction, int], delta: float) -> flo
     have a common measure that is coarse enough, and rounded up otherwise. The library convolves by FFT in floats, so
     the question is asked at δ less a cushion of δ/1000 (at least 1e-12), far above what a convolution loses.
     """
-    if not 1e-10 <= delta < 1:
+    if not _real(delta) or not 1e-10 <= delta < 1:
         raise CompositionError("privacy loss distributions are kept to a delta of at least 1e-10")
+    if not isinstance(acts, Mapping):
+        raise CompositionError("give the acts as a mapping from an epsilon to how often it occurs, as in {0.1: 100}")
+    for share, times in acts.items():
+        _check_losses(share)
+        _check_count(times)
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
+    acts = {Fraction(share): times for share, times in acts.items()}
     whole = sum((share * times for share, times in acts.items()), Fraction(0))
     if not whole:
         return 0.0
@@ -250,6 +337,9 @@ def _common_measure(acts: Iterable[Fraction]) -> Fraction:
 
 def gaussian_delta(sigma: float, epsilon: float) -> float:
     """The exact δ(ε) of *continuous* Gaussian noise of deviation σ on sensitivity 1 (Balle & Wang, Theorem 8)."""
+    _check_losses(epsilon)
+    if not _real(sigma) or not 0 < sigma < math.inf:
+        raise CompositionError(f"a standard deviation is a number above 0, not {sigma!r}")
     from scipy.special import log_ndtr
 
     first = log_ndtr(1 / (2 * sigma) - epsilon * sigma)
@@ -260,6 +350,7 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
 def classical_sigma(epsilon: float, delta: float) -> float:
     """Theorem 3.22: σ = √(2 ln(1.25/δ)) / ε suffices for sensitivity 1, for ε < 1 alone: it is false for large ε."""
     _check(delta)
+    _check_losses(epsilon)
     if not 0 < epsilon < 1:
         raise CompositionError("Theorem 3.22 is stated for an epsilon between 0 and 1: use concentrated accounting")
     return _up(math.sqrt(2 * math.log(1.25 / delta)) / epsilon)

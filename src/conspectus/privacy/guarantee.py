@@ -63,8 +63,9 @@ def _number(name: str, value: object) -> float:
 class Guarantee:
     """The promise: on neighbouring tables the outputs are (ε, δ)-indistinguishable; and ρ-zCDP where ρ is given.
 
-    `epsilon` is None only for a concentrated guarantee for which no δ was named. `theorem` says how the acts were
-    composed. `private` is False only when the coins came from a seed, which happens in tests alone.
+    `epsilon` is None only for a concentrated guarantee for which no δ was named. `missing` is a part of δ but for which
+    ρ holds (approximate zCDP): acts had a δ of their own. `theorem` says how the acts were composed. `private` is False
+    only when the coins came from a seed, which happens in tests alone.
     """
 
     epsilon: float | None
@@ -75,12 +76,15 @@ class Guarantee:
     theorem: str
     warnings: tuple[str, ...] = ()
     private: bool = True
+    missing: float = 0.0
 
     def __post_init__(self) -> None:
         prices = [value for value in (self.epsilon, self.rho) if value is not None]
-        numbers = [*prices, self.delta]
+        numbers = [*prices, self.delta, self.missing]
         if not prices or any(type(value) not in (int, float) or not 0 <= value < math.inf for value in numbers):
             raise ValueError("a guarantee has an epsilon or a rho, and a delta, all of them numbers from 0 on")
+        if self.missing > self.delta or (self.missing and self.rho is None):
+            raise ValueError("what a rho is missing is a part of delta")
         words = (self.unit, self.theorem, *self.warnings)
         if self.delta >= 1 or self.neighbours not in RELATIONS or type(self.private) is not bool:
             raise ValueError("a guarantee has a delta below 1, a known relation, and is private or not")
@@ -94,7 +98,8 @@ class Guarantee:
         if self.epsilon is not None:
             parts.append(f"({printed(self.epsilon, 6)}, {printed(self.delta, 3)})-differential privacy")
         if self.rho is not None:
-            parts.append(f"{printed(self.rho, 6)}-zero-concentrated differential privacy")
+            but = f"{printed(self.missing, 3)}-approximate " if self.missing else ""
+            parts.append(f"{but}{printed(self.rho, 6)}-zero-concentrated differential privacy")
         change = "one {} replaced by another" if self.neighbours == "replace" else "one {} added or removed"
         text = f"{' and '.join(parts)} for {change.format(self.unit)}, by {self.theorem}"
         return text + "".join(f". Warning: {warning}" for warning in self.warnings)

@@ -1,58 +1,31 @@
-"""The ledger of a table: one SQLite file, append-only, durable, that is debited before anything is drawn.
+"""The ledger of a table: a cap on everything ever released about it, durable, and debited before anything is drawn.
 
 A release first *reserves* its whole price in one transaction, then writes every act down before its coins are drawn,
 and at last *settles*, from when on only the acts count. A release that dies in between has spent all it reserved:
 a crash loses budget, never privacy. Nothing in the file comes from the rows of the table.
+
+A ledger counts one currency, pure ε or ρ. Acts that hold but for a δ of their own are paid from a part of the ledger's
+δ that was set aside for them when it was made; the rest of δ converts ρ into the promised ε.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
 
-from .accounting import BudgetExceeded, cap_of, epsilon_of
-from .events import Event, from_json, read_fraction, to_json
+from conspectus.spelling import spelled_methods
+
+from .accounting import BudgetExceeded, cap_of, epsilon_of, set_aside
+from .events import Event, to_json
 from .guarantee import RELATIONS, Budget, Guarantee, Neighbours
-from .prices import Currency, add_up, price, scale_up
+from .ledger_file import Entry as Entry
+from .ledger_file import LedgerError as LedgerError
+from .ledger_file import LedgerFile, Lines, Terms, damaged
+from .prices import Cost, Currency, cost_of, scale_down, scale_up
 
-_APPLICATION = 0x436F6E73  # "Cons": SQLite's mark of whose file it is
-_VERSION = 1
-_PATIENCE = 120.0  # seconds to wait for other processes
 _ULP = Fraction(1, 1 << 52)
-
-_TABLES = """
-CREATE TABLE terms (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    currency TEXT NOT NULL, cap TEXT NOT NULL, budget TEXT NOT NULL, neighbours TEXT NOT NULL,
-    unit TEXT NOT NULL, fingerprint TEXT NOT NULL, subject TEXT NOT NULL, made TEXT NOT NULL
-) STRICT;
-CREATE TABLE entries (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind TEXT NOT NULL CHECK (kind IN ('reserve', 'debit', 'settle')),
-    reservation INTEGER, price TEXT NOT NULL, total TEXT NOT NULL, content TEXT NOT NULL, made TEXT NOT NULL
-) STRICT;
-CREATE INDEX by_reservation ON entries (reservation, id);
-CREATE TRIGGER terms_stay BEFORE UPDATE ON terms BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER terms_remain BEFORE DELETE ON terms BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_stay BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_remain BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER terms_alone BEFORE INSERT ON terms WHEN EXISTS (SELECT 1 FROM terms)
-    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_follow BEFORE INSERT ON entries WHEN EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
-    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-"""
-
-
-class LedgerError(ValueError):
-    """A file that is not a ledger, is damaged, or already exists; or an entry that has no place in it."""
 
 
 class LedgerMismatch(LedgerError):
@@ -63,42 +36,24 @@ class StaleCopy(LedgerError):
     """An act by someone whose copy does not know the latest acts of the same reservation."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One line of the ledger. `price`: what was reserved, what the act costs, or the sum of the settled acts."""
-
-    number: int
-    kind: Literal["reserve", "debit", "settle"]
-    reservation: int
-    price: Fraction
-    label: str
-    event: Event | None
-    made: str
-
-
+@spelled_methods
 class Ledger:
     """A cap on everything that is ever released about one table, kept in a file that many processes may share."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open an existing ledger; `Ledger.create` makes one."""
         self.path = Path(path)
-        with self._connection() as connection:
-            if [row[0] for row in connection.execute("PRAGMA quick_check")] != ["ok"]:
-                raise self._damaged()
-            marks = [connection.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
-            if marks != [_APPLICATION, _VERSION]:
-                raise LedgerError(f"{self.path} is not a ledger that this version can read")
-            terms = connection.execute("SELECT * FROM terms").fetchone()
-        try:
-            self.budget = Budget(**json.loads(terms["budget"]))
-            self.cap = read_fraction(terms["cap"])
-        except (TypeError, ValueError, ZeroDivisionError) as error:
-            raise self._damaged() from error
-        self.currency: Currency = "pure" if terms["currency"] == "pure" else "zcdp"
-        self.neighbours: Neighbours = "replace" if terms["neighbours"] == "replace" else "add-remove"
-        self.unit: str = terms["unit"]
-        self.schema_fingerprint: str = terms["fingerprint"]
-        self.table: str = terms["subject"]
+        self._file = LedgerFile(self.path)
+        terms = self._file.terms
+        self._cap = terms.cap
+        if self._cap.delta and not 0 < self._cap.delta < Fraction(terms.budget.delta):
+            raise damaged(self.path)
+        self.budget = terms.budget
+        self.currency: Currency = terms.currency
+        self.neighbours: Neighbours = terms.neighbours
+        self.unit = terms.unit
+        self.schema_fingerprint = terms.fingerprint
+        self.table = terms.table
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
@@ -115,60 +70,95 @@ class Ledger:
         unit: str,
         schema_fingerprint: str,
         table: str,
+        aside: float = 0.0,
     ) -> Ledger:
-        """Make a ledger, bound for good to one table, unit, relation and currency; never over an existing file."""
+        """Make a ledger, bound for good to one table, unit, relation and currency; never over an existing file.
+
+        `aside` is the share of the budget's δ that is set aside for acts with a δ of their own, such as published keys.
+        """
         if neighbours not in RELATIONS:
             raise LedgerError(f"neighbours must be one of {', '.join(RELATIONS)}, not {neighbours!r}")
+        delta = _share_of(budget, aside)
         currency, cap = cap_of(budget)
+        if delta:
+            _, cap = set_aside(budget, delta)
         # Ten times the float 0.1 is a little more than 1: the cap is one unit in the last place above the number given,
         # so that shares that add up in decimals fit. The guarantee says so too.
-        cap *= 1 + _ULP
-        terms = (currency, str(cap), json.dumps(vars(budget)), neighbours, unit, schema_fingerprint, table, _now())
-        try:
-            with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
-                _make_durable(connection)
-                connection.execute("BEGIN EXCLUSIVE")
-                if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    raise LedgerError(f"{path} already exists: open it, or choose another name for a new ledger")
-                for statement in _TABLES.strip().split(";\n"):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
-                connection.execute("INSERT INTO terms VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", terms)
-                connection.execute("COMMIT")
-        except sqlite3.DatabaseError as error:
-            raise LedgerError(f"no ledger can be made at {path}: {_reason(error)}") from error
+        terms = Terms(
+            currency=currency,
+            cap=Cost(price=cap * (1 + _ULP), delta=Fraction(delta)),
+            budget=budget,
+            neighbours=neighbours,
+            unit=unit,
+            fingerprint=schema_fingerprint,
+            table=table,
+        )
+        LedgerFile.create(Path(path), terms)
         return cls(path)
 
     @property
+    def cap(self) -> Fraction:
+        """The most that may ever be spent, in the ledger's currency."""
+        return self._cap.price
+
+    @property
+    def delta_cap(self) -> Fraction:
+        """What is set aside of δ, for acts with a δ of their own."""
+        return self._cap.delta
+
+    def spending(self) -> Cost:
+        """What counts as spent, in both parts at one moment: settled acts, and the whole of every open reservation."""
+        with self._file.reading() as lines:
+            return lines.spent()
+
+    @property
     def spent(self) -> Fraction:
-        """What counts as spent, in the ledger's currency: settled acts, and the whole of every open reservation."""
-        with self._reading() as connection:
-            return self._spent(connection)
+        """What counts as spent, in the ledger's currency."""
+        return self.spending().price
 
     @property
     def remaining(self) -> Fraction:
         return self.cap - self.spent
 
+    @property
+    def delta_spent(self) -> Fraction:
+        """What counts as spent of the δ that is set aside."""
+        return self.spending().delta
+
+    @property
+    def delta_remaining(self) -> Fraction:
+        return self.delta_cap - self.delta_spent
+
     def entries(self) -> tuple[Entry, ...]:
         """Every line, oldest first."""
-        with self._reading() as connection:
-            return tuple(self._entry(row) for row in connection.execute("SELECT * FROM entries ORDER BY id"))
+        with self._file.reading() as lines:
+            return lines.all()
+
+    def entries_of(self, number: int) -> tuple[Entry, ...]:
+        """The lines of one reservation, oldest first: its reserve, its debits, and its settle if there is one."""
+        with self._file.reading() as lines:
+            return lines.of(number)
 
     def guarantee(self) -> Guarantee:
         """What everything under this ledger keeps together, past and future: the cap.
 
         What was spent so far depends on what was seen, and is no promise by itself; `spent` says it.
+
+        Guarantee: with δ_a set aside, all acts ever debited are δ_a-approximately ρ-zCDP, and so (ε, δ)-differentially
+        private with the ε of ρ at δ − δ_a.
         """
         pure, delta = self.currency == "pure", self.budget.delta
-        concentrated = epsilon_of(self.cap, delta) if delta else None
+        missing = scale_up(self.delta_cap)
+        concentrated = epsilon_of(self.cap, scale_down(Fraction(delta) - Fraction(missing))) if delta else None
+        concentration = f"{'approximate ' if missing else ''}zero-concentrated composition with the tight conversion"
         return Guarantee(
             epsilon=scale_up(self.cap) if pure else concentrated,
             delta=delta,
             rho=None if pure else scale_up(self.cap),
             neighbours=self.neighbours,
             unit=self.unit,
-            theorem="basic composition" if pure else "zero-concentrated composition with the tight conversion",
+            theorem="basic composition" if pure else concentration,
+            missing=missing,
         )
 
     def price_of(self, budget: Budget) -> Fraction:
@@ -193,25 +183,46 @@ class Ledger:
         """Debit a whole budget before anything is drawn, or raise and leave the file as it was.
 
         A list of acts that was declared in advance is reserved at its own price in the ledger's currency: a theorem
-        that is better for the list alone does not cross releases.
+        that is better for the list alone does not cross releases. Acts with a δ of their own have to be declared.
 
         Guarantee: however many processes reserve and whenever they die, all acts that were ever debited keep the cap.
         """
         self._check_bound(fingerprint, neighbours, unit)
-        if events is None:
-            cost = self.price_of(budget)
-        else:
-            cost = sum((price(event, self.currency, self.neighbours) for event in events), Fraction(0))
-        with self._writing() as connection:
-            self._check_left(connection, cost)
-            number = _append(connection, "reserve", None, price=cost, total=Fraction(0), content={"label": label})
+        cost = self._asked(budget, events)
+        with self._file.writing() as lines:
+            self._check_left(lines, cost)
+            number = lines.append("reserve", None, cost=cost, total=Cost(), content={"label": label})
         return Reservation(self, number)
 
-    def check(self, budget: Budget, *, fingerprint: str, neighbours: Neighbours, unit: str) -> None:
+    def check(
+        self,
+        budget: Budget,
+        *,
+        fingerprint: str,
+        neighbours: Neighbours,
+        unit: str,
+        events: Sequence[Event] | None = None,
+    ) -> None:
         """Raise what `reserve` would raise now, and write nothing: an early word before long work; it binds nobody."""
         self._check_bound(fingerprint, neighbours, unit)
-        with self._reading() as connection:
-            self._check_left(connection, self.price_of(budget))
+        cost = self._asked(budget, events)
+        with self._file.reading() as lines:
+            self._check_left(lines, cost)
+
+    def _asked(self, budget: Budget, events: Sequence[Event] | None) -> Cost:
+        if events is None:
+            return Cost(price=self.price_of(budget))
+        return sum((self.cost_of(event) for event in events), Cost())
+
+    def cost_of(self, event: Event) -> Cost:
+        """What an act costs under this ledger; refused where no δ was set aside for an act that has its own."""
+        cost = cost_of(event, self.currency, self.neighbours)
+        if cost.delta and not self.delta_cap:
+            raise LedgerMismatch(
+                "this act has a delta of its own, and this ledger set none aside for such acts: make a ledger with "
+                "aside=0.5 (conspectus ledger init --aside 0.5), or release without one"
+            )
+        return cost
 
     def _check_bound(self, fingerprint: str, neighbours: Neighbours, unit: str) -> None:
         asked = (("schema", fingerprint), ("neighbours", neighbours), ("unit", unit))
@@ -221,103 +232,33 @@ class Ledger:
                 shown = "" if name == "schema" else f" ({expected}, not {value})"
                 raise LedgerMismatch(f"this ledger is bound to another {name}{shown}: use the ledger of this table")
 
-    def _check_left(self, connection: sqlite3.Connection, cost: Fraction) -> None:
-        spent = self._spent(connection)
-        if spent + cost > self.cap:
+    def _check_left(self, lines: Lines, cost: Cost) -> None:
+        spent = lines.spent()
+        total = spent + cost
+        if total.within(self._cap):
+            return
+        if total.price > self.cap:
             sign = "epsilon" if self.currency == "pure" else "rho"
-            left = self.cap - spent
-            shown = f"{float(left):.6g}" if left > self.cap / 10**9 else "nothing"
+            left, of = _shown(self.cap - spent.price, self.cap), f"{float(self.cap):.6g}"
             raise BudgetExceeded(
-                f"this release asks for {sign} {float(cost):.6g}, and the ledger has {shown} of {float(self.cap):.6g} "
-                "left: ask for less"
+                f"this release asks for {sign} {float(cost.price):.6g}, and the ledger has {left} of {of} left: "
+                "ask for less"
             )
+        left, of = _shown(self.delta_cap - spent.delta, self.delta_cap), f"{float(self.delta_cap):.6g}"
+        raise BudgetExceeded(
+            f"this release publishes keys with a delta of {float(cost.delta):.6g}, and the ledger has {left} left of "
+            f"the {of} that it set aside for such acts: ask for a smaller delta"
+        )
 
     def resume(self, number: int) -> Reservation:
         """An open reservation of an earlier process, by its number."""
-        with self._reading() as connection:
-            self._standing(connection, number)
+        with self._file.reading() as lines:
+            lines.standing(number)
         return Reservation(self, number)
-
-    def entries_of(self, number: int) -> tuple[Entry, ...]:
-        """The lines of one reservation, oldest first: its reserve, its debits, and its settle if there is one."""
-        query = "SELECT * FROM entries WHERE id = ? OR reservation = ? ORDER BY id"
-        with self._reading() as connection:
-            return tuple(self._entry(row) for row in connection.execute(query, (number, number)))
-
-    def _standing(self, connection: sqlite3.Connection, number: int) -> tuple[Fraction, Fraction]:
-        """(what was reserved, what was debited so far) of an open reservation."""
-        first = connection.execute("SELECT * FROM entries WHERE id = ? AND kind = 'reserve'", (number,)).fetchone()
-        if first is None:
-            raise LedgerError(f"this ledger has no reservation {number}")
-        query = "SELECT * FROM entries WHERE reservation = ? ORDER BY id DESC LIMIT 1"
-        last = connection.execute(query, (number,)).fetchone()
-        if last is not None and last["kind"] == "settle":
-            raise LedgerError(f"reservation {number} was settled: reserve again for further acts")
-        return read_fraction(first["price"]), Fraction(0) if last is None else read_fraction(last["total"])
-
-    def _spent(self, connection: sqlite3.Connection) -> Fraction:
-        counted = """
-            SELECT coalesce(settled.total, opened.price) FROM entries AS opened
-            LEFT JOIN entries AS settled ON settled.reservation = opened.id AND settled.kind = 'settle'
-            WHERE opened.kind = 'reserve'
-        """
-        spent = Fraction(0)
-        try:
-            for (amount,) in connection.execute(counted):
-                spent = add_up(spent, read_fraction(amount))
-        except (ValueError, ZeroDivisionError) as error:
-            raise self._damaged() from error
-        return spent
-
-    def _entry(self, row: sqlite3.Row) -> Entry:
-        try:
-            content: dict[str, Any] = json.loads(row["content"])
-            return Entry(
-                number=row["id"],
-                kind=row["kind"],
-                reservation=row["reservation"] or row["id"],
-                price=read_fraction(row["price"]),
-                label=content.get("label", ""),
-                event=from_json(content["event"]) if "event" in content else None,
-                made=row["made"],
-            )
-        except (ValueError, AttributeError, ZeroDivisionError) as error:
-            raise self._damaged() from error
-
-    def _damaged(self) -> LedgerError:
-        return LedgerError(f"{self.path} is damaged: restore it from a copy, and spend nothing until then")
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own for every transaction: none is ever carried across a fork or between threads."""
-        if not self.path.is_file():
-            raise LedgerError(f"there is no ledger at {self.path}: make one first")
-        try:
-            address = f"{self.path.resolve().as_uri()}?mode=rw"
-            with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)) as connection:
-                connection.row_factory = sqlite3.Row
-                _make_durable(connection)
-                yield connection
-        except sqlite3.DatabaseError as error:
-            raise LedgerError(f"{self.path} cannot be used as a ledger: {_reason(error)}") from error
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._connection() as connection:
-            connection.execute("BEGIN")
-            yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, alone in the file from its first read on; on an error it leaves no trace."""
-        with self._connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            connection.execute("COMMIT")
 
 
 class Reservation:
-    """The right of one release to debit acts up to the price that it reserved."""
+    """The right of one release to debit acts up to what it reserved, in both parts."""
 
     def __init__(self, ledger: Ledger, number: int) -> None:
         self.ledger = ledger
@@ -331,56 +272,35 @@ class Reservation:
 
         Guarantee: when this returns, the act is on disk and counted, whatever happens next.
         """
-        ledger = self.ledger
-        cost = price(event, ledger.currency, ledger.neighbours)
-        with ledger._writing() as connection:
-            reserved, debited = ledger._standing(connection, self.number)
-            if after is not None and after != _acts(connection, self.number):
+        cost = self.ledger.cost_of(event)
+        with self.ledger._file.writing() as lines:
+            standing = lines.standing(self.number)
+            if after is not None and after != lines.acts(self.number):
                 raise StaleCopy("the ledger knows acts that this copy does not: use the newest copy")
-            total = add_up(debited, cost)
-            if total > reserved:
+            total = standing.debited + cost
+            if not total.within(standing.reserved):
                 raise BudgetExceeded("this act costs more than what its release reserved: reserve more at the start")
             content = {"event": to_json(event)} | ({"label": label} if label else {})
-            _append(connection, "debit", self.number, price=cost, total=total, content=content)
+            lines.append("debit", self.number, cost=cost, total=total, content=content)
 
     def settle(self) -> None:
         """Close the reservation: from now on only its acts count, and no more can be added."""
-        with self.ledger._writing() as connection:
-            _, debited = self.ledger._standing(connection, self.number)
-            _append(connection, "settle", self.number, price=debited, total=debited, content={})
+        with self.ledger._file.writing() as lines:
+            debited = lines.standing(self.number).debited
+            lines.append("settle", self.number, cost=debited, total=debited, content={})
 
 
-def _make_durable(connection: sqlite3.Connection) -> None:
-    """A commit returns only when file and journal are on disk; the journal is emptied (and synced) instead of removed,
-    so that no rollback can come back after a loss of power."""
-    connection.execute("PRAGMA journal_mode = TRUNCATE")
-    connection.execute("PRAGMA synchronous = FULL")
+def _shown(left: Fraction, cap: Fraction) -> str:
+    return f"{float(left):.6g}" if left > cap / 10**9 else "nothing"
 
 
-def _append(
-    connection: sqlite3.Connection,
-    kind: str,
-    reservation: int | None,
-    *,
-    price: Fraction,
-    total: Fraction,
-    content: dict[str, Any],
-) -> int:
-    insert = "INSERT INTO entries (kind, reservation, price, total, content, made) VALUES (?, ?, ?, ?, ?, ?)"
-    values = (kind, reservation, str(price), str(total), json.dumps(content), _now())
-    number = connection.execute(insert, values).lastrowid
-    assert number is not None
-    return number
-
-
-def _acts(connection: sqlite3.Connection, number: int) -> int:
-    query = "SELECT count(*) FROM entries WHERE reservation = ? AND kind = 'debit'"
-    return int(connection.execute(query, (number,)).fetchone()[0])
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _reason(error: sqlite3.DatabaseError) -> str:
-    return str(error) or type(error).__name__
+def _share_of(budget: Budget, aside: float) -> float:
+    """So much of a budget's δ is set aside."""
+    if isinstance(aside, bool) or not isinstance(aside, int | float) or not 0 <= aside < 1:
+        raise LedgerError(f"what is set aside of delta is a share from 0 to below 1, as in aside=0.5, not {aside!r}")
+    if aside and (budget.epsilon is None or not budget.delta):
+        raise LedgerError("a share is set aside of a delta: give the ledger an epsilon and a delta above 0")
+    delta = budget.delta * aside
+    if aside and not 0 < delta < budget.delta:
+        raise LedgerError(f"nothing is left of delta {budget.delta:g} on one side of this share: try aside=0.5")
+    return delta

@@ -24,7 +24,12 @@ _LN2 = Fraction(69315, 100000)  # a little above ln 2
 
 def cutoff(mass: int, rate: Fraction) -> int:
     """The distance from the best score from which on all members weigh the same; a function of public numbers."""
-    return max(1, -(-(DEPTH + mass.bit_length()) * _LN2 // rate))
+    return max(1, -(-steepest(mass) // rate))
+
+
+def steepest(mass: int) -> Fraction:
+    """The highest rate that is drawn by: one level below the best, all members together weigh 2⁻⁴⁰ of it already."""
+    return (DEPTH + mass.bit_length()) * _LN2
 
 
 def draw_levels(
@@ -33,7 +38,8 @@ def draw_levels(
     """Levels, each with the rank of a member: every member has probability ∝ exp(−rate·min(distance, cutoff)).
 
     `distances` are from the best score, at least one of them 0; `total` is the public number of all members, which
-    fixes the cutoff. Draws are independent, with replacement.
+    fixes the cutoff. A rate above `steepest` is lowered to it: less is spent than was asked for. Draws are independent,
+    with replacement.
 
     Guarantee: if between neighbouring tables the changes of all scores lie in an interval of length r, every draw has
     bounded range rate·r + exponential.slack(): it is that differentially private, an eighth of its square concentrated.
@@ -52,7 +58,11 @@ def draw_levels(
 
 
 def level_weights(distances: Sequence[int], *, total: int, rate: Fraction) -> list[int]:
-    """The very integer weight of one member of each level: 2^B·exp(−rate·distance), rounded down (or one less)."""
+    """The very integer weight of one member of each level: 2^B·exp(−rate·distance), rounded down (or one less).
+
+    The rate is at most `steepest`, so exponents stay near it and integers short, whatever ε was asked for.
+    """
+    rate = min(rate, steepest(total))
     farthest = cutoff(total, rate)
     # The smallest power, at the cutoff, still has 56 bits. A million levels need but two short tables of powers.
     bits = _bits(rate * farthest) + 56

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, assert_never
 
@@ -70,7 +71,7 @@ def price_rho(event: Event, neighbours: Neighbours) -> Fraction:
         case FurtherHit():
             raise Unpriced("a threshold that is kept after a hit has a pure price alone: open a new watch for each hit")
         case StableKeys():
-            raise Unpriced("published keys have a delta of their own, which is not added up here: use no ledger")
+            raise Unpriced("published keys have a delta of their own beside their rho: both have to be counted")
         case RowTotal():
             return _free_total(neighbours)
     assert_never(event)
@@ -90,6 +91,37 @@ def price_approximate(event: StableKeys, neighbours: Neighbours) -> tuple[Fracti
     power = math.exp(-float(above / scale)) / (1 + math.exp(-float(1 / scale)))
     missing = min(Fraction(1), Fraction(event.rows * power * (1 + 1e-12) + 5e-324))
     return _bound(event.reach, neighbours) / scale, missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What acts cost: a price in a currency, and the sum of those δ that are the acts' own; either adds up."""
+
+    price: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(price=add_up(self.price, other.price), delta=add_up(self.delta, other.delta))
+
+    def within(self, cap: Cost) -> bool:
+        """Whether neither part passes the cap's."""
+        return self.price <= cap.price and self.delta <= cap.delta
+
+
+def cost_of(event: Event, currency: Currency, neighbours: Neighbours) -> Cost:
+    """Both parts of what an act costs. Only published keys have a δ of their own.
+
+    No key's count moves by more than the rows of a unit, so the squares of what moves sum to reach·rows at most.
+
+    Guarantee: in pure ε the act is (price, δ)-differentially private; in ρ it is δ-approximately price-zCDP.
+    """
+    if not isinstance(event, StableKeys):
+        return Cost(price=price(event, currency, neighbours))
+    epsilon, delta = price_approximate(event, neighbours)
+    if currency == "pure":
+        return Cost(price=epsilon, delta=delta)
+    squared = min(_bound(event.reach, neighbours) * event.rows, _bound(event.reach, neighbours) ** 2)
+    return Cost(price=squared / (2 * event.scale**2), delta=delta)
 
 
 def price(event: Event, currency: Currency, neighbours: Neighbours) -> Fraction:
@@ -136,6 +168,12 @@ def scale_up(number: Fraction) -> float:
     """The smallest float that is at least `number`; record `Fraction` of it, which is what the sampler honours."""
     nearest = float(number)
     return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def scale_down(number: Fraction) -> float:
+    """The largest float that is at most `number`."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, -math.inf)
 
 
 def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fraction]:

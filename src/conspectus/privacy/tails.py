@@ -17,9 +17,9 @@ from .events import Noise
 
 Kind = Literal["laplace", "gaussian"]
 
-_CAP = 1 << 20  # largest transform; beyond it a coarser lattice or a Chernoff bound answers
-_MARGIN = 1e-9  # above the float error of a transform of _CAP points and the mass that wraps around it
-_FAR = 1e-10  # probability that may fall outside the transform's window
+CAP = 1 << 20  # largest transform; beyond it a coarser lattice or a Chernoff bound answers
+MARGIN = 1e-9  # above the float error of a transform of CAP points and the mass that wraps around it
+FAR = 1e-10  # probability that may fall outside the transform's window
 
 
 def laplace_tail(scale: float, t: float) -> float:
@@ -53,7 +53,7 @@ def _upper_sum(sigma: float, start: int) -> float:
 def lower_quantile(law: Noise, failure: float) -> int:
     """The smallest t ≥ 0 with P(Z < −t) ≤ failure for one noise: by symmetry the tail P(|Z| > t) halved."""
     tail = laplace_tail if law.kind == "laplace" else gaussian_tail
-    return _smallest(lambda t: tail(law.scale, t) / 2 <= failure * (1 - _MARGIN), law.scale)
+    return _smallest(lambda t: tail(law.scale, t) / 2 <= failure * (1 - MARGIN), law.scale)
 
 
 def sum_quantile(kind: Kind, scale: float, terms: int, confidence: float) -> int:
@@ -71,10 +71,10 @@ def sum_quantile(kind: Kind, scale: float, terms: int, confidence: float) -> int
     failure = 1 - confidence
     if terms == 1:
         tail = laplace_tail if kind == "laplace" else gaussian_tail
-        return _smallest(lambda t: tail(scale, t) <= failure * (1 - _MARGIN), scale)
+        return _smallest(lambda t: tail(scale, t) <= failure * (1 - MARGIN), scale)
     if kind == "gaussian" and scale >= 3:
         wide = scale * math.sqrt(terms)
-        return _smallest(lambda t: gaussian_tail(wide, t) <= failure * (1 - _MARGIN), wide)
+        return _smallest(lambda t: gaussian_tail(wide, t) <= failure * (1 - MARGIN), wide)
     return _sum_quantile(kind, scale, terms, failure)
 
 
@@ -92,23 +92,23 @@ def _smallest(enough: Callable[[int], bool], scale: float) -> int:
 
 @lru_cache(maxsize=1024)
 def _sum_quantile(kind: Kind, scale: float, terms: int, failure: float) -> int:
-    safe = failure - 2 * _MARGIN
+    safe = failure - 2 * MARGIN
     chernoff = _chernoff(kind, scale, terms, failure)
-    window = 2 * _chernoff(kind, scale, terms, _FAR) + 2
+    window = 2 * _chernoff(kind, scale, terms, FAR) + 2
     if safe <= 0:
         return chernoff
-    if window <= _CAP:
+    if window <= CAP:
         return min(chernoff, _from_transform(kind, scale, terms, safe, window))
     if kind == "gaussian":
         return chernoff
     # G = gA + R splits a geometric number exactly into a coarser one and an independent remainder below g.
-    coarse = math.ceil(window / _CAP * 1.01)
+    coarse = math.ceil(window / CAP * 1.01)
     lost = coarse * math.sqrt(terms * math.log(2 / (safe / 50)))
     inner = scale / coarse
     if inner < 1:
         return chernoff
-    window = 2 * _chernoff(kind, inner, terms, _FAR) + 2
-    if window > _CAP:
+    window = 2 * _chernoff(kind, inner, terms, FAR) + 2
+    if window > CAP:
         return chernoff
     return min(chernoff, coarse * _from_transform(kind, inner, terms, safe * 49 / 50, window) + math.ceil(lost))
 
@@ -116,20 +116,25 @@ def _sum_quantile(kind: Kind, scale: float, terms: int, failure: float) -> int:
 def _from_transform(kind: Kind, scale: float, terms: int, failure: float, window: int) -> int:
     size = 1 << max(4, (window - 1).bit_length())
     angles = 2 * np.pi * np.arange(size // 2 + 1) / size
-    law = np.fft.irfft(_characteristic(kind, scale, angles) ** terms, size)
-    # Index z and size − z hold P(S = ±z), to which everything that wraps around adds at most _FAR in all.
+    law = np.fft.irfft(characteristic(kind, scale, angles) ** terms, size)
+    # Index z and size − z hold P(S = ±z), to which everything that wraps around adds at most FAR in all.
     within = law[0] + np.concatenate(([0.0], np.cumsum(2 * law[1 : size // 2])))
     return int(np.searchsorted(within, 1 - failure))
 
 
-def _characteristic(kind: Kind, scale: float, angles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """E cos(θZ): a closed form for Laplace noise, a short sum for narrow Gaussian noise (σ < 3)."""
+def characteristic(kind: Kind, scale: float, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """E cos(θZ): a closed form for Laplace noise, a short sum for Gaussian noise."""
     if kind == "laplace":
         miss = -math.expm1(-1 / scale)
         ratio = 1 - miss
         # (1−p)² / ((1−p)² + 4p sin²(θ/2)), which loses no digits where p is near 1.
         law: NDArray[np.float64] = miss**2 / (miss**2 + 4 * ratio * np.sin(angles / 2) ** 2)
         return law
+    if scale >= 1:  # by Poisson's summation: images of a Gaussian, of which the third is below e^(−40)
+        near = angles - 2 * np.pi * np.round(angles / (2 * np.pi))
+        images = [np.exp(-np.square(scale * (near + 2 * np.pi * k)) / 2) for k in (-2, -1, 0, 1, 2)]
+        whole = 1 + 2 * math.fsum(math.exp(-((2 * math.pi * scale * k) ** 2) / 2) for k in (1, 2))
+        return np.asarray(sum(images) / whole)
     reach = np.arange(1, math.ceil(40 * scale) + 2)
     chances = np.exp(-(reach * reach) / (2 * scale * scale))
     total = np.ones_like(angles)
@@ -146,7 +151,7 @@ def _chernoff(kind: Kind, scale: float, terms: int, failure: float) -> int:
     """
     wanted = math.log(2 / failure)
     if kind == "gaussian":
-        return math.ceil(scale * math.sqrt(2 * terms * wanted) * (1 + _MARGIN))
+        return math.ceil(scale * math.sqrt(2 * terms * wanted) * (1 + MARGIN))
     shares = np.concatenate((np.geomspace(1e-9, 0.5, 400), 1 - np.geomspace(1e-6, 0.5, 100)))
     slopes = np.minimum(shares / scale, 600.0)  # beyond, sinh leaves the floats
     miss, ratio = -math.expm1(-1 / scale), math.exp(-1 / scale)
@@ -154,7 +159,7 @@ def _chernoff(kind: Kind, scale: float, terms: int, failure: float) -> int:
     spread = 4 * ratio * np.sinh(slopes / 2) ** 2 / miss**2
     usable = spread < 1
     moments = -np.log1p(-spread[usable])
-    return math.ceil(float(np.min((terms * moments + wanted) / slopes[usable])) * (1 + _MARGIN))
+    return math.ceil(float(np.min((terms * moments + wanted) / slopes[usable])) * (1 + MARGIN))
 
 
 def weighted_quantile(law: Noise, weights: NDArray[np.float64], confidence: float) -> float:
@@ -171,7 +176,7 @@ def weighted_quantile(law: Noise, weights: NDArray[np.float64], confidence: floa
         return largest * sum_quantile(law.kind, law.scale, len(sizes), confidence)
     wanted = math.log(2 / (1 - confidence))
     if law.kind == "gaussian":
-        return law.scale * math.sqrt(2 * wanted * float(np.sum(sizes * sizes))) * (1 + _MARGIN)
+        return law.scale * math.sqrt(2 * wanted * float(np.sum(sizes * sizes))) * (1 + MARGIN)
     miss, ratio = -math.expm1(-1 / law.scale), math.exp(-1 / law.scale)
     best = math.inf
     for share in np.geomspace(1e-4, 0.98, 80):
@@ -179,7 +184,7 @@ def weighted_quantile(law: Noise, weights: NDArray[np.float64], confidence: floa
         spread = 4 * ratio * np.sinh(slope * sizes / 2) ** 2 / miss**2
         if float(spread.max()) < 1:
             best = min(best, (wanted - float(np.sum(np.log1p(-spread)))) / slope)
-    return best * (1 + _MARGIN)
+    return best * (1 + MARGIN)
 
 
 @lru_cache(maxsize=64)

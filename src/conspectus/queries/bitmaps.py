@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.data.runs import CodeSet, complement
+
 from .kernels import count_conjunctions, count_odd
 from .predicates import Conjunctions
 from .trie import Trie, build_trie
@@ -22,9 +24,7 @@ Task = Callable[[], None]
 class Packing:
     """Which literals the codes of each column satisfy, as flat lists that the kernels read."""
 
-    def __init__(
-        self, literals: list[tuple[int, tuple[int, ...]]], place: dict[int, int], sizes: tuple[int, ...]
-    ) -> None:
+    def __init__(self, literals: list[tuple[int, CodeSet]], place: dict[int, int], sizes: tuple[int, ...]) -> None:
         used = sorted({column for column, _ in literals})
         self.columns = np.array([place[c] for c in used], dtype=np.int64)
         lengths = np.array([sizes[c] for c in used], dtype=np.int64)
@@ -56,13 +56,13 @@ class ConjunctionCounts:
         self._block = block
         sizes = block.domain.sizes
         expand = block.terms.shape[1] <= _MOST_EXPANDED
-        number: dict[tuple[int, tuple[int, ...]], int] = {}
+        number: dict[tuple[int, CodeSet], int] = {}
         packed = np.full(len(block.literals) + 1, -1, dtype=np.int32)
         negated = np.zeros(len(block.literals) + 1, dtype=bool)
         for i, literal in enumerate(block.literals):
             codes = literal.codes
             if expand and 2 * len(codes) > sizes[literal.column]:
-                codes = tuple(sorted(set(range(sizes[literal.column])) - set(codes)))
+                codes = complement(codes, sizes[literal.column])
                 negated[i] = True
             packed[i] = number.setdefault((literal.column, codes), len(number))
         self._packing = Packing(list(number), place, sizes)

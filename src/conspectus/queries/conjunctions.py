@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from conspectus.data.domain import Domain
+from conspectus.data.runs import CodeSet, common, together
 
-from .declared import DeclaredColumn, DeclaredSchema, position
+from .declared import DeclaredColumn, DeclaredSchema, check_schema, listed, position
 from .intervals import Intervals, prefixes, ranges
 from .marginals import Marginal, marginal, marginals
 from .predicates import Conjunctions
-from .query import Literal, Predicate, Workload, check_length
+from .query import Literal, Predicate, Workload, WorkloadError, check_length
 from .random_conjunctions import random_conjunctions
 
 __all__ = [
@@ -43,32 +45,42 @@ def between(low: object, high: object) -> Between:
     return Between(low, high)
 
 
-def conjunctions(schema: DeclaredSchema, rows: Iterable[Mapping[str, object]], *, snap: bool = False) -> Workload:
+_ROWS = "conjunctions are mappings from columns to values, given as a list such as [{'sex': 'female'}]"
+
+
+def conjunctions(
+    schema: DeclaredSchema, rows: Iterable[Mapping[str, object]] | Mapping[str, object], *, snap: bool = False
+) -> Workload:
     """One query for each mapping from columns to a value, a list of values (any of them), or `between(low, high)`.
 
-    None stands for a missing value. `snap` widens an interval that cuts a bin to the whole bin.
+    None stands for a missing value; a single mapping is one query. `snap` widens an interval that cuts a bin to the
+    whole bin.
     """
+    check_schema(schema)
     predicates = []
-    for row in rows:
+    for row in [rows] if isinstance(rows, Mapping) else listed(rows, _ROWS):
+        if not isinstance(row, Mapping):
+            raise WorkloadError(f"{_ROWS}, not of {type(row).__name__}")
         box = []
         for name, value in row.items():
             at = position(schema, name)
             codes = _codes(schema.column(name), value, snap=snap)
             if len(codes) < schema.domain.sizes[at]:
-                box.append((at, tuple(sorted(codes))))
+                box.append((at, codes))
         possible = all(codes for _, codes in box)
-        predicates.append(Predicate((tuple(Literal(at, codes) for at, codes in sorted(box)),) if possible else ()))
+        predicates.append(
+            Predicate((tuple(Literal(at, codes) for at, codes in sorted(box, key=itemgetter(0))),) if possible else ())
+        )
     check_length(len(predicates), "this list of conjunctions")
     return Workload(schema.domain, (Conjunctions.of(schema.domain, predicates),))
 
 
-def _codes(column: DeclaredColumn, value: object, *, snap: bool) -> set[int]:
+def _codes(column: DeclaredColumn, value: object, *, snap: bool) -> CodeSet:
     if isinstance(value, Between):
-        above = column.codes_where(">=", value.low, snap=snap)
-        return set(above) & set(column.codes_where("<=", value.high, snap=snap))
+        return common(column.codes_where(">=", value.low, snap=snap), column.codes_where("<=", value.high, snap=snap))
     if isinstance(value, list | tuple | set | frozenset):
-        return {code for one in value for code in _codes(column, one, snap=snap)}
-    return set(column.null_codes() if value is None else column.codes_where("=", value, snap=snap))
+        return together(_codes(column, one, snap=snap) for one in value)
+    return column.null_codes() if value is None else column.codes_where("=", value, snap=snap)
 
 
 def always(domain: Domain) -> Workload:

@@ -6,12 +6,13 @@ By induction over the columns, formulas with the same meaning have the same boxe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from conspectus.data.domain import Domain
+from conspectus.data.runs import CodeSet, Runs, complement, together
 
 from .query import Box, Literal, Predicate, WorkloadError
 
@@ -38,7 +39,7 @@ Formula = bool | Literal | Compound
 
 def literal(domain: Domain, column: int, codes: Iterable[int]) -> Formula:
     """`column` takes one of `codes`: never when there is none, always when they are all."""
-    held = tuple(sorted(set(codes)))
+    held = codes if isinstance(codes, Runs) else tuple(sorted(set(codes)))
     return Literal(column, held) if 0 < len(held) < domain.sizes[column] else bool(held)
 
 
@@ -54,7 +55,7 @@ def any_of(domain: Domain, formulas: Iterable[Formula]) -> Formula:
 
 def _combined(domain: Domain, formulas: Iterable[Formula], *, conjunctive: bool) -> Formula:
     compounds: set[Formula] = set()
-    codes: dict[int, set[int]] = {}
+    literals: dict[int, set[CodeSet]] = {}
     waiting = list(formulas)
     while waiting:
         formula = waiting.pop()
@@ -62,17 +63,13 @@ def _combined(domain: Domain, formulas: Iterable[Formula], *, conjunctive: bool)
             if formula != conjunctive:
                 return formula
         elif isinstance(formula, Literal):
-            held = codes.setdefault(formula.column, set(formula.codes))
-            if conjunctive:
-                held &= set(formula.codes)
-            else:
-                held |= set(formula.codes)
+            literals.setdefault(formula.column, set()).add(formula.codes)
         elif formula.conjunctive == conjunctive:
             waiting.extend(formula.parts)
         else:
             compounds.add(formula)
-    for column, held in codes.items():
-        merged = literal(domain, column, held)
+    for column, sets in literals.items():
+        merged = literal(domain, column, _merged(sets, domain.sizes[column], conjunctive=conjunctive))
         if isinstance(merged, bool):
             if merged != conjunctive:
                 return merged
@@ -81,6 +78,18 @@ def _combined(domain: Domain, formulas: Iterable[Formula], *, conjunctive: bool)
     if len(compounds) == 1:
         return next(iter(compounds))
     return Compound(conjunctive, frozenset(compounds)) if compounds else conjunctive
+
+
+def _merged(sets: Collection[CodeSet], size: int, *, conjunctive: bool) -> CodeSet:
+    """What some sets hold together, or what all of them share: by de Morgan, what no complement holds."""
+    first, *others = sets
+    if not others:
+        return first
+    if not any(isinstance(codes, Runs) for codes in sets):  # short ones, as most are
+        return tuple(sorted(set(first).intersection(*others) if conjunctive else set(first).union(*others)))
+    if not conjunctive:
+        return together(sets)
+    return complement(together(complement(codes, size) for codes in sets), size)
 
 
 class _Expansion:
@@ -108,7 +117,7 @@ class _Expansion:
         here = sorted(leaf for leaf in leaves if leaf.column == column)
         member = np.zeros((len(here), self.domain.sizes[column]), dtype=bool)
         for row, leaf in zip(member, here):
-            row[list(leaf.codes)] = True
+            row[np.asarray(leaf.codes)] = True
         kinds, of_code = np.unique(member, axis=1, return_inverse=True)
         codes_of: dict[tuple[Box, ...], list[int]] = {}
         for kind in range(kinds.shape[1]):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 
-from .declared import DeclaredSchema, position
+from .declared import DeclaredSchema, check_schema, position
 from .moves import ZeroOne
 from .predicates import Conjunctions
 from .query import BLOCK_KINDS, Counter, Indices, Literal, Predicate, Workload, WorkloadError, check_length
@@ -98,11 +98,13 @@ BLOCK_KINDS["prefixes"] = _read
 
 def ranges(schema: DeclaredSchema, column: str) -> Workload:
     """All intervals of an ordered column, by their first code, then by their last."""
+    check_schema(schema)
     return _intervals(schema, column, prefixes_only=False)
 
 
 def prefixes(schema: DeclaredSchema, column: str) -> Workload:
     """All prefixes of an ordered column: values up to the first code, up to the second, and so on."""
+    check_schema(schema)
     return _intervals(schema, column, prefixes_only=True)
 
 

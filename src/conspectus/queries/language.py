@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
-from .declared import DeclaredColumn, DeclaredSchema, UnknownColumn, position
+from .declared import DeclaredColumn, DeclaredSchema, UnknownColumn, check_listable, check_schema, listed, position
 from .formulas import Formula, all_of, any_of, literal, predicate
 from .predicates import Conjunctions
 from .query import Predicate, Workload, WorkloadError, check_length
@@ -59,7 +59,12 @@ def parse(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Predicate
 
 def sql(schema: DeclaredSchema, predicates: Iterable[str], *, snap: bool = False) -> Workload:
     """One query for each SQL predicate."""
-    texts = [predicates] if isinstance(predicates, str) else list(predicates)
+    check_schema(schema)
+    given = [predicates] if isinstance(predicates, str) else predicates
+    asked = listed(given, "predicates are given as a list of texts")
+    if not all(isinstance(text, str) for text in asked):
+        raise NotAPredicate("a predicate is a text, as in \"age >= 30 AND sex = 'Female'\"")
+    texts: list[str] = asked
     check_length(len(texts), "this list of predicates")
     found = [parse(schema, text, snap=snap) for text in texts]
     return Workload(schema.domain, (Conjunctions.of(schema.domain, found),))
@@ -144,6 +149,8 @@ class _Reader:
         else:
             raise NotAPredicate(_excerpt(node.sql("duckdb"), "is beyond the predicates that are served"))
         # IS is true or false even where the value is missing.
+        if not truth:
+            check_listable(self.schema, (at,))
         return literal(self.domain, at, codes if truth else set(range(self.domain.sizes[at])) - codes)
 
     def _named(self, node: exp.Column, *, truth: bool) -> Formula:

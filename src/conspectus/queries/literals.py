@@ -17,9 +17,8 @@ class LiteralArrays:
         self.column = np.array([literal.column for literal in literals] + [-1], dtype=np.int32)
         self.length = np.array([len(literal.codes) for literal in literals] + [0], dtype=np.int64)
         self.start = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(self.length)])
-        self.codes = np.fromiter(
-            (code for literal in literals for code in literal.codes), dtype=np.int64, count=int(self.start[-1])
-        )
+        listed = [np.asarray(literal.codes, dtype=np.int64) for literal in literals]
+        self.codes = np.concatenate([np.zeros(0, dtype=np.int64), *listed])
 
     def on(self, terms: NDArray[np.int32], column: int) -> NDArray[np.int32]:
         """For each box (a row of literal numbers) its literal on this column, or −1."""

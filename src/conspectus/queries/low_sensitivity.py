@@ -2,9 +2,10 @@
 
 `unsafe_functions` runs foreign code on the private rows, in this process and with all of the table in memory: that is
 why its name says unsafe. What such code prints, stores or sends is outside every guarantee, and so is how long it
-takes. What it returns is not: a value is clamped to [0, 1], anything that is not a number (an exception included)
-becomes 0, and the declared sensitivity is what is charged. It has to hold for the function as it is clamped, for every
-two tables that one unit tells apart; a search over made tables refuses what it can refute.
+takes. What it returns is not: a value is clamped to the declared range, [0, 1] by default, anything that is not a
+number (an exception included) becomes a fixed public value, and the declared sensitivity is what is charged. It has to
+hold for the function as it is clamped, for every two tables that one unit tells apart; a search over made tables
+refuses what it can refute.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import CodedRows, Domain
 
-from .declared import DeclaredSchema
+from .declared import DeclaredSchema, check_schema, told
 from .moves import Sensitivity, WorkloadError, check_unit
 from .query import BLOCK_KINDS, Block, Counter, Indices, TableFunction, Workload
 
 GRID = 256
 """Steps to one count: what the rounding of values adds to a sensitivity is below one part in a hundred."""
 
-FALLBACK = 0.0
-"""The share that stands for an exception and for everything that is not a number."""
+RANGE = (0.0, 1.0)
+"""Where shares lie unless a narrower range is declared; what is no number becomes its lower end."""
 
 _MOST_WHOLE = 1 << 40
 _MOST_NAME = 200
+_NOT_STORED = "this is not a stored workload: a function is a name and a fraction, perhaps with a range and a fallback"
 
 Share = Callable[[NDArray[np.int64]], float]
 """From codes (rows × columns in schema order, any number of rows) to a share in [0, 1]."""
@@ -46,18 +48,41 @@ class ForgottenFunction(WorkloadError, LookupError):
 
 @dataclass(frozen=True, eq=False)
 class DeclaredFunction(TableFunction):
-    """A named function with its declared sensitivity, as a share; known by its name and by the very object it calls."""
+    """A named function with its declared sensitivity, as a share; known by its name and by the very object it calls.
+
+    Values are clamped to `range`, and `fallback` stands for everything that is not a number.
+    """
 
     name: str
     sensitivity: Fraction
     function: Share | None
     width: int
+    range: tuple[float, float] = RANGE
+    fallback: float = RANGE[0]
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not 0 < len(self.name) <= _MOST_NAME:
             raise WorkloadError(f"a function has a name of at most {_MOST_NAME} letters")
         if not 0 < self.sensitivity <= 1:
             raise WorkloadError(f"the sensitivity of {self.name!r} lies above 0 and is at most 1, like shares do")
+        low, high = self.range
+        if not 0 <= low < high <= 1:
+            raise WorkloadError(
+                f"the range of {self.name!r} is a low and a high number between 0 and 1: map other values onto it, as "
+                "in (value - low) / (high - low), and divide their sensitivity by high - low too"
+            )
+        if not low <= self.fallback <= high:
+            raise WorkloadError(f"the fallback of {self.name!r} is a number in its range, from {low:g} to {high:g}")
+
+    @property
+    def most(self) -> Fraction:
+        """How far one unit may move it: as far as was declared, and never by more than its range is wide."""
+        return min(self.sensitivity, Fraction(self.range[1]) - Fraction(self.range[0]))
+
+    @property
+    def declared(self) -> tuple[str, Fraction, tuple[float, float], float]:
+        """Everything about it that is public."""
+        return self.name, self.sensitivity, self.range, self.fallback
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -67,10 +92,10 @@ class DeclaredFunction(TableFunction):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DeclaredFunction):
             return NotImplemented
-        return self.function is other.function and (self.name, self.sensitivity) == (other.name, other.sensitivity)
+        return self.function is other.function and self.declared == other.declared
 
     def __hash__(self) -> int:
-        return hash((self.name, self.sensitivity, id(self.function)))
+        return hash((*self.declared, id(self.function)))
 
     def share(self, codes: NDArray[np.int64]) -> float:
         """The clamped value on these rows. Nothing that goes wrong inside is told."""
@@ -84,13 +109,20 @@ class DeclaredFunction(TableFunction):
             # A warning about an empty mean, printed, would be an answer for free.
             warnings.simplefilter("ignore")
             try:
-                value: Any = self.function(seen)
-                share = float(value) if isinstance(value, numbers.Real | np.number | np.bool_) else math.nan
+                share = _number(self.function(seen))
             except KeyboardInterrupt:
                 raise KeyboardInterrupt from None
             except BaseException:  # whatever foreign code raises must not get out: it may depend on the rows
                 share = math.nan
-        return FALLBACK if math.isnan(share) else min(max(share, 0.0), 1.0)
+        low, high = self.range
+        return self.fallback if math.isnan(share) else min(max(share, low), high)
+
+
+def _number(value: Any) -> float:
+    """A number, also where it is the only one of an array, as numpy's functions like to return it; else NaN."""
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.item()
+    return float(value) if isinstance(value, numbers.Real | np.number | np.bool_) else math.nan
 
 
 @dataclass(frozen=True)
@@ -140,7 +172,7 @@ class UnsafeFunctions:
 
     def charged(self, index: int) -> int:
         """How many steps one unit may move a function: what was declared, rounded up, and one for rounding errors."""
-        return math.ceil(self.functions[index].sensitivity * self.whole * GRID) + 1
+        return math.ceil(self.functions[index].most * self.whole * GRID) + 1
 
     def moved(self, neighbours: str, max_rows: int, rows_are_units: bool) -> Sensitivity:
         """The declared sensitivities, which are per unit, whatever a unit is and however it changes."""
@@ -160,9 +192,16 @@ class UnsafeFunctions:
         return _Gathered(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Names and sensitivities. The functions themselves stay behind: a file holds no code."""
-        listed = [[f.name, f.sensitivity.numerator, f.sensitivity.denominator] for f in self.functions]
-        return {"kind": "unsafe-functions", "whole": self.whole, "functions": listed}
+        """What was declared about each. The functions themselves stay behind: a file holds no code."""
+        return {"kind": "unsafe-functions", "whole": self.whole, "functions": [_written(f) for f in self.functions]}
+
+
+def _written(function: DeclaredFunction) -> list[Any]:
+    """A name and a fraction; then, where they are not the usual ones, the ends of the range and the fallback."""
+    usual = (function.range, function.fallback) == (RANGE, RANGE[0])
+    sensitivity = function.sensitivity
+    named = [function.name, sensitivity.numerator, sensitivity.denominator]
+    return named if usual else [*named, *function.range, function.fallback]
 
 
 def in_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -189,12 +228,13 @@ class _Gathered:
 def _read(domain: Domain, stored: Mapping[str, Any]) -> UnsafeFunctions:
     functions = []
     for entry in stored["functions"]:
-        if not isinstance(entry, list) or len(entry) != 3 or type(entry[1]) is not int or type(entry[2]) is not int:
-            raise WorkloadError("this is not a stored workload: a function is a name and a fraction")
-        name, above, below = entry
-        if below < 1:
-            raise WorkloadError("this is not a stored workload: a function is a name and a fraction")
-        functions.append(DeclaredFunction(name, Fraction(above, below), None, len(domain)))
+        if not isinstance(entry, list) or len(entry) not in (3, 6) or any(type(n) is not int for n in entry[1:3]):
+            raise WorkloadError(_NOT_STORED)
+        name, above, below, *more = entry
+        if below < 1 or any(type(number) is not float for number in more):
+            raise WorkloadError(_NOT_STORED)
+        low, high, fallback = more or (*RANGE, RANGE[0])
+        functions.append(DeclaredFunction(name, Fraction(above, below), None, len(domain), (low, high), fallback))
     return UnsafeFunctions(domain, tuple(functions), stored["whole"])
 
 
@@ -217,23 +257,40 @@ def told_apart(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def unsafe_functions(
-    schema: DeclaredSchema, functions: Mapping[str, tuple[Share, float]], *, rows: int | None = None
+    schema: DeclaredSchema,
+    functions: Mapping[str, tuple[Share, float]],
+    *,
+    range: tuple[float, float] | Mapping[str, tuple[float, float]] = RANGE,
+    fallback: float | Mapping[str, float] | None = None,
+    rows: int | None = None,
 ) -> Workload:
     """Arbitrary functions of the whole table, each with its declared sensitivity, as {name: (function, sensitivity)}.
 
     A function receives an integer array of codes, rows × columns in schema order, with any number of rows, and returns
     a share between 0 and 1. Its sensitivity is how far one unit may move it in a table of as many rows as the released
     one has; where the number of rows is private, in a table of any number of rows. The functions run on the private
-    rows, in this process. With `rows` the declared sensitivities are put to the test at once, on made tables of that
-    many rows; a release and a plan do that anyway.
+    rows, in this process.
+
+    Values are clamped to `range`, a part of [0, 1], and `fallback` stands for an exception and for what is no number:
+    the lower end of the range by default. Both are for all functions, or {name: …} for some; both are public. With
+    `rows` the declared sensitivities are put to the test at once, on made tables of that many rows; a release and a
+    plan do that anyway.
     """
+    check_schema(schema)
     from .refuter import examine
 
-    listed = tuple(_declared(name, given, len(schema.domain)) for name, given in functions.items())
-    least = min((function.sensitivity for function in listed), default=Fraction(1))
+    if not isinstance(functions, Mapping):
+        raise WorkloadError("give functions as a mapping {name: (function, sensitivity)}")
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+        raise WorkloadError(f"rows, the number of rows of made tables, is a positive integer, not {told(rows)}")
+    ranges = _each(functions, range, RANGE, "range")
+    fallbacks = _each(functions, fallback, None, "fallback")
+    width = len(schema.domain)
+    listed = tuple(_declared(name, given, width, ranges[name], fallbacks[name]) for name, given in functions.items())
+    least = min((function.most for function in listed), default=Fraction(1))
     whole = 1 << max(0, math.ceil(1 / least) - 1).bit_length()
     if whole > _MOST_WHOLE:
-        raise WorkloadError(f"a sensitivity below 1/{_MOST_WHOLE:,} is too small to be counted in steps: declare more")
+        raise WorkloadError(f"a sensitivity or range below 1/{_MOST_WHOLE:,} is too small to count in: declare more")
     workload = Workload(schema.domain, (UnsafeFunctions(schema.domain, listed, whole),) if listed else ())
     if rows is not None:
         unit: Any = getattr(schema, "unit", None)
@@ -242,11 +299,32 @@ def unsafe_functions(
     return workload
 
 
-def _declared(name: str, given: object, width: int) -> DeclaredFunction:
+def _each(functions: Iterable[str], given: Any, usual: Any, what: str) -> dict[str, Any]:
+    """What was given for all functions, or for those that are named."""
+    names = list(functions)
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(names, given)
+    strange = [name for name in given if name not in names]
+    if strange:
+        raise WorkloadError(f"a {what} is declared for {strange[0]!r}, and no function is called that")
+    return {name: given.get(name, usual) for name in names}
+
+
+def _declared(name: str, given: object, width: int, span: object, fallback: object) -> DeclaredFunction:
     if not isinstance(given, Iterable) or len(pair := tuple(given)) != 2 or not callable(pair[0]):
         raise WorkloadError(f"give {name!r} as a pair: a function of the codes, and its sensitivity")
     function, sensitivity = pair
-    real = isinstance(sensitivity, numbers.Real) and not isinstance(sensitivity, bool)
-    if not real or not math.isfinite(sensitivity) or not 0 < sensitivity <= 1:
+    if not _real(sensitivity) or not 0 < sensitivity <= 1:
         raise WorkloadError(f"the sensitivity of {name!r} lies above 0 and is at most 1, like shares do")
-    return DeclaredFunction(name, Fraction(sensitivity), function, width)
+    ends = tuple(span) if isinstance(span, Sequence) else ()
+    if len(ends) != 2 or not all(map(_real, ends)):
+        raise WorkloadError(f"the range of {name!r} is a pair of numbers: its low and its high end")
+    if fallback is not None and not _real(fallback):
+        raise WorkloadError(f"the fallback of {name!r} is a number in its range")
+    low, high = float(ends[0]), float(ends[1])
+    stands: Any = low if fallback is None else fallback
+    return DeclaredFunction(name, Fraction(sensitivity), function, width, (low, high), float(stands))
+
+
+def _real(number: Any) -> bool:
+    return isinstance(number, numbers.Real) and not isinstance(number, bool) and math.isfinite(number)

@@ -12,7 +12,7 @@ import numpy as np
 
 from conspectus.data.domain import Domain
 
-from .declared import DeclaredSchema, positions
+from .declared import DeclaredSchema, check_listable, check_schema, positions, told
 from .moves import ZeroOne
 from .predicates import Conjunctions
 from .query import (
@@ -91,10 +91,13 @@ BLOCK_KINDS["marginal"] = _read
 
 def marginals(schema: DeclaredSchema, k: int, columns: Iterable[str] | None = None) -> Workload:
     """Every k-way marginal over the named columns (all of them by default), the combinations in schema order."""
+    check_schema(schema)
     domain = schema.domain
     chosen = sorted(positions(schema, columns)) if columns is not None else list(range(len(domain)))
     if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= len(chosen):
-        raise WorkloadError(f"a marginal takes between 0 and {len(chosen)} of these columns, not {k}")
+        raise WorkloadError(f"a marginal takes between 0 and {len(chosen)} of these columns, not {told(k)}")
+    if k:
+        check_listable(schema, chosen)
     what = f"all {k}-way marginals of {len(chosen)} columns"
     check_length(math.comb(len(chosen), k), what)
     check_length(_cells(domain.shape(chosen), k), what)
@@ -103,7 +106,10 @@ def marginals(schema: DeclaredSchema, k: int, columns: Iterable[str] | None = No
 
 def marginal(schema: DeclaredSchema, columns: Sequence[str]) -> Workload:
     """The cells of the marginal over these columns, in the order given."""
-    return Workload(schema.domain, (Marginal(schema.domain, positions(schema, columns)),))
+    check_schema(schema)
+    chosen = positions(schema, columns)
+    check_listable(schema, chosen)
+    return Workload(schema.domain, (Marginal(schema.domain, chosen),))
 
 
 def _cells(sizes: tuple[int, ...], k: int) -> int:

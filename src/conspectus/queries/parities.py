@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 
-from .declared import DeclaredSchema
+from .declared import DeclaredSchema, check_schema, told
 from .moves import ZeroOne
 from .query import BLOCK_KINDS, Counter, Indices, Parity, Workload, WorkloadError, check_length
 
@@ -140,8 +140,9 @@ BLOCK_KINDS["parity-list"] = _read_list
 
 def parities(schema: DeclaredSchema, k: int) -> Workload:
     """Each combination of k two-valued columns, as the fraction of rows with an even number of second values."""
+    check_schema(schema)
     domain = schema.domain
     columns = tuple(c for c, size in enumerate(domain.sizes) if size == 2)
     if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= len(columns):
-        raise WorkloadError(f"the schema has {len(columns)} two-valued columns: no parity takes {k} of them")
+        raise WorkloadError(f"the schema has {len(columns)} two-valued columns: no parity takes {told(k)} of them")
     return Workload(domain, (Parities(domain, columns, k),))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
+from conspectus.data.runs import runs_of
 
 from .moves import ZeroOne
 from .ordering import groups, row_keys
@@ -176,7 +177,7 @@ class Conjunctions(ZeroOne):
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "conjunctions",
-            "literals": [[literal.column, *_runs(literal.codes)] for literal in self.literals],
+            "literals": [[literal.column, *chain.from_iterable(runs_of(literal.codes))] for literal in self.literals],
             "width": int(self.terms.shape[1]),
             "terms": self.terms.ravel().tolist(),
             "starts": None if self.single and self.terms.shape[1] else self.starts.tolist(),
@@ -205,14 +206,3 @@ def _check(block: Conjunctions) -> None:
         raise WorkloadError("a box needs its literals sorted by column, one for each")
     for index in np.flatnonzero(np.diff(starts) > 1).tolist():
         block.query(index)  # a predicate refuses boxes that overlap
-
-
-def _runs(codes: tuple[int, ...]) -> list[int]:
-    """Codes as first and last of each run of consecutive ones."""
-    if codes[-1] - codes[0] == len(codes) - 1:  # one run, as most are
-        return [codes[0], codes[-1]]
-    values = np.array(codes)
-    cuts = np.flatnonzero(np.diff(values) != 1)
-    first = values[np.concatenate([[0], cuts + 1])]
-    last = values[np.concatenate([cuts, [len(values) - 1]])]
-    return [int(v) for pair in zip(first, last) for v in pair]

@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import CodedRows, Domain
+from conspectus.data.runs import CodeSet, code_set, common
+from conspectus.spelling import spelled_methods
 
 from .moves import Sensitivity as Sensitivity
 from .moves import WorkloadError as WorkloadError
@@ -33,22 +35,27 @@ MOST_QUERIES = 1 << 27
 MIXED = "workloads over different tables do not mix: build both from the same schema"
 APART = "counts of rows do not mix with functions of the table, nor functions of different scales: release them apart"
 
+_NO_LITERAL = "a literal needs a column and a non-empty sorted set of codes"
+
 Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, order=True)
 class Literal:
-    """`column` takes one of `codes`: positions, sorted and distinct, at least one."""
+    """`column` takes one of `codes`: positions, sorted and distinct, at least one; many in few runs as `Runs`."""
 
     column: int
-    codes: tuple[int, ...]
+    codes: CodeSet
 
     def __post_init__(self) -> None:
         codes = self.codes
-        if len(codes) == 1 and self.column >= 0 and codes[0] >= 0:
-            return
-        if self.column < 0 or not codes or codes[0] < 0 or any(a >= b for a, b in pairwise(codes)):
-            raise WorkloadError("a literal needs a column and a non-empty sorted set of codes")
+        if self.column < 0 or not codes or codes[0] < 0:
+            raise WorkloadError(_NO_LITERAL)
+        if len(codes) > 1:
+            try:
+                object.__setattr__(self, "codes", code_set(codes))
+            except ValueError as unsorted:
+                raise WorkloadError(_NO_LITERAL) from unsorted
 
 
 Box = tuple[Literal, ...]
@@ -89,10 +96,14 @@ class TableFunction:
     """A question whose value is a function of the whole table and no number of records: see `statistic`."""
 
     @property
+    def counts_rows(self) -> bool:
+        """Whether its value is a share of the rows all the same, so that a number of rows means something."""
+        return False
+
+    @property
     def columns(self) -> tuple[int, ...]:
         """The columns that it reads, sorted."""
         raise NotImplementedError
-
 
 
 @dataclass(frozen=True)
@@ -171,6 +182,7 @@ BLOCK_KINDS: dict[str, Callable[[Domain, Mapping[str, Any]], Block]] = {}
 """How each kind of block is read back from JSON; every module of blocks adds its own."""
 
 
+@spelled_methods
 @dataclass(frozen=True)
 class Workload:
     """A sequence of queries in a fixed order, held as blocks. Slices and `take` keep whole blocks whole."""
@@ -369,7 +381,7 @@ def total_length(blocks: Iterable[Block], what: str) -> tuple[Block, ...]:
 
 def _disjoint(a: Box, b: Box) -> bool:
     codes = {literal.column: literal.codes for literal in a}
-    return any(literal.column in codes and not set(codes[literal.column]) & set(literal.codes) for literal in b)
+    return any(literal.column in codes and not common(codes[literal.column], literal.codes) for literal in b)
 
 
 def _checked(index: int, length: int) -> int:
@@ -377,4 +389,3 @@ def _checked(index: int, length: int) -> int:
     if not 0 <= position < length:
         raise IndexError(f"positions in this workload run from 0 to {length - 1}")
     return position
-

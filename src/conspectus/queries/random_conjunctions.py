@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .declared import DeclaredSchema
+from conspectus.data.runs import all_but
+
+from .declared import DeclaredSchema, check_listable, check_schema, told
 from .ordering import first_of_each, row_keys
 from .predicates import Conjunctions
 from .query import Literal, Workload, WorkloadError, check_length
@@ -23,11 +25,13 @@ def random_conjunctions(
     with negations each is `=` or `<>` with equal probability, where `<>` holds on every other code. The same public
     seed gives the same workload.
     """
+    check_schema(schema)
     domain = schema.domain
     usable = [c for c, size in enumerate(domain.sizes) if size > 1]
     for name, given, least in (("k", k, 1), ("count", count, 0), ("public_seed", public_seed, 0)):
         if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
-            raise WorkloadError(f"{name} must be an integer of at least {least}, not {given!r}")
+            raise WorkloadError(f"{name} must be an integer of at least {least}, not {told(given)}")
+    check_listable(schema, usable)
     if k > len(usable):
         raise WorkloadError(f"{k} literals need {k} columns with several values, and there are {len(usable)}")
     check_length(int(count), "this set of random conjunctions")
@@ -62,7 +66,7 @@ def random_conjunctions(
 
 
 def _literal(column: int, code: int, size: int, *, negated: bool) -> Literal:
-    return Literal(column, (*range(code), *range(code + 1, size)) if negated else (code,))
+    return Literal(column, all_but(code, size) if negated else (code,))
 
 
 def _possible(sizes: Sequence[int], k: int, *, negations: bool) -> int:

@@ -106,6 +106,11 @@ class Statistic(TableFunction):
         return tuple(sorted(read.union(self.over)))
 
     @property
+    def counts_rows(self) -> bool:
+        """A mode and a balance are numbers of rows that hold something; means and distances are not."""
+        return self.kind in ("mode", "balance")
+
+    @property
     def replaced(self) -> int:
         """How many rows' worth a replaced row moves it, at most; an added or removed one moves it by one."""
         return 2 if self.kind == "independence" and self.cells > 4 else 1

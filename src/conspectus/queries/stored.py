@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from conspectus.data.domain import Domain
+from conspectus.data.runs import of_runs
 
 from . import intervals, low_sensitivity, marginals, parities, sparse, statistic
 from .predicates import Conjunctions
@@ -89,12 +90,12 @@ def _literal(domain: Domain, entry: object) -> Literal:
     if len(values) < 3 or len(values) % 2 == 0 or not 0 <= values[0] < len(domain):
         raise WorkloadError(_REFUSAL + "a literal is a column and the first and last code of each run")
     column, size = values[0], domain.sizes[values[0]]
-    codes: list[int] = []
+    runs: list[tuple[int, int]] = []
     for first, last in zip(values[1::2], values[2::2]):
-        if not 0 <= first <= last < size or (codes and first <= codes[-1] + 1):
+        if not 0 <= first <= last < size or (runs and first <= runs[-1][1] + 1):
             raise WorkloadError(_REFUSAL + "the codes of a literal are sorted runs inside its column")
-        codes.extend(range(first, last + 1))
-    return Literal(column, tuple(codes))
+        runs.append((first, last))
+    return Literal(column, of_runs(runs))
 
 
 def _mapping(stored: object, problem: str) -> Mapping[str, Any]:

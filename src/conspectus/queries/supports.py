@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,7 @@ from conspectus.data.field import Elements, P
 from conspectus.data.fingerprints import fingerprints
 
 from .addresses import addresses
-from .declared import DeclaredSchema
+from .declared import DeclaredSchema, check_schema, listed
 from .query import Box, Predicate, Workload, WorkloadError, check_length
 from .sparse import FINEST, MOST_ENTRIES, SparseQueries
 
@@ -33,9 +34,7 @@ def sparse(mappings: Iterable[Any] | Workload, schema: DeclaredSchema | None = N
     """
     if isinstance(mappings, Workload):
         return _workload(written_out(mappings))
-    if isinstance(mappings, Mapping | str | bytes):
-        raise WorkloadError("sparse takes a list of mappings, one for each query: write [mapping] for a single one")
-    queries = list(mappings)
+    queries = listed(mappings, "sparse takes a list of mappings, one for each query (write [mapping] for a single one)")
     check_length(len(queries), "this workload")
     parts, sizes, weights = [], [], []
     for query in queries:
@@ -45,7 +44,7 @@ def sparse(mappings: Iterable[Any] | Workload, schema: DeclaredSchema | None = N
             )
         sizes.append(len(query))
         if isinstance(query, Mapping):
-            weights.append(_weights(np.fromiter(query.values(), dtype=np.float64, count=len(query))))
+            weights.append(_weights(_values(query)))
         else:
             weights.append(np.full(len(query), FINEST, dtype=np.uint32))
         parts.append(query)
@@ -57,8 +56,9 @@ def sparse(mappings: Iterable[Any] | Workload, schema: DeclaredSchema | None = N
 
 def overlap(records: Any, schema: DeclaredSchema | None = None) -> Workload:
     """How many rows are among these records, each listed once: one query, as in "who of this study is in the table"."""
-    listed = records if isinstance(records, _ARRAYS) else list(records)
-    return sparse([listed], schema)
+    if not isinstance(records, _ARRAYS) or getattr(records, "ndim", 1) == 0:
+        records = listed(records, "overlap takes a list of records (write [record] for a single one)")
+    return sparse([records], schema)
 
 
 def sparse_arrays(
@@ -72,26 +72,29 @@ def sparse_arrays(
 
     `records` is an array of values, or with a schema a matrix of codes, one row a record; weights are 1 by default.
     """
-    starts = np.asarray(offsets, dtype=np.int64)
     domain = _domain(schema)
+    starts = _numbers(offsets, "offsets are whole numbers: where each query starts, and the end")
+    if not isinstance(records, _ARRAYS) or getattr(records, "ndim", 1) == 0:
+        records = listed(records, "records are an array or a list of values")
     if schema is not None and not _is_records(domain):
-        codes = np.asarray(records)
+        matrix = f"records are a matrix of codes with {len(domain)} columns, one for each of the schema"
+        codes = _numbers(records, matrix)
         if codes.ndim != 2 or codes.shape[1] != len(domain) or codes.dtype.kind not in "iu":
-            raise WorkloadError(f"records are a matrix of codes with {len(domain)} columns, one for each of the schema")
+            raise WorkloadError(matrix)
         if codes.size and ((codes < 0).any() or (codes.max(axis=0) >= np.array(domain.sizes)).any()):
             raise WorkloadError("a record has a code that its column does not have")
         held = addresses(domain, list(codes.T), len(codes))
     else:
         held = fingerprints(records)
-    ends = starts.ndim == 1 and len(starts) and starts[0] == 0 and starts[-1] == len(held)
+    ends = starts.ndim == 1 and starts.dtype.kind in "iu" and len(starts) and starts[0] == 0 and starts[-1] == len(held)
     if not ends or (starts[1:] < starts[:-1]).any():
         raise WorkloadError("offsets run from 0 up to the number of records: where each query starts, and the end")
     steps = np.full(len(held), FINEST, dtype=np.uint32)
     if weights is not None:
-        steps = _weights(np.asarray(weights, dtype=np.float64))
+        steps = _weights(weights)
         if steps.shape != held.shape:
             raise WorkloadError("give one weight for each record")
-    return _workload(SparseQueries.build(domain, starts, held, steps))
+    return _workload(SparseQueries.build(domain, starts.astype(np.int64), held, steps))
 
 
 def _workload(block: SparseQueries) -> Workload:
@@ -99,6 +102,8 @@ def _workload(block: SparseQueries) -> Workload:
 
 
 def _domain(schema: DeclaredSchema | None) -> Domain:
+    if schema is not None:
+        check_schema(schema)
     return RECORDS if schema is None else schema.domain
 
 
@@ -107,7 +112,37 @@ def _is_records(domain: Domain) -> bool:
     return domain.sizes == (P,)
 
 
-def _weights(weights: NDArray[np.float64]) -> NDArray[np.uint32]:
+def _values(query: Mapping[Any, Any]) -> NDArray[np.float64] | list[Any]:
+    """The weights of one query, at once where they are all numbers."""
+    try:
+        return np.fromiter(query.values(), dtype=np.float64, count=len(query))
+    except (TypeError, ValueError):
+        return list(query.values())
+
+
+def _numbers(given: Any, what: str) -> NDArray[Any]:
+    """An array of numbers from whatever was given; anything else is refused, with what it should be."""
+    try:
+        found = np.asarray(given)
+    except (TypeError, ValueError):
+        raise WorkloadError(what) from None
+    if found.size and found.dtype.kind not in "iuf":
+        raise WorkloadError(what)
+    return found
+
+
+def for_records(workload: Workload, domain: Domain) -> Workload:
+    """The same questions about records, for a table that calls its one column of records by another name."""
+    blocks = [block for block in workload.blocks if isinstance(block, SparseQueries)]
+    if workload.domain == domain or len(blocks) < len(workload.blocks):
+        return workload
+    if not _is_records(domain) or not _is_records(workload.domain):
+        return workload
+    return Workload(domain, tuple(replace(block, domain=domain) for block in blocks))
+
+
+def _weights(given: Any) -> NDArray[np.uint32]:
+    weights = _numbers(given, "the weights of a sparse query are numbers in [0, 1]").astype(np.float64)
     if not ((weights >= 0) & (weights <= 1)).all():
         raise WorkloadError("the weights of a sparse query lie in [0, 1]: divide them by the largest")
     return np.floor(weights * FINEST).astype(np.uint32)
@@ -152,8 +187,10 @@ def _codes(schema: DeclaredSchema, position: int, values: Sequence[Any]) -> NDAr
     name = schema.domain.names[position]
     column = schema.column(name)
     known: dict[Any, int] = {}
-    for value in set(values):
+    for value in _distinct(values, name):
         found = column.find(value) if value is not None else None
+        if found is not None and column.ordered:
+            column.codes_where("=", value, snap=True)  # refuses what lies outside, which a table would clamp
         nulls = column.null_codes()
         if found is None and value is None and nulls:
             found = nulls[0]
@@ -161,6 +198,13 @@ def _codes(schema: DeclaredSchema, position: int, values: Sequence[Any]) -> NDAr
             raise WorkloadError(f"{value!r} is no value of the column {name!r}: write one that the schema lists")
         known[value] = found
     return np.fromiter((known[value] for value in values), dtype=np.uint64, count=len(values))
+
+
+def _distinct(values: Sequence[Any], name: str) -> set[Any]:
+    try:
+        return set(values)
+    except TypeError:
+        raise WorkloadError(f"a value of the column {name!r} is a text, a number, a truth or a date, no list") from None
 
 
 def written_out(workload: Workload, most: int = MOST_ENTRIES) -> SparseQueries:

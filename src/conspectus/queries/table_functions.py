@@ -16,17 +16,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .conjunctions import Between, conjunctions
-from .declared import DeclaredColumn, DeclaredSchema, position, positions
+from .declared import (
+    DeclaredColumn,
+    DeclaredSchema,
+    check_listable,
+    check_schema,
+    listed,
+    pairs_of,
+    position,
+    positions,
+)
 from .query import Box, Literal, Predicate, Workload, WorkloadError, check_length
 from .statistic import STEPS, Statistic, Statistics
 
 Condition = Mapping[str, object]
-Given = Iterable[Condition] | None
+Given = Iterable[Condition] | Condition | None
 _FINEST = 1 << 16
+_BOUNDS = "bounds are pairs (low, high), given as a list"
+_SIDES = "balances are between pairs of sets of values, given as a list"
+_REFERENCES = "references are distributions, each a list of weights, given as a list"
+_LISTS = "satisfied_shares takes a list of lists of conditions, as in [[{'sex': 'female'}, {'ill': True}]]"
 
 
 def mode_shares(schema: DeclaredSchema, columns: Iterable[str] | None = None, *, given: Given = None) -> Workload:
     """For each condition and column: the share of rows that satisfy it and hold its most common value."""
+    check_schema(schema)
     over = _columns(schema, columns)
     made = (Statistic("mode", (box,), (c,), (_codes(schema, c),)) for box in _boxes(schema, given) for c in over)
     return _workload(schema, made)
@@ -43,8 +57,10 @@ def truncated_means(
 
     The whole range of the column by default. Rows with a missing or other value count as 0.
     """
+    check_schema(schema)
     at, declared = _ordered(schema, column)
-    ends = [(0, declared.regular - 1)] if bounds is None else [_ends(declared, low, high) for low, high in bounds]
+    whole = [(0, declared.regular - 1)]
+    ends = whole if bounds is None else [_ends(declared, *pair) for pair in pairs_of(bounds, _BOUNDS)]
     classes = _regular(schema, at)
     made = (
         Statistic("mean", (box,), (at,), (classes,), _ramp(declared.regular, low, high))
@@ -65,8 +81,9 @@ def quantile_shares(
 
     This is the generalised Lorenz curve at q. Rows with a missing or other value are left out.
     """
+    check_schema(schema)
     at, declared = _ordered(schema, column)
-    parts = [_quantile(q) for q in quantiles]
+    parts = [_quantile(q) for q in listed(quantiles, "quantiles are numbers from 0 to 1, given as a list")]
     classes, weights = _regular(schema, at), _ramp(declared.regular, 0, declared.regular - 1)
     made = (
         Statistic("quantile", (box,), (at,), (classes,), (q.numerator, q.denominator, *weights))
@@ -87,12 +104,13 @@ def interval_balances(
 
     A set is a value, a list of values or `between(low, high)`. By default each bin border cuts the column in two.
     """
+    check_schema(schema)
     at, declared = _ordered(schema, column)
     if pairs is None:
         cuts = range(1, declared.regular)
         sides = [(set(range(cut)), set(range(cut, declared.regular))) for cut in cuts]
     else:
-        sides = [(_chosen(schema, column, low), _chosen(schema, column, high)) for low, high in pairs]
+        sides = [(_chosen(schema, column, low), _chosen(schema, column, high)) for low, high in pairs_of(pairs, _SIDES)]
     if any(not low or not high or low & high for low, high in sides):
         raise WorkloadError("a balance is between two disjoint sets of values, neither of them empty")
     size = declared.size
@@ -109,9 +127,10 @@ def kolmogorov_distances(
     A reference is a public distribution over the column's ordinary values, in their order, as non-negative weights; by
     default the uniform one. It is rounded to steps of 1/256.
     """
+    check_schema(schema)
     at, declared = _ordered(schema, column)
-    known = [np.ones(declared.regular)] if references is None else references
-    shares = [_cumulated(np.asarray(weights, dtype=np.float64), declared.regular) for weights in known]
+    known = [np.ones(declared.regular)] if references is None else listed(references, _REFERENCES)
+    shares = [_cumulated(weights, declared.regular) for weights in known]
     classes = _regular(schema, at)
     made = (
         Statistic("reference", (box,), (at,), (classes,), share) for box in _boxes(schema, given) for share in shares
@@ -124,6 +143,7 @@ def independence_distances(
 ) -> Workload:
     """For each condition and pair of columns: half the total variation between the joint table and the product of its
     marginals, which is 0 where the columns are independent. All pairs of columns by default."""
+    check_schema(schema)
     made = (
         Statistic("independence", (box,), pair, tuple(_codes(schema, c) for c in pair))
         for box in _boxes(schema, given)
@@ -139,6 +159,7 @@ def independence_gaps(
 
     An event is "at most this value" of an ordered column and "exactly this value" of any other.
     """
+    check_schema(schema)
     made = (
         Statistic("independence", (box,), pair, (a, b))
         for box in _boxes(schema, given)
@@ -150,7 +171,10 @@ def independence_gaps(
 
 def satisfied_shares(schema: DeclaredSchema, lists: Iterable[Iterable[Condition]]) -> Workload:
     """For each list of conditions: how many of them a row satisfies on average, divided by their number."""
-    made = [Statistic("satisfied", tuple(_boxes(schema, conditions))) for conditions in lists]
+    check_schema(schema)
+    made = [
+        Statistic("satisfied", tuple(_boxes(schema, listed(several, _LISTS)))) for several in listed(lists, _LISTS)
+    ]
     return _workload(schema, made)
 
 
@@ -180,7 +204,7 @@ def _columns(schema: DeclaredSchema, names: Iterable[str] | None) -> tuple[int, 
 def _pairs(schema: DeclaredSchema, pairs: Iterable[Sequence[str]] | None) -> list[tuple[int, ...]]:
     if pairs is None:
         return list(combinations(range(len(schema.domain)), 2))
-    found = [positions(schema, pair) for pair in pairs]
+    found = [positions(schema, pair) for pair in listed(pairs, "pairs of columns are given as a list")]
     if any(len(pair) != 2 for pair in found):
         raise WorkloadError("independence is between two columns: give pairs of names")
     return found
@@ -195,6 +219,7 @@ def _ordered(schema: DeclaredSchema, column: str) -> tuple[int, DeclaredColumn]:
 
 def _codes(schema: DeclaredSchema, column: int) -> tuple[int, ...]:
     """Every code a class of its own."""
+    check_listable(schema, (column,))
     return tuple(range(schema.domain.sizes[column]))
 
 
@@ -206,6 +231,7 @@ def _regular(schema: DeclaredSchema, column: int) -> tuple[int, ...]:
 
 def _events(schema: DeclaredSchema, column: int) -> list[tuple[int, ...]]:
     """In the event (1) or not (0), code by code: prefixes of an ordered column, single values of another."""
+    check_listable(schema, (column,))
     declared = schema.column(schema.domain.names[column])
     size = schema.domain.sizes[column]
     if size < 2:
@@ -249,7 +275,11 @@ def _quantile(q: float) -> Fraction:
     return Fraction(q).limit_denominator(_FINEST)
 
 
-def _cumulated(weights: NDArray[np.float64], regular: int) -> tuple[int, ...]:
+def _cumulated(reference: Sequence[float] | NDArray[np.float64], regular: int) -> tuple[int, ...]:
+    try:
+        weights = np.asarray(reference, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise WorkloadError(_REFERENCES) from None
     if weights.shape != (regular,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
         raise WorkloadError(f"a reference has {regular} weights, zero or more: one for each ordinary value")
     return (*np.rint(np.cumsum(weights)[:-1] / weights.sum() * STEPS).astype(int).tolist(), STEPS)

@@ -6,12 +6,10 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from conspectus import __version__
-from conspectus.privacy.accounting import price
 from conspectus.privacy.events import (
     Event,
     ExponentialDraws,
@@ -24,8 +22,8 @@ from conspectus.privacy.events import (
     ThresholdWatch,
 )
 from conspectus.privacy.guarantee import Neighbours
-from conspectus.privacy.ledger import Ledger
-from conspectus.privacy.prices import Currency, Unpriced
+from conspectus.privacy.ledger import Entry, Ledger
+from conspectus.privacy.prices import Cost, Currency, Unpriced, cost_of
 from conspectus.releases import Release
 
 from . import page
@@ -41,18 +39,19 @@ def acts(release: Release) -> str:
     currency: Currency = "pure" if held.rho is None else "zcdp"
     sign = "ε" if currency == "pure" else "ρ"
     lines: list[tuple[str, ...]] = []
-    total = Fraction(0)
+    total = Cost()
     for number, (act, times) in enumerate(Counter(release.events).items()):
-        cost = _price(act, currency, held.neighbours)
-        total += (cost or Fraction(0)) * times
+        cost = _cost(act, currency, held.neighbours)
+        all_of_them = Cost() if cost is None else Cost(price=cost.price * times, delta=cost.delta * times)
+        total += all_of_them
         if number < MOST_LINES:
-            each = "no price" if cost is None else f"{float(cost):.4g}"
-            together = "" if cost is None else f"{float(cost * times):.4g}"
+            each = "no price" if cost is None else _shown(cost)
+            together = "" if cost is None else _shown(all_of_them)
             lines.append((describe(act, held.neighbours), f"{times:,}", each, together))
     hidden = len(set(release.events)) - MOST_LINES
     if hidden > 0:
         lines.append((f"{hidden:,} further kinds of act", "", "", ""))
-    lines.append(("together", f"{len(release.events):,}", "", f"{float(total):.4g}"))
+    lines.append(("together", f"{len(release.events):,}", "", _shown(total)))
     meaning = meaning_of(held)
     prices = comparison(release.events, meaning.delta, held.neighbours)
     rows = [(each.theorem, "says nothing here" if each.epsilon is None else f"{each.epsilon:.4g}") for each in prices]
@@ -77,11 +76,16 @@ def acts(release: Release) -> str:
     )
 
 
-def _price(act: Event, currency: Currency, neighbours: Neighbours) -> Fraction | None:
+def _cost(act: Event, currency: Currency, neighbours: Neighbours) -> Cost | None:
     try:
-        return price(act, currency, neighbours)
+        return cost_of(act, currency, neighbours)
     except Unpriced:
         return None
+
+
+def _shown(cost: Cost) -> str:
+    """A price, with the δ that is the acts' own where there is one."""
+    return f"{float(cost.price):.4g}" + (f", δ = {float(cost.delta):.3g}" if cost.delta else "")
 
 
 def describe(act: Event, neighbours: Neighbours) -> str:
@@ -119,28 +123,36 @@ def ledger(kept: Ledger | None) -> str:
     if kept is None:
         return ""
     sign = "ε" if kept.currency == "pure" else "ρ"
-    settled = {entry.reservation: entry.price for entry in kept.entries() if entry.kind == "settle"}
+    settled = {entry.reservation: entry for entry in kept.entries() if entry.kind == "settle"}
     acts = Counter(entry.reservation for entry in kept.entries() if entry.kind == "debit")
     rows = [
         (
             entry.made.replace("T", " ").removesuffix("+00:00"),
             entry.label,
             f"{acts[entry.number]:,}",
-            f"{float(settled.get(entry.number, entry.price)):.4g}",
+            _shown(_counted(settled.get(entry.number, entry))),
             "settled" if entry.number in settled else "open: all of it counts",
         )
         for entry in kept.entries()
         if entry.kind == "reserve"
     ]
-    share = float(kept.spent / kept.cap)
+    spent = kept.spending()
+    share = float(spent.price / kept.cap)
+    aside = ""
+    if kept.delta_cap:
+        aside = f", and δ = {float(spent.delta):.3g} of the {float(kept.delta_cap):.3g} set aside for published keys"
     return page.section(
         "The ledger",
         page.paragraph(
             f"Everything ever released about this table under its ledger keeps, together, {kept.guarantee()}. So "
-            f"far {sign} = {float(kept.spent):.4g} of {float(kept.cap):.4g} is spent ({share:.1%})."
+            f"far {sign} = {float(spent.price):.4g} of {float(kept.cap):.4g} is spent ({share:.1%}){aside}."
         ),
         page.table(("when (UTC)", "release", "acts", sign, ""), rows, numbers=(2, 3)),
     )
+
+
+def _counted(entry: Entry) -> Cost:
+    return Cost(price=entry.price, delta=entry.delta)
 
 
 def mechanism(release: Release) -> str:
@@ -164,6 +176,7 @@ def _synopsis(release: Release) -> str:
         "noisy-answers": "the noisy answers themselves",
         "histogram": "a histogram over all combinations of values",
         "rows": "synthetic rows",
+        "published-records": "the records that enough rows share, with noisy counts",
     }
     return words.get(release.synopsis.kind, release.synopsis.kind)
 

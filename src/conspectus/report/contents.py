@@ -12,6 +12,7 @@ from conspectus.planning import share
 from conspectus.queries.marginals import Marginal, marginal
 from conspectus.releases import Release
 from conspectus.synopses.fitting import CannotFit
+from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.rounding import CannotRound
 from conspectus.synopses.synopsis import CannotAnswer
 
@@ -21,6 +22,7 @@ from .pictures import MOST_BARS, MOST_SIDE, Bar, bars, heat_map
 MOST_COLUMNS = 20
 MOST_PAIRS = 66
 MOST_VALUES = 8
+MOST_RECORDS = 40
 MOST_LISTED = 500
 
 
@@ -80,8 +82,10 @@ def accuracy(release: Release) -> str:
         lines.append(
             (
                 "certified afterwards",
-                f"maximum error at most {held.bound:.4f}",
-                f"except with probability {held.failure_probability:g}; measured privately, for {held.scope}",
+                "nothing" if held.vacuous else f"maximum error at most {held.bound:.4f}",
+                "for so few rows or so small a budget, its noise is larger than any error can be"
+                if held.vacuous
+                else f"except with probability {held.failure_probability:g}; measured privately, for {held.scope}",
             )
         )
     if held is not None and held.potential is not None:
@@ -100,7 +104,11 @@ def accuracy(release: Release) -> str:
         lines.append(("intervals", "exact for every measured answer", "from the law of the noise that was added"))
     return page.section(
         "How accurate it is",
-        page.paragraph("Errors are fractions of the rows: 0.01 is one row in a hundred."),
+        page.paragraph(
+            "Errors are fractions of the rows: 0.01 is one row in a hundred."
+            if release.counts_rows
+            else "Errors are on the scale of the functions, whose values lie between 0 and 1."
+        ),
         page.table(("", "error", "in what sense"), lines),
     )
 
@@ -126,6 +134,8 @@ def pictures(release: Release) -> str:
 
 def _column(release: Release, name: str) -> str:
     column = release.schema.column(name)
+    if isinstance(release.synopsis, PublishedRecords):
+        return _records(release, name)
     if column.size > MOST_BARS:
         return ""
     try:
@@ -135,6 +145,21 @@ def _column(release: Release, name: str) -> str:
     counts = zip(made[name], made["count"], made["low"], made["high"], made["too_noisy"])
     shown = [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]
     return page.figure(name, bars(shown, title=f"Counts of {name}", standing=column.ordered and len(shown) > 6))
+
+
+def _records(release: Release, name: str) -> str:
+    """The published records with the highest counts."""
+    made = release.table([name])
+    highest = np.argsort(-made["count"].to_numpy(), kind="stable")[:MOST_RECORDS]
+    first = made.take(highest).to_pydict()
+    if not first[name]:
+        return ""
+    labels = [value if isinstance(value, str) else "missing" if value is None else repr(value) for value in first[name]]
+    counts = zip(labels, first["count"], first["low"], first["high"], first["too_noisy"])
+    shown = [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]
+    more = made.num_rows - len(shown)
+    title = f"{name}: {len(shown)} published records" + (f", and {more:,} with lower counts" if more else "")
+    return page.figure(title, bars(shown, title=f"Counts of {name}"))
 
 
 def _tied(release: Release) -> list[tuple[str, str]]:

@@ -46,7 +46,8 @@ def meaning_of(guarantee: Guarantee) -> Meaning:
     """The (ε, δ) of a guarantee; of a concentrated one without δ, what it implies at a usual δ."""
     if guarantee.epsilon is not None:
         return Meaning(epsilon=guarantee.epsilon, delta=guarantee.delta, implied=False)
-    return Meaning(epsilon=epsilon_of(guarantee.rho or 0.0, SHOWN_DELTA), delta=SHOWN_DELTA, implied=True)
+    delta = SHOWN_DELTA + guarantee.missing
+    return Meaning(epsilon=epsilon_of(guarantee.rho or 0.0, SHOWN_DELTA), delta=delta, implied=True)
 
 
 def change_of(guarantee: Guarantee) -> str:

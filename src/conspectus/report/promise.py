@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from conspectus.privacy.guarantee import Guarantee
 from conspectus.releases import Release
+from conspectus.synopses.synopsis import Total
 
 from . import page
 from .meaning import PRIORS, Meaning, change_of, factor_text, meaning_of, percent, rarity
@@ -32,8 +34,6 @@ def summary(release: Release) -> str:
         parts.append(
             page.warning("its coins came from a seed, as only tests do: anyone can undo its noise.", "NOT PRIVATE:")
         )
-    total = release.total
-    rows = f"{total.rows:,}" if total.exact else f"about {total.rows:,}"
     parts.append(
         page.facts(
             [
@@ -42,13 +42,13 @@ def summary(release: Release) -> str:
                     "ε, the privacy loss" + (f" implied at δ = {meaning.delta:g}" if meaning.implied else ""),
                 ),
                 (rarity(meaning.delta), "δ, the slack: what ε leaves out"),
-                *([(f"{guarantee.rho:.4g}", "ρ, concentrated privacy loss")] if guarantee.rho is not None else []),
+                *([(f"{guarantee.rho:.4g}", _concentrated(guarantee))] if guarantee.rho is not None else []),
                 ("a row" if guarantee.unit == "row" else guarantee.unit, "the unit that is protected"),
                 (
                     "replaced" if guarantee.neighbours == "replace" else "added or removed",
                     "what may happen to one unit",
                 ),
-                (rows, "rows, a public number" if total.exact else "rows, a noisy and paid estimate"),
+                *([_rows(release.total)] if release.counts_rows else []),
                 (f"{len(release.workload):,}", "questions answered"),
                 (release.mechanism, "mechanism"),
             ]
@@ -57,6 +57,17 @@ def summary(release: Release) -> str:
     parts.append(page.paragraph(_in_short(release, meaning), "lead"))
     parts += [page.warning(text[0].upper() + text[1:] + ".") for text in guarantee.warnings]
     return "\n".join(parts)
+
+
+def _concentrated(held: Guarantee) -> str:
+    but = f", but for δ = {held.missing:.3g} of published keys" if held.missing else ""
+    return f"ρ, concentrated privacy loss{but}"
+
+
+def _rows(total: Total) -> tuple[str, str]:
+    if total.exact:
+        return f"{total.rows:,}", "rows, a public number"
+    return f"about {total.rows:,}", "rows, a noisy and paid estimate"
 
 
 def _in_short(release: Release, meaning: Meaning) -> str:

@@ -5,33 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from itertools import product
-
-import numpy as np
 
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.queries import language
-from conspectus.queries.addresses import exact
-from conspectus.queries.formulas import all_of, any_of, literal, predicate, union
+from conspectus.queries.canonical import canonical_query
 from conspectus.queries.predicates import Conjunctions
-from conspectus.queries.query import (
-    MIXED,
-    Literal,
-    Parity,
-    Predicate,
-    Query,
-    Sparse,
-    TableFunction,
-    Workload,
-    WorkloadError,
-)
-
-_WIDEST_PARITY = 6
-"""Parities of more columns are not written as predicates: their boxes double with every column."""
-
-_MOST_LISTED, _WIDEST_COLUMN = 64, 1 << 16
-"""Lists of more records, or of columns with more values, stay lists: the boxes of their meaning take long to find."""
+from conspectus.queries.query import MIXED, Predicate, Query, TableFunction, Workload, WorkloadError
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,33 +54,7 @@ def _normal(question: Workload) -> Workload:
         raise WorkloadError(
             "a session answers counts of records, and this is a function of the whole table: release it instead"
         )
-    if isinstance(query, Parity) and len(query.columns) <= _WIDEST_PARITY:
-        query = _boxes_of(domain, query)
-    if isinstance(query, Sparse) and _few_whole(domain, query):
-        query = _cells_of(domain, query)
-    if not isinstance(query, Predicate):
+    meaning = canonical_query(domain, query)
+    if not isinstance(meaning, Predicate):
         return question[0] if len(question.blocks) == 1 else question
-    # The boxes of a listed predicate need not be those that its meaning alone would give.
-    meaning = query if len(query.boxes) == 1 else union(domain, query.boxes)
     return Workload(domain, (Conjunctions.of(domain, [meaning]),))
-
-
-def _boxes_of(domain: Domain, parity: Parity) -> Predicate:
-    even = [codes for codes in product((0, 1), repeat=len(parity.columns)) if sum(codes) % 2 == 0]
-    wholes = [
-        all_of(domain, [literal(domain, column, (code,)) for column, code in zip(parity.columns, codes)])
-        for codes in even
-    ]
-    return predicate(domain, any_of(domain, wholes))
-
-
-def _few_whole(domain: Domain, listed: Sparse) -> bool:
-    """Whether a list of records, each with the weight 1, is short enough to be written as a predicate."""
-    plain = all(steps == listed.grid for steps in listed.steps)
-    return plain and len(listed.addresses) <= _MOST_LISTED and exact(domain) and max(domain.sizes) <= _WIDEST_COLUMN
-
-
-def _cells_of(domain: Domain, listed: Sparse) -> Predicate:
-    codes = np.unravel_index(np.array(listed.addresses, dtype=np.int64), domain.sizes)
-    records = np.stack(codes, axis=1).tolist()
-    return union(domain, [tuple(Literal(column, (code,)) for column, code in enumerate(record)) for record in records])

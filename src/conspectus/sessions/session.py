@@ -25,6 +25,7 @@ from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.queries.query import Block, Workload
 from conspectus.releases import Release
+from conspectus.spelling import spelled_methods
 from conspectus.synopses.synopsis import Total
 
 from .account import Account
@@ -40,6 +41,7 @@ class LiveAnswer(Answer):
     repeated: bool
 
 
+@spelled_methods
 class Session:
     """One budget, many questions. Threads may share it; another process resumes the same file and shares that.
 

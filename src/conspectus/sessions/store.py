@@ -115,6 +115,7 @@ class Store:
         self.path = path
         self._connection = connection
         self._lock = lock
+        self._file = None if path is None else _file_at(path)
         self._held = 0
         self._sure: bool | None = None
 
@@ -142,6 +143,7 @@ class Store:
         """An existing session file, after a look at whether it is one."""
         if not path.is_file():
             raise SessionError(f"there is no session at {path}: open one with open_session(…, path=…)")
+        _file_at(path)  # before SQLite begins a second log under a second name
         try:
             connection = _connected(path)
             marks = [connection.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
@@ -172,6 +174,8 @@ class Store:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._held += 1
         try:
+            if self.path is not None and self._held == 1 and _file_at(self.path) != self._file:
+                raise SessionError(f"{self.path} is not the file any more that this session was in: resume the session")
             yield
         finally:
             self._held -= 1
@@ -295,10 +299,25 @@ def _connected(path: Path | None) -> sqlite3.Connection:
 
 
 def _lock_of(path: Path) -> int:
-    # A file of its own: closing any handle of the database would drop the locks that SQLite holds on it. Links to one
-    # file share its lock.
+    # A file of its own: closing any handle of the database would drop the locks that SQLite holds on it. Symbolic links
+    # to one file share its lock, and there are no others.
     path = path.resolve()
     return os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+
+def _file_at(path: Path) -> tuple[int, int]:
+    """Which file a name leads to; refused where it has a second name.
+
+    A lock on the file itself would hold off whoever comes by another hard link, and would not do: SQLite's log of the
+    latest writes lies beside the file under one name, and is not seen under another.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        raise SessionError(f"there is no session at {path} any more: move it back") from None
+    if found.st_nlink > 1:
+        raise SessionError(f"{path} has {found.st_nlink} names (hard links), and a session has one: remove the others")
+    return found.st_dev, found.st_ino
 
 
 def _given(count: Any, basis: Any, margin: Any, price: Any) -> Given:

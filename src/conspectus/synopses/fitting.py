@@ -7,18 +7,20 @@ columns (`residuals`). The fit minimises, over distributions p on the universe,
 
 by its dual, log Z(θ) − ⟨θ, ȳ/N⟩ + ½ Σ λ_S ‖θ_S‖² with p ∝ exp(Σ θ). The dual is smooth, strongly convex and free of
 constraints: p is non-negative with sum 1 whatever the noise did. The ridge λ keeps the fit from chasing the noise;
-L-BFGS solves it, and the gradient at the end says whether it did.
+L-BFGS solves it, and the gradient at the end says whether it did. A ridge that suits noise is too much for an
+interaction that stands out of it: on request such ones are found by their misses, and the fit is solved again.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from conspectus.data.domain import Domain
 
@@ -32,7 +34,8 @@ _FLOOR = -60.0
 _LEAST_RIDGE = 1e-9
 # κ for interactions of one, two, and three or more columns. Chosen on NLTCS (all 3-way marginals, three noise levels)
 # and on 7 columns of Adult (all or some 3-way marginals): high interactions are mostly noise and shrink most.
-_KAPPA = (0.5, 1.0, 4.0)
+KAPPA = (0.5, 1.0, 4.0)
+_HIDDEN = 0.05
 
 
 class CannotFit(ValueError):
@@ -92,12 +95,14 @@ def fit_histogram(
     steps: int = 200,
     ridge: float = 1.0,
     tolerance: float | None = None,
+    refits: int = 0,
 ) -> Fit:
     """Fit the maximum-entropy histogram to noisy marginals of a table of `total` rows.
 
     `start` is the `potentials` of an earlier fit; `steps` bounds the evaluations; `ridge` multiplies every κ. The fit
     counts as converged once every condition holds to within `tolerance`, by default a fiftieth of the smallest noise,
-    in fractions, and never finer than 1e-7.
+    in fractions, and never finer than 1e-7. Interactions that the ridge holds further from their measurement than
+    noise explains get a smaller one, and the fit is solved again, at most `refits` times.
     """
     measurements = [in_schema_order(domain, measurement) for measurement in measurements]
     fractions = as_fractions(measurements, total)
@@ -111,16 +116,34 @@ def fit_histogram(
     ]
     residuals = Residuals(domain.sizes, targets)
     marginals, wanted, precision = residuals.pool(targets)
-    kappa = np.repeat([ridge * _KAPPA[min(order, 3) - 1] for order in residuals.orders], np.diff(residuals.offsets))
-    return solve_dual(
-        residuals,
-        marginals,
-        wanted,
-        np.maximum(kappa / np.sqrt(precision), _LEAST_RIDGE),
-        start=start,
-        steps=steps,
-        tolerance=max(min(sigmas) / 50, 1e-7) if tolerance is None else tolerance,
-    )
+    kappa = np.repeat([ridge * KAPPA[min(order, 3) - 1] for order in residuals.orders], np.diff(residuals.offsets))
+    strength = np.maximum(kappa / np.sqrt(precision), _LEAST_RIDGE)
+    tolerance = max(min(sigmas) / 50, 1e-7) if tolerance is None else tolerance
+    fit = solve_dual(residuals, marginals, wanted, strength, start=start, steps=steps, tolerance=tolerance)
+    for _ in range(refits):
+        strength, loosened = _loosen(residuals, fit, strength, precision)
+        if not loosened:
+            break
+        again = solve_dual(
+            residuals, marginals, wanted, strength, start=fit.potentials, steps=steps, tolerance=tolerance
+        )
+        fit = replace(again, evaluations=fit.evaluations + again.evaluations)
+    return fit
+
+
+def _loosen(residuals: Residuals, fit: Fit, ridge: Vector, precision: Vector) -> tuple[Vector, bool]:
+    """The ridge, smaller where it hides what was measured; and whether it is anywhere.
+
+    At the solution the fit misses the measurement of an interaction by ridge · θ. Noise of d dimensions alone would
+    make a miss whose square, in units of the noise, is χ² with d degrees of freedom, and the ridge only shortens it:
+    that one of all interactions passes the quantile taken here has a probability below `_HIDDEN`.
+    """
+    starts = residuals.offsets[:-1]
+    missed = np.add.reduceat(np.square(ridge * _flat(residuals, fit.potentials)) * precision, starts)
+    dimensions = np.array(residuals.dimensions)
+    hidden = (dimensions > 0) & (missed > chi2.isf(_HIDDEN / len(starts), np.maximum(dimensions, 1)))
+    factors = np.where(hidden, dimensions / np.maximum(missed, 1e-300), 1.0)
+    return np.maximum(ridge * np.repeat(factors, np.diff(residuals.offsets)), _LEAST_RIDGE), bool(hidden.any())
 
 
 def in_schema_order(domain: Domain, measurement: Measurement) -> Measurement:

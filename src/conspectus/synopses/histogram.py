@@ -17,11 +17,13 @@ from conspectus.queries.evaluation import answers_from_marginals
 from conspectus.queries.marginal_tree import MarginalTree, marginal_tree
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Workload
+from conspectus.spelling import spelled_methods
 
 from .rounding import integer_histogram, snake, systematic
 from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
 class Histogram:
     """Weights over the cells of some columns in row-major order: zero or more, with sum 1.

@@ -20,6 +20,7 @@ from conspectus.data.domain import Chunk, Domain, code_dtype, in_words
 from conspectus.queries.evaluation import indicator
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Workload, WorkloadError
+from conspectus.spelling import spelled_methods
 
 from .fitting import Measurement, fit_histogram
 from .histogram import Histogram
@@ -41,6 +42,7 @@ _CLOSE = 0.002
 """How far off an answer may be, as a share, before it matters to the rows that are fitted to it."""
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
 class MedianEnsemble:
     """Members with whole-numbered weights; `workload` holds the questions that they were made for."""

@@ -20,11 +20,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
+from conspectus.data.field import P
 from conspectus.privacy.events import Noise
 from conspectus.queries.intervals import Intervals
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.predicates import Conjunctions
 from conspectus.queries.query import Block, Predicate, Query, Sparse, TableFunction, Workload, WorkloadError
+from conspectus.queries.supports import written_out
+from conspectus.spelling import spelled_methods
 
 from .measured_sums import Listing, Selection, selection_in
 from .synopsis import BadSynopsis, CannotAnswer, NoiseKind, Total, checked_noise, part, variance_of
@@ -51,11 +54,13 @@ class Estimate:
         return 0.0 if self.kind is None else variance_of(Noise(self.kind, self.scale)) * self.terms / self.averaged**2
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
 class NoisyAnswers:
     """Noisy counts of a workload; `noise` is the law of the noise, one for each block, or one for all.
 
-    Counts lie on the workload's grid, and the noise is in its steps.
+    A law is in steps of the grid that it was drawn on, of which `grids` says for each block how many make one count:
+    the workload's own, unless its blocks were measured apart. Where the noise is small its quantiles depend on that.
     """
 
     domain: Domain
@@ -63,6 +68,7 @@ class NoisyAnswers:
     counts: NDArray[np.float64]
     noise: tuple[Noise, ...]
     total: Total
+    grids: tuple[int, ...] = ()
 
     kind: ClassVar[str] = "noisy-answers"
 
@@ -77,9 +83,13 @@ class NoisyAnswers:
             noise *= len(self.workload.blocks)
         if len(noise) != len(self.workload.blocks):
             raise BadSynopsis("noisy answers need one noise for each block of their workload")
+        grids = self.grids or (self.workload.grid,) * len(noise)
+        if len(grids) != len(noise) or any(type(grid) is not int or grid < 1 for grid in grids):
+            raise BadSynopsis("noisy answers need one grid for each block of their workload")
         counts.flags.writeable = False
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "noise", noise)
+        object.__setattr__(self, "grids", grids)
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Fractions: plain noisy ones for what was measured, sums of them for what can be summed."""
@@ -100,7 +110,8 @@ class NoisyAnswers:
         if isinstance(query, Predicate):  # without literals that hold every code, which ask for no column
             query = Conjunctions.of(self.domain, [query]).query(0)
         summed = [] if isinstance(query, TableFunction) else self._sums(query)
-        own = self._listed_counts(query) + [estimate for estimate, direct in summed if direct]
+        listed = self._listed_counts(query) + self._records_counts(query)
+        own = listed + [estimate for estimate, direct in summed if direct]
         known = own or _averaged([estimate for estimate, _ in summed]) + self._from_total(query)
         if not known:
             raise CannotAnswer(self._refusal(query))
@@ -112,7 +123,7 @@ class NoisyAnswers:
 
     def measured_marginals(self) -> list[tuple[tuple[int, ...], NDArray[np.float64], float]]:
         """The marginals that were measured: columns, noisy counts, and the standard deviation of each count."""
-        spread = {n: math.sqrt(variance_of(self.noise[n])) / self.workload.grid for n in self._marginals.values()}
+        spread = {n: math.sqrt(variance_of(self.noise[n])) / self.grids[n] for n in self._marginals.values()}
         return [(self._block(n).columns, self._slice(n), deviation) for n, deviation in spread.items()]
 
     def _block_counts(self, block: Block) -> NDArray[np.float64]:
@@ -120,11 +131,12 @@ class NoisyAnswers:
         if block in self._places:
             return self._slice(self._places[block])
         if isinstance(block, Marginal) and len(block) > 1:
-            groups: dict[tuple[Noise, int], list[int]] = {}
+            groups: dict[tuple[Noise, int, int], list[int]] = {}
             for number in self._covering(block.columns):
-                groups.setdefault((self.noise[number], len(self._block(number))), []).append(number)
+                law = (self.noise[number], self.grids[number], len(self._block(number)))
+                groups.setdefault(law, []).append(number)
             if groups:
-                best = min(groups, key=lambda law: variance_of(law[0]) * law[1] / len(groups[law]))
+                best = min(groups, key=lambda law: variance_of(law[0]) / law[1] ** 2 * law[2] / len(groups[law]))
                 tables = np.stack([self._projection(number, block.columns) for number in groups[best]])
                 return np.asarray(tables.mean(axis=0))
         return np.array([self.estimate(block.query(i)).count for i in range(len(block))])
@@ -145,6 +157,18 @@ class NoisyAnswers:
             for number, place in found
             if place is not None
         ]
+
+    def _records_counts(self, query: Query) -> list[Estimate]:
+        """The measurements of a predicate on records of any kind, where these were listed."""
+        if not isinstance(query, Predicate) or not self._of_records or not query.columns:
+            return []
+        asked = Workload(self.domain, (Conjunctions.of(self.domain, [query]),))
+        return self._listed_counts(written_out(asked).query(0))
+
+    @property
+    def _of_records(self) -> bool:
+        """Whether the table is one column of records of any kind, which nobody could list."""
+        return self.domain.sizes == (P,)
 
     def _sums(self, query: Query) -> list[tuple[Estimate, bool]]:
         """One estimate from each block of which a sum gives this query, and whether it is a single measured count."""
@@ -172,7 +196,7 @@ class NoisyAnswers:
         source = f"{terms} measured {'count' if terms == 1 else 'counts'} of {names}"
         if terms == 0:
             return Estimate(count=value, kind=None, scale=0.0, terms=0, source="the total")
-        grid = self.workload.grid
+        grid = self.grids[number]
         return Estimate(count=value, kind=noise.kind, scale=noise.scale, terms=terms, averaged=grid, source=source)
 
     def _from_total(self, query: Query) -> list[Estimate]:
@@ -193,7 +217,7 @@ class NoisyAnswers:
 
     def _opposite(self, query: Query) -> Predicate | None:
         """The negation of a query about one column, which is again one."""
-        if not isinstance(query, Predicate) or len(query.columns) != 1:
+        if not isinstance(query, Predicate) or len(query.columns) != 1 or self.domain.sizes[query.columns[0]] == P:
             return None
         (column,) = query.columns
         codes = {code for box in query.boxes for literal in box for code in literal.codes}
@@ -204,7 +228,7 @@ class NoisyAnswers:
     def _refusal(self, query: Query) -> str:
         if isinstance(query, TableFunction):
             return "this function was not measured: release it too"
-        if isinstance(query, Sparse):
+        if isinstance(query, Sparse) or self._of_records:
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
         names = ", ".join(self.domain.names[column] for column in query.columns) or "nothing"
         missing = set(query.columns).difference(*self._marginals)
@@ -266,7 +290,8 @@ class NoisyAnswers:
         return self._listings[number]
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        meta = {"total": self.total.to_json(), "noise": [list(noise) for noise in self.noise]}
+        noise = [list(law) for law in self.noise]
+        meta = {"total": self.total.to_json(), "noise": noise, "grids": list(self.grids)}
         text = json.dumps(self.workload.to_json(), separators=(",", ":"))
         tables = {
             "counts": pa.table({"count": self.counts}),
@@ -286,9 +311,11 @@ class NoisyAnswers:
             workload = Workload.from_json(json.loads(stored["workload"][0].as_py()))
         except (WorkloadError, ValueError, RecursionError) as problem:
             raise BadSynopsis("the workload of the noisy answers is not readable") from problem
-        return cls(
-            domain, workload, counts, tuple(checked_noise(*pair) for pair in noise), Total.from_json(meta.get("total"))
-        )
+        grids = meta.get("grids", [])
+        if not isinstance(grids, list):
+            raise BadSynopsis("the grids of the noisy answers are not readable")
+        laws = tuple(checked_noise(*pair) for pair in noise)
+        return cls(domain, workload, counts, laws, Total.from_json(meta.get("total")), tuple(grids))
 
 
 def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[NoiseKind, float]) -> Total:
@@ -315,9 +342,10 @@ def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[Noi
 
 def _averaged(estimates: list[Estimate]) -> list[Estimate]:
     """Independent estimates with one and the same law are better averaged than chosen from."""
-    groups: dict[tuple[NoiseKind | None, float, int], list[Estimate]] = {}
+    groups: dict[tuple[NoiseKind | None, float, int, int], list[Estimate]] = {}
     for estimate in estimates:
-        groups.setdefault((estimate.kind, estimate.scale, estimate.terms), []).append(estimate)
+        law = (estimate.kind, estimate.scale, estimate.terms, estimate.averaged)
+        groups.setdefault(law, []).append(estimate)
     means = []
     for group in groups.values():
         m, first = len(group), group[0]

@@ -25,11 +25,13 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import moments_of, weighted_quantile
+from conspectus.privacy.shifted import shifted_quantile, weighted_tail
+from conspectus.privacy.tails import moments_of
 from conspectus.queries.projections import Projection
 from conspectus.queries.query import Block, Workload, WorkloadError
 from conspectus.queries.sparse import SparseQueries
 from conspectus.queries.supports import written_out
+from conspectus.spelling import spelled_methods
 
 from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
 
@@ -40,8 +42,11 @@ LEAST_INDEPENDENCE = 4
 MOST_LISTED = 1 << 22
 """Records that a predicate may stand for and still be asked."""
 
-_SHARES = (0.4, 0.45, 0.15)
-"""How the failure probability of an interval is shared by noise, distortion, and the estimate of F."""
+_OF_MOMENT = 0.15
+"""What the estimate of F takes of the failure probability of an interval."""
+
+_TIMES = 3
+"""How often the bound on the true answer is improved by the interval that it gives."""
 
 Estimator = Literal["mean", "median"]
 
@@ -49,6 +54,7 @@ MOST_BLOCKS = 63
 """Blocks that a median is taken of: with more, each has little to say and costs as much to ask."""
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
 class RandomProjection:
     """`values` is the projection of the table with noise, in whole counts; `noise` is its law; `estimator` says how an
@@ -90,8 +96,12 @@ class RandomProjection:
     def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]:
         """The count of one query, and how far it may be from the truth at this confidence, noise and hash together.
 
-        For the median each block may fail with a probability p for which a majority of s independent blocks fails as
-        seldom as the interval may. None where the hash is not independent enough for a bound.
+        Of an estimate from T coordinates, noise N has a law that is known once the places of the query's records are;
+        distortion D is independent of it given the hash, and E D² ≤ (‖w‖²·F + A²)/T over all hashes, where A is the
+        true answer: `shifted_quantile`. Except with the failure probability, A is at most the answer and that quantile,
+        which grows with A: so bounds on A improve each other, from A² ≤ ‖w‖²·F on. For the median each block may fail
+        with a probability p for which a majority of s independent blocks fails as seldom as the interval may. None
+        where the hash is not independent enough for a bound.
         """
         block = _listed(self.domain, question.blocks[0])
         count = float(self._counts(block)[0])
@@ -103,17 +113,19 @@ class RandomProjection:
         norm = float(np.square(block.steps / block.grid).sum())
         # The mean is one estimate from all coordinates, the median has s from as many parts of them.
         estimates = self.projection.nonzeros if self.estimator == "median" else 1
-        size = self.projection.size // estimates
-        weights = shared.reshape(estimates, size) * (estimates / (block.grid * self.projection.nonzeros))
-        allowed = block_failure(estimates, (_SHARES[0] + _SHARES[1]) * failure) / (_SHARES[0] + _SHARES[1])
-        noise = max(weighted_quantile(self.noise, each, 1 - _SHARES[0] * allowed) for each in weights)
-        factor = math.sqrt(1 / (_SHARES[1] * allowed))  # Chebyshev's inequality
-        spread = math.sqrt(norm * self.second_moment(_SHARES[2] * failure) / size)
-        own = factor / math.sqrt(size)
-        widest = noise + factor * spread * math.sqrt(2)  # (Σ w·count)² is at most ‖w‖²·F
-        if own >= 1:
-            return count, widest
-        return count, min(widest, (noise + factor * spread + own * max(count, 0.0)) / (1 - own))
+        size, s = self.projection.size // estimates, self.projection.nonzeros
+        allowed = block_failure(estimates, (1 - _OF_MOMENT) * failure)
+        tails = [
+            weighted_tail(self.noise, each, estimates / (block.grid * s)) for each in shared.reshape(estimates, size)
+        ]
+        deviation = math.sqrt(moments_of(self.noise)[0] * norm * estimates / s)
+        most = norm * self.second_moment(_OF_MOMENT * failure)
+        answer, half = math.sqrt(most), math.inf
+        for _ in range(_TIMES):
+            square = (most + answer * answer) / size
+            half = min(half, max(shifted_quantile(tail, square, allowed, deviation) for tail in tails))
+            answer = min(answer, max(count, 0.0) + half)
+        return count, half
 
     def second_moment(self, failure: float) -> float:
         """An upper bound on F = Σ count(x)², except with this probability.

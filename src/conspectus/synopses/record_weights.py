@@ -16,22 +16,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
-from conspectus.data.field import Elements, P
 from conspectus.queries.listed_records import Listed, listed_records
 from conspectus.queries.query import Workload, WorkloadError
+from conspectus.spelling import spelled_methods
 
+from .addressed import Addressed
 from .synopsis import BadSynopsis, CannotAnswer, Total, part
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
-class RecordWeights:
+class RecordWeights(Addressed):
     """Addresses of records, sorted and distinct, with their weights; `free` is the weight of any other record.
 
     `sparsity` is the number of records that a question may list.
     """
 
-    domain: Domain
-    keys: Elements
     weights: NDArray[np.float64]
     free: float
     sparsity: int
@@ -40,32 +40,22 @@ class RecordWeights:
     kind: ClassVar[str] = "record-weights"
 
     def __post_init__(self) -> None:
-        keys, weights = np.array(self.keys, dtype=np.uint64), np.array(self.weights, dtype=np.float64)
-        if keys.ndim != 1 or weights.shape != keys.shape or (keys[1:] <= keys[:-1]).any():
-            raise BadSynopsis("the records of a synopsis are sorted and distinct, with a weight for each")
-        if len(keys) and int(keys[-1]) >= min(self.domain.cells, P):
-            raise BadSynopsis("a record of the synopsis is no record of its table")
+        super().__post_init__()
+        weights = np.array(self.weights, dtype=np.float64)
+        self._keep("weights", weights)
         numbers = np.append(weights, self.free)
         if not np.isfinite(numbers).all() or (numbers < 0).any() or not weights.sum() <= 1 + 1e-9:
             raise BadSynopsis("the weights of records are zero or more, and add up to at most one")
         if type(self.sparsity) is not int or self.sparsity < 1:
             raise BadSynopsis("a question may list at least one record")
-        for name, array in (("keys", keys), ("weights", weights)):
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
 
     def value(self, listed: Listed) -> float:
         """The fraction of the rows that a list of records holds."""
         addresses, shares = listed
-        if not len(self.keys):
-            return min(float(shares.sum()) * self.free, 1.0)
-        places = np.minimum(np.searchsorted(self.keys, addresses), len(self.keys) - 1)
-        known = self.keys[places] == addresses
-        return min(float((shares * np.where(known, self.weights[places], self.free)).sum()), 1.0)
+        return min(float((shares * self._taken(addresses, self.weights, self.free)).sum()), 1.0)
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        self._check(workload)
         try:
             return np.array([self.value(listed_records(query, self.sparsity)) for query in workload])
         except WorkloadError as dense:

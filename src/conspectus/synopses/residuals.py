@@ -97,6 +97,8 @@ class Residuals:
         self._shared = int(self._tree.offsets[len(sets)])  # features up to here are leaves of the tree as they are
         self.keys: list[Part] = [(s, b"interaction") for s in sets] + list(whole)
         self.orders = [len(s) for s in sets] + [1 if key[1] else len(key[0]) for key in whole]
+        # Of each interaction; of what is not taken apart nothing is said.
+        self.dimensions = [math.prod(self._sizes[c] - 1 for c in s) for s in sets] + [0] * len(whole)
         lengths = [self._volume(s) for s in sets] + [target.fractions.size for target in whole.values()]
         self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
         self.length = int(self.offsets[-1])

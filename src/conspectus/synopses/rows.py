@@ -14,6 +14,7 @@ from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.data.sets import MOST_ROWS, SetChunk
 from conspectus.queries.counting import count
 from conspectus.queries.query import Workload
+from conspectus.spelling import spelled_methods
 
 from .rounding import systematic
 from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
@@ -25,6 +26,7 @@ _CHUNK = 1 << 17
 _ALONE = "synthetic rows hold codes of their columns alone"
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Records as codes, column by column, each with a multiplicity (one by default).

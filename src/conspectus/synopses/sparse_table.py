@@ -16,14 +16,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain, code_dtype
-from conspectus.data.field import Elements, P
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile, weighted_quantile
 from conspectus.queries.addresses import codes_at, exact
 from conspectus.queries.query import Workload, WorkloadError
 from conspectus.queries.sparse import SparseQueries
 from conspectus.queries.supports import written_out
+from conspectus.spelling import spelled_methods
 
+from .addressed import Addressed
 from .rows import Rows
 from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
 
@@ -31,12 +32,11 @@ MOST_LISTED = 1 << 16
 """Records that a predicate may stand for and still have an interval."""
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
-class SparseTable:
-    """Keys (addresses of records), sorted and distinct, each with a noisy count of at least `threshold`."""
+class SparseTable(Addressed):
+    """Keys (addresses of records), each with a noisy count of at least `threshold`."""
 
-    domain: Domain
-    keys: Elements
     counts: NDArray[np.int64]
     threshold: int
     noise: Noise
@@ -45,37 +45,21 @@ class SparseTable:
     kind: ClassVar[str] = "sparse-table"
 
     def __post_init__(self) -> None:
-        keys, counts = np.array(self.keys, dtype=np.uint64), np.array(self.counts, dtype=np.int64)
-        if keys.ndim != 1 or counts.shape != keys.shape or (keys[1:] <= keys[:-1]).any():
-            raise BadSynopsis("published keys are sorted and distinct, with a count for each")
-        if type(self.threshold) is not int or self.threshold < 1 or (len(counts) and counts.min() < self.threshold):
-            raise BadSynopsis("a published key has a count that reaches the threshold")
-        if len(keys) and int(keys[-1]) >= min(self.domain.cells, P):
-            raise BadSynopsis("a published key is no record of its table")
+        super().__post_init__()
+        self._keep("counts", np.array(self.counts, dtype=np.int64))
+        check_threshold(self.counts, self.threshold)
         object.__setattr__(self, "noise", checked_noise(*self.noise))
-        for name, array in (("keys", keys), ("counts", counts)):
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Fractions: weights times the counts of published keys."""
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        self._check(workload)
         found = [
-            block.weighed(self._found(block.index.distinct)[0])
+            block.weighed(self._taken(block.index.distinct, self.counts, 0))
             if isinstance(block, SparseQueries)
             else self._shares(Workload(self.domain, (block,)))
             for block in workload.blocks
         ]
         return np.concatenate(found) / self.total.divisor if found else np.zeros(0)
-
-    def _found(self, addresses: Elements) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """The counts of some records, 0 where they were not published; and which ones were."""
-        if not len(self.keys):
-            return np.zeros(len(addresses)), np.zeros(len(addresses), dtype=bool)
-        places = np.minimum(np.searchsorted(self.keys, addresses), len(self.keys) - 1)
-        there = self.keys[places] == addresses
-        return np.where(there, self.counts[places], 0).astype(np.float64), there
 
     def _shares(self, workload: Workload) -> NDArray[np.float64]:
         """The counts of other questions among the published rows."""
@@ -106,7 +90,7 @@ class SparseTable:
                 block = written_out(question, MOST_LISTED)
             except WorkloadError:
                 return float(self.answer(question)[0]) * self.total.divisor, None
-        counts, there = self._found(block.addresses)
+        counts, (_, there) = self._taken(block.addresses, self.counts, 0), self._found(block.addresses)
         weights = block.steps / block.grid
         count = float((weights * counts).sum())
         share = (1 + confidence) / 2
@@ -120,15 +104,34 @@ class SparseTable:
         return self._rows.sample(rows, public_seed=public_seed)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        meta = {"threshold": self.threshold, "noise": list(self.noise), "total": self.total.to_json()}
+        meta = facts(self.threshold, self.noise, self.total)
         return meta, {"keys": pa.table({"key": self.keys, "count": self.counts})}
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
-        noise = meta.get("noise")
-        if not isinstance(noise, list) or len(noise) != 2:
-            raise BadSynopsis("published keys have one law of noise")
         stored = part(tables, "keys", [("key", pa.uint64()), ("count", pa.int64())])
         keys, counts = stored["key"].to_numpy(), stored["count"].to_numpy()
-        total = Total.from_json(meta.get("total"))
-        return cls(domain, keys, counts, meta.get("threshold"), checked_noise(*noise), total)  # type: ignore[arg-type]
+        return cls(domain, keys, counts, *read_facts(meta))
+
+
+Facts = tuple[int, Noise, Total]
+
+
+def facts(threshold: int, noise: Noise, total: Total) -> dict[str, Any]:
+    """What is written of published keys besides themselves."""
+    return {"threshold": threshold, "noise": list(noise), "total": total.to_json()}
+
+
+def read_facts(meta: Mapping[str, Any]) -> Facts:
+    """The inverse of `facts`; refuses anything else."""
+    noise, threshold = meta.get("noise"), meta.get("threshold")
+    if not isinstance(noise, list) or len(noise) != 2:
+        raise BadSynopsis("published keys have one law of noise")
+    if type(threshold) is not int:
+        raise BadSynopsis("published keys have a threshold")
+    return threshold, checked_noise(*noise), Total.from_json(meta.get("total"))
+
+
+def check_threshold(counts: NDArray[np.int64], threshold: int) -> None:
+    if type(threshold) is not int or threshold < 1 or (len(counts) and counts.min() < threshold):
+        raise BadSynopsis("a published key has a count that reaches the threshold")

@@ -140,6 +140,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "rows": ("rows", "Rows"),
     "random-projection": ("random_projection", "RandomProjection"),
     "sparse-table": ("sparse_table", "SparseTable"),
+    "published-records": ("published_records", "PublishedRecords"),
     "record-weights": ("record_weights", "RecordWeights"),
     "median-ensemble": ("median_ensemble", "MedianEnsemble"),
 }

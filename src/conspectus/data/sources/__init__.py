@@ -17,7 +17,7 @@ from conspectus.data.sources.origin import Connection, Origin, SourceError, guar
 from conspectus.data.sources.pairs import PairsTable, discovered
 from conspectus.data.sources.parquet import SUFFIXES as PARQUET
 from conspectus.data.sources.parquet import open_parquet
-from conspectus.data.sources.records import open_records
+from conspectus.data.sources.records import frame_records, open_records
 from conspectus.data.sources.sql import WHAT, is_query, is_relation, open_query, open_relation
 from conspectus.data.sources.table import Table
 from conspectus.data.values import text_of
@@ -42,7 +42,9 @@ def open_table(source: Any, schema: Schema | None, *, public_seed: int = 0, memo
             return PairsTable(origin, schema, what=what, public_seed=public_seed)
     what, origin = _origin(source, schema, memory_limit)
     with _kept(origin):
-        return Table(origin, schema, what=what, public_seed=public_seed)
+        alone = len(schema.columns) == 1 and isinstance(schema.columns[0], Record) and schema.unit.kind == "row"
+        beside = frame_records(source, [schema.columns[0].name], schema) if alone and is_frame(source) else None
+        return Table(origin, schema, what=what, public_seed=public_seed, beside=beside)
 
 
 def open_pairs(

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from conspectus.data.arrays import mended, tidied, tidy
-from conspectus.data.field import Elements
-from conspectus.data.fingerprints import fingerprints
+from conspectus.data.fingerprints import FINGERPRINTS, fingerprints
 from conspectus.data.sources.origin import Connection, Origin, SourceError
 from conspectus.data.values import text_of
 
@@ -77,27 +75,6 @@ def _check_twins(names: list[str], wanted: Collection[str]) -> None:
         raise SourceError(f'the table has two columns "{twice}": rename one of them')
 
 
-def series_fingerprints(column: Any, depth: int = 0) -> Elements:
-    """The fingerprints of a pandas or polars series, each of its value alone, whatever type the others gave the series.
-
-    Arrays are read at once only where that is the same as one by one: numbers, truths and moments, and what polars
-    keeps in Arrow. Everything else is taken object by object.
-    """
-    if _library(column) == "polars":
-        odd = str(column.dtype).startswith(("Object", "Int128", "UInt128"))
-        return fingerprints(column.to_list() if odd else column.to_arrow(), depth)
-    kind = column.dtype
-    if isinstance(kind, np.dtype) and kind.kind in "iufb":
-        return fingerprints(column.to_numpy(), depth)
-    if type(kind).__name__ == "CategoricalDtype":
-        known = np.append(fingerprints(kind.categories.tolist(), depth), fingerprints([None]))
-        found: Elements = known[column.cat.codes.to_numpy()]  # −1, the last, is missing
-        return found
-    if (isinstance(kind, np.dtype) and kind.kind == "M") or type(kind).__name__ == "DatetimeTZDtype":
-        return fingerprints(pa.array(column, from_pandas=True), depth)
-    return fingerprints(column.tolist(), depth)
-
-
 def _from_pandas(frame: Any, wanted: Collection[str], records: Collection[str]) -> tuple[list[str], pa.Table]:
     names = [str(name) for name in frame.columns]
     _check_twins(names, wanted)
@@ -105,7 +82,7 @@ def _from_pandas(frame: Any, wanted: Collection[str], records: Collection[str]) 
     for position, name in enumerate(names):
         if name in wanted or (position == 0 and not set(names) & set(wanted)):
             series = frame.iloc[:, position]
-            columns[name] = pa.array(series_fingerprints(series)) if name in records else _from_series(series)
+            columns[name] = pa.array(FINGERPRINTS.of_series(series)) if name in records else _from_series(series)
     return names, pa.table(columns)
 
 
@@ -136,7 +113,7 @@ def _from_polars(frame: Any, wanted: Collection[str], records: Collection[str]) 
     frame = _pick(frame, names, wanted)
     frame = frame.collect() if hasattr(frame, "collect") else frame
     columns = {
-        series.name: pa.array(series_fingerprints(series)) if series.name in records else series.to_arrow()
+        series.name: pa.array(FINGERPRINTS.of_series(series)) if series.name in records else series.to_arrow()
         for series in frame.get_columns()
     }
     return names, pa.table(columns)

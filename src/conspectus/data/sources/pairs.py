@@ -21,11 +21,13 @@ from conspectus.data.sources.numbering import Numbering
 from conspectus.data.sources.origin import Origin, SourceError, guarded
 from conspectus.data.sources.table import Table, read
 from conspectus.data.values import text_of
+from conspectus.spelling import spelled_methods
 
 _ROWS = 1 << 20
 _PLACE_BITS = 16
 
 
+@spelled_methods
 class PairsTable(Table):
     """The users of a source of pairs, each as one row in the codes of a schema whose unit is made of pairs.
 

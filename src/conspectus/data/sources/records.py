@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +12,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from conspectus.data.canonical import CANONICAL, kept_forms
 from conspectus.data.domain import RECORDS, Chunk
-from conspectus.data.field import Elements
-from conspectus.data.fingerprints import fingerprints, tuples
+from conspectus.data.fingerprints import FINGERPRINTS
+from conspectus.data.reading import Reading, Written
 from conspectus.data.records import Record
 from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources.delimited import is_delimited, open_unknown, unknown_names
-from conspectus.data.sources.frames import is_frame, series_fingerprints
+from conspectus.data.sources.frames import is_frame
 from conspectus.data.sources.origin import SourceError, guarded
 from conspectus.data.sources.parquet import SUFFIXES, check_twins, read_footer
 from conspectus.data.sources.sql import is_relation
 from conspectus.data.sources.table import Table
+from conspectus.spelling import spelled_methods
 
 _ROWS = 1 << 16
 
-Batch = tuple[int, Callable[[], Elements]]
-"""A number of rows, and a way to their fingerprints."""
+Batch = tuple[int, Callable[[Reading], Written]]
+"""A number of rows, and what they are written as."""
 
-Part = Callable[[slice], Elements]
-"""The fingerprints of some values of a column in memory."""
+Part = Callable[[slice, Reading], Written]
+"""What some values of a column in memory are written as."""
 
 
+@spelled_methods
 class RecordTable(Table):
     """Rows as fingerprints of records, mapped one by one; the unit of privacy is the row, and no row is left out."""
 
@@ -59,12 +63,26 @@ class RecordTable(Table):
         while True:
             with guarded(self._what):
                 size, records = next(batches, (0, None))
-                found = records() if read and records is not None else None
+                found = records(FINGERPRINTS) if read and records is not None else None
             if records is None:
                 return
             for start in range(0, size, rows):
                 here = min(rows, size - start)
                 yield Chunk((None if found is None else found[start : start + here],), here)
+
+    @property
+    def reads_records(self) -> bool:
+        return True
+
+    def records(self) -> Iterator[Written]:
+        batches = self._batches()
+        while True:
+            with guarded(self._what):
+                _, records = next(batches, (0, None))
+                found = None if records is None else kept_forms(records(CANONICAL))
+            if found is None:
+                return
+            yield found
 
     def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
         raise SourceError("records have no schema to check them against: nothing of them is clamped or recoded")
@@ -92,7 +110,7 @@ def open_records(source: Any, columns: str | Sequence[str] | None = None, *, nei
     if isinstance(source, str | Path):
         return _from_file(Path(source), wanted, schema)
     if is_frame(source):
-        return _from_frame(source, wanted, schema)
+        return frame_records(source, wanted, schema)
     if is_relation(source):
         raise SourceError("a DuckDB relation needs a schema: open_table reads it, or pass its to_arrow_table()")
     if wanted is not None:
@@ -114,7 +132,7 @@ def open_records(source: Any, columns: str | Sequence[str] | None = None, *, nei
 def _in_memory(parts: Sequence[Part], rows: int, schema: Schema) -> Table:
     def batch(start: int) -> Batch:
         here = slice(start, min(start + _ROWS, rows))
-        return here.stop - start, lambda: _records([part(here) for part in parts])
+        return here.stop - start, lambda reading: _records([part(here, reading) for part in parts], reading)
 
     return RecordTable(lambda: map(batch, range(0, rows, _ROWS)), schema, what="the records")
 
@@ -122,21 +140,35 @@ def _in_memory(parts: Sequence[Part], rows: int, schema: Schema) -> Table:
 def _part(values: Any, depth: int = 0) -> Part:
     """A column in memory: Arrow and numpy arrays are read again in each pass, other values are fingerprinted once."""
     if isinstance(values, pa.Array | pa.ChunkedArray) or (isinstance(values, np.ndarray) and values.dtype != object):
-        return lambda here: fingerprints(values[here], depth)
-    done = series_fingerprints(values, depth) if _is_series(values) else fingerprints(values, depth)
-    return lambda here: done[here]
+        return lambda here, reading: reading.of(values[here], depth)
+    series = _is_series(values)
+    held = values if series else values.tolist() if hasattr(values, "tolist") else list(values)
+
+    @cache
+    def done() -> Written:
+        return FINGERPRINTS.of_series(held, depth) if series else FINGERPRINTS.of(held, depth)
+
+    def part(here: slice, reading: Reading) -> Written:
+        if reading is FINGERPRINTS:
+            return done()[here]
+        if not series:
+            return reading.of(held[here], depth)
+        return reading.of_series(held.iloc[here] if hasattr(held, "iloc") else held[here], depth)
+
+    return part
 
 
 def _is_series(source: object) -> bool:
     return type(source).__name__ == "Series" and hasattr(source, "to_numpy")
 
 
-def _records(columns: Sequence[Elements]) -> Elements:
-    """Each row as one record: its value, or the tuple of its values, which were fingerprinted at depth 1."""
-    return columns[0] if len(columns) == 1 else tuples(columns, len(columns[0]))
+def _records(columns: Sequence[Written], reading: Reading) -> Written:
+    """Each row as one record: its value, or the tuple of its values, which were read at depth 1."""
+    return columns[0] if len(columns) == 1 else reading.tuples(columns, len(columns[0]), 0)
 
 
-def _from_frame(source: Any, wanted: list[str] | None, schema: Schema) -> Table:
+def frame_records(source: Any, wanted: list[str] | None, schema: Schema) -> Table:
+    """The rows of a frame as records of some of its columns."""
     if isinstance(source, pa.RecordBatchReader):
         raise SourceError("a RecordBatchReader can be read only once: pass reader.read_all(), or a Parquet file")
     if isinstance(source, pa.RecordBatch):
@@ -179,7 +211,7 @@ def _from_file(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
 
 def _batch(columns: Sequence[pa.Array]) -> Batch:
     depth = int(len(columns) > 1)
-    return len(columns[0]), lambda: _records([fingerprints(column, depth) for column in columns])
+    return len(columns[0]), lambda reading: _records([reading.of(column, depth) for column in columns], reading)
 
 
 def _from_csv(path: Path, wanted: list[str] | None, schema: Schema) -> Table:

@@ -7,24 +7,33 @@ from typing import Any
 
 import pyarrow as pa
 
+from conspectus.data.canonical import CANONICAL, kept_forms
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
+from conspectus.data.reading import Written
+from conspectus.data.records import Record
 from conspectus.data.schema import Schema
 from conspectus.data.sets import SetChunk
 from conspectus.data.sources.lines import Tally
 from conspectus.data.sources.origin import Origin, exported, guarded
 from conspectus.data.sources.units import bounded, person
+from conspectus.spelling import spelled_methods
 
 _ROWS = 1 << 16
 
 
+@spelled_methods
 class Table:
     """The rows of a source in the codes of a schema, as many passes as one likes, in memory bounded by one chunk.
 
+    `beside` is the same source as records, where the origin holds no more than their fingerprints.
     `filtered` is True when the number of rows is private: a filter left rows out, or units are ids. There is no `len`.
     """
 
-    def __init__(self, origin: Origin, schema: Schema, *, what: str, public_seed: int) -> None:
+    def __init__(
+        self, origin: Origin, schema: Schema, *, what: str, public_seed: int, beside: Table | None = None
+    ) -> None:
         self.schema = schema
+        self._beside = beside
         self._origin = origin
         self._what = what
         self._seed = public_seed
@@ -90,6 +99,23 @@ class Table:
             query = bounded("_codes", wanted, columns=width, max_rows=self.schema.unit.max_rows, seed=self._seed)
             batches = self._origin.connection.cursor().from_arrow(codes).query("_codes", query).to_arrow_reader(rows)
         yield from _each(batches, self._what)
+
+    @property
+    def reads_records(self) -> bool:
+        """Whether each row is one record of any kind whose value can be read: then `records` has them."""
+        if [column.kind for column in self.schema.columns] != [Record.kind] or self.schema.unit.kind != "row":
+            return False
+        return self._beside is not None or self._names[0] not in self._origin.fingerprinted
+
+    def records(self) -> Iterator[Written]:
+        """One pass over the canonical forms of the rows, each of its row alone; where they can be read."""
+        if self._beside is not None:
+            yield from self._beside.records()
+            return
+        for batch in self.raw([0], _ROWS):
+            with guarded(self._what):
+                found = kept_forms(CANONICAL.of(batch.column(0)))
+            yield found
 
     def tally(self) -> Tally | None:
         """How many lines of the source are odd, where its rows are lines, for the owner's own checks."""

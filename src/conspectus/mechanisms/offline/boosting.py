@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -21,18 +21,18 @@ import numpy as np
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import GRID, STEPS
 from conspectus.mechanisms.boosting_rounds import Course, boost
-from conspectus.mechanisms.boosting_theorem import CITES, EDGE, FAILURE, promise
+from conspectus.mechanisms.boosting_theorem import CITES, EDGE, FAILURE, check_left_out, promise
 from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
 from conspectus.mechanisms.generators import (
     MOST_ENTRIES,
-    MOST_EVALUATED,
-    MOST_TABLES,
     BruteForce,
     Generator,
     MaximumEntropy,
     Syntheticizer,
-    log_number_of_tables,
+    few_tables,
+    most_tables,
 )
+from conspectus.mechanisms.interactions import Interactions, deviation
 from conspectus.mechanisms.iterative import Candidates, unmeasured
 from conspectus.mechanisms.mechanism import (
     Claim,
@@ -46,11 +46,12 @@ from conspectus.mechanisms.mechanism import (
     no_histogram,
     not_counting,
 )
-from conspectus.mechanisms.reweighting import focused_rates, growing_rates, needed_edge, plan_sampling
-from conspectus.mechanisms.row_search import ANCHOR, ROWS, RowSearch, usual_draws
+from conspectus.mechanisms.own_generator import OwnGenerator, OwnRounds
+from conspectus.mechanisms.reweighting import growing_rates, needed_edge, plan_sampling, unclipped_rates
+from conspectus.mechanisms.row_search import ANCHOR, ROWS, RowSearch, usual_sample
 from conspectus.mechanisms.spread import first_size
 from conspectus.mechanisms.total import find_total
-from conspectus.privacy.events import Event
+from conspectus.privacy.events import Event, Noise
 from conspectus.synopses.median_ensemble import MOST_MEMBERS
 from conspectus.synopses.synopsis import Total
 
@@ -58,12 +59,17 @@ ROUNDS, GROWTH = 7, 1.6
 """With a history: chosen on NLTCS, 3-way and 5-way marginals at three budgets."""
 
 FRESH_ROUNDS = 3
-ROW_ROUNDS, ROW_FIRST = 10, 100
+ROW_ROUNDS = 16
 """With synthetic rows: chosen on 20,000 functions of Adult."""
+MISSED = 50
+"""Functions that the first sample leaves out, for a round beyond two: chosen on 60 to 245 functions of 1,000 rows."""
 
-TAPER=[None]
 GENERATORS = ("entropy", "syntheticizer", "brute", "rows")
+OWN = "own"
 AGGREGATES = ("weighted", "median")
+_FREE = ("theorem", "certificate", "public_seed")
+"""What theorem=True leaves to its caller."""
+
 _POTENTIAL_SHARE = Fraction(1, 4)
 
 
@@ -72,23 +78,25 @@ class Boosting:
     """Few rounds with a strong edge by default; `theorem=True` takes everything from Theorem 6.1.
 
     `first` questions are measured in the first round, `draws` in each later one, of `rounds` in all. `selection` is
-    the share of the budget that the draws cost (a quarter by default, half with rows), `certificate` the share that the
+    the share of the budget that the draws cost (a quarter by default, 0.6 with rows), `certificate` the share that the
     two certificates do. `generator` is "entropy" (with all measurements so far, or without `history` the round's own),
     "rows" (synthetic rows by local search, for every kind of question), "syntheticizer" or "brute"; by default rows for
-    functions of the table and entropy for counts. Rates grow by `growth` a round, where synopses have a history and so
-    get better, and the answer is the median weighted by them; with `aggregate="median"` all rates are equal.
+    functions of the table and entropy for counts; or a function of one's own, an `OwnGenerator`. Rates grow by
+    `growth` a round, where synopses have a history and so get better, and the answer is the median weighted by them;
+    with `aggregate="median"` all rates are equal. With `theorem=True` only `certificate`, `public_seed` and, between
+    brute and syntheticizer, `generator` can be chosen.
     `public_seed` fixes the public choices: the first round's questions and the coins of searches.
     """
 
     theorem: bool = False
-    generator: str | None = None
+    generator: str | OwnGenerator | None = None
     history: bool = True
     rounds: int | None = None
     first: int | None = None
     draws: int | None = None
     selection: float | None = None
     growth: float | None = None
-    aggregate: str = "weighted"
+    aggregate: str | None = None
     certificate: float = 0.04
     evaluations: int = 100
     ridge: float = 1.0
@@ -103,8 +111,10 @@ class Boosting:
             raise SettingError(f"rounds is at most {MOST_MEMBERS}")
         if (self.selection is not None and not 0 < self.selection < 1) or not 0 <= self.certificate < 1:
             raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
-        if self.generator not in (None, *GENERATORS) or self.aggregate not in AGGREGATES:
-            raise SettingError(f"generator is one of {', '.join(GENERATORS)}; aggregate one of {', '.join(AGGREGATES)}")
+        if not callable(self.generator) and self.generator not in (None, *GENERATORS):
+            raise SettingError(f"generator is one of {', '.join(GENERATORS)}, or a function of a noisy sample")
+        if self.aggregate not in (None, *AGGREGATES):
+            raise SettingError(f"aggregate is one of {', '.join(AGGREGATES)}")
         if (
             (self.growth is not None and not 1 <= self.growth <= 4)
             or self.evaluations < 1
@@ -113,8 +123,11 @@ class Boosting:
             raise SettingError("growth lies between 1 and 4, evaluations at 1 or above, ridge above 0")
         if self.public_seed is not None and self.public_seed < 0:
             raise SettingError("public_seed is 0 or above")
-        if self.theorem and any(number is not None for number in (self.rounds, self.first, self.draws)):
-            raise SettingError("theorem=True sets rounds, first and draws itself: leave them out")
+        if self.theorem:
+            usual = {field.name: field.default for field in fields(self) if field.name not in _FREE}
+            check_left_out({name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]})
+        if self.aggregate is None:
+            object.__setattr__(self, "aggregate", "median" if self.theorem else "weighted")
 
     def claim(self, problem: Problem) -> Claim | Refusal:
         refused = self._refusal(problem)
@@ -130,27 +143,41 @@ class Boosting:
             return Refusal(mechanism=self.name, reason=reason)
         candidates, sampling = course.candidates, course.sampling
         sampled = course.first + sum(sampling.draws)
-        grid = candidates[0].grid
         law = problem.law(problem.sensitivity(candidates[0]), sum(course.prices, Fraction(0)) / sampled)
-        # Typical, from measurements on real tables: in marginals, what was never drawn is about as wrong as what was.
-        hidden = 1.15 * unmeasured(problem, candidates, course.first)
-        if problem.rows and problem.workload.whole:
-            hidden *= problem.workload.whole / problem.rows
-        largest = max(0.65 * expected_maximum(law, sampled * len(candidates[0])) / grid, hidden)
+        mean, largest = self._expected(problem, course, law, sampled)
         edge = needed_edge(len(candidates), sampling.rates)
         return Claim(
             mechanism=self.name,
             expected_max=min(largest, float(problem.whole or math.inf)),
-            expected_mean=0.35 * expected_size(law) / grid,
+            expected_mean=mean,
             bound=None,
             memory=self._memory(problem, course.rounds),
             citations=("Dwork, Rothblum & Vadhan 2010, Figure 1", "Dwork & Roth 2014, Lemmas 6.2 and 6.4"),
             notes=(
-                f"{course.rounds} rounds, {course.first} questions in the first and {sampling.draws} drawn in each "
-                f"later one; all answers are within {sampling.inaccurate:.4g} counts if every synopsis is right on "
+                f"{course.rounds} rounds, {course.first} questions in the first and {sum(sampling.draws)} drawn in "
+                f"later ones; all answers are within {sampling.inaccurate:.4g} counts if every synopsis is right on "
                 f"{0.5 + edge:.3f} of the weight, which is certified after the fact",
             ),
         )
+
+    def _expected(self, problem: Problem, course: Course, law: Noise, sampled: int) -> tuple[float, float]:
+        """Typical errors, mean and largest, in counts, where so many questions are measured with this noise."""
+        candidates = course.candidates
+        grid = candidates[0].grid
+        interactions = Interactions.of(candidates.workload)
+        if interactions is not None and problem.rows and course.generator == "entropy" and not self._fresh(problem):
+            # The weighted median is about the synopsis in the middle of the weight, which has not seen the last draws.
+            rates = np.cumsum(course.sampling.rates)
+            middle = int(np.searchsorted(rates, rates[-1] / 2))
+            share = (course.first + sum(course.sampling.draws[:middle])) / len(candidates)
+            errors = interactions.fitted(deviation(law) / problem.rows, ridge=self.ridge, share=share)
+            return errors.mean * problem.rows, errors.largest * problem.rows
+        # From measurements on real tables: what was never drawn is about as wrong as what was.
+        hidden = 1.15 * unmeasured(problem, candidates, course.first)
+        if problem.rows and problem.workload.whole:
+            hidden *= problem.workload.whole / problem.rows
+        largest = max(0.65 * expected_maximum(law, sampled * len(candidates[0])) / grid, hidden)
+        return 0.35 * expected_size(law) / grid, largest
 
     def declare(self, problem: Problem) -> Sequence[Event] | None:
         return None
@@ -175,6 +202,8 @@ class Boosting:
             if law is not None:
                 bound = replace(bound, potential=measure_potential(curator, reweighting, law))
         parameters = self._parameters(course)
+        if isinstance(generator, OwnRounds):
+            parameters["failures"] = list(generator.failures)
         return Outcome(synopsis=ensemble, answers=answers, total=total, certificate=bound, parameters=parameters)
 
     def _parameters(self, course: Course) -> dict[str, Any]:
@@ -184,7 +213,7 @@ class Boosting:
             "first": course.first,
             "draws": list(sampling.draws),
             "generator": course.generator,
-            "aggregate": self.aggregate if course.promise is None else "median",
+            "aggregate": self.aggregate,
             "near": sampling.near / GRID,
             "gap": sampling.gap / GRID,
             "rates": [rate / STEPS for rate in sampling.rates],
@@ -192,64 +221,78 @@ class Boosting:
             "certificate": self.certificate,
         }
 
+    @property
+    def _named(self) -> str | None:
+        return None if callable(self.generator) else self.generator
+
     def _kind(self, problem: Problem) -> str:
+        if callable(self.generator):
+            return OWN
         return self.generator or ("entropy" if problem.counting else "rows")
 
     def _fresh(self, problem: Problem) -> bool:
         return self._kind(problem) not in ("entropy", "rows") or not self.history
 
     def _rounds(self, problem: Problem) -> int:
-        usual = ROW_ROUNDS if self._kind(problem) == "rows" else ROUNDS
+        usual = self._row_rounds(problem) if self._kind(problem) == "rows" else ROUNDS
         return self.rounds or (FRESH_ROUNDS if self._fresh(problem) else usual)
 
+    def _row_rounds(self, problem: Problem) -> int:
+        """Fewer where the first sample leaves few functions out: each round is a search with little left to find."""
+        if problem.counting:
+            return ROW_ROUNDS
+        asked = len(problem.workload.distinct())
+        missed = asked - usual_sample(problem, self.first, of=asked, rounds=1)[0]
+        return min(ROW_ROUNDS, 2 + math.ceil(missed / MISSED))
+
     def _first(self, problem: Problem, candidates: Candidates) -> int:
-        usual = ROW_FIRST if not problem.counting else first_size(candidates)
-        return min(self.first or usual, len(candidates))
+        if not problem.counting:
+            return usual_sample(problem, self.first, of=len(candidates), rounds=1)[0]
+        return min(self.first or first_size(candidates), len(candidates))
 
     def _memory(self, problem: Problem, rounds: int) -> int:
         answers = 64 * len(problem.workload) * rounds
-        if self._kind(problem) == "rows":
+        if self._kind(problem) in ("rows", OWN):
             return 8 * ROWS * len(problem.workload.domain) * rounds + answers
         return 8 * (10 + rounds) * problem.cells + answers
 
     def _refusal(self, problem: Problem) -> str | None:
+        kind = self._kind(problem)
         if problem.listed:
             return not_counting(problem)
-        if self._kind(problem) == "rows":
-            said = "Theorem 6.1 is served by other generators, and for counts: leave theorem=True out"
-            return said if self.theorem else None
-        rounds = 1 if self.theorem else self._rounds(problem)
-        refused = no_histogram(problem, copies=rounds / 4)
-        if refused is not None and (problem.counting or self.generator != "brute" or self.theorem):
-            return refused
         if self.theorem and not (problem.neighbours == "replace" and problem.total_is_public):
             return "Theorem 6.1 is for replaced rows and a public number of rows"
-        if self.theorem or self._kind(problem) == "entropy":
+        if kind in ("rows", OWN) and not self.theorem:
             return None
-        if self.generator == "brute":
-            tables = log_number_of_tables(problem.cells, problem.rows or 0)
-            most = MOST_TABLES if problem.counting else MOST_EVALUATED
-            if not problem.total_is_public or problem.rows is None or tables > math.log(most):
-                return f"brute force needs a public number of rows and at most {most:,} possible tables"
-        elif problem.cells * len(problem.workload) > MOST_ENTRIES:
+        if problem.counting:
+            refused = no_histogram(problem, copies=1 if self.theorem else self._rounds(problem) / 4)
+            if refused is not None:
+                return refused
+        elif kind != "brute" and not (self.theorem and self.generator is None):
+            return "functions of the whole table are no counts of records: leave generator out, or take brute or rows"
+        brute = kind == "brute" or (self.theorem and not problem.counting)
+        if brute and not few_tables(problem):
+            needs = f"a public number of rows and at most {most_tables(problem):,} possible tables"
+            return f"brute force (Theorem 6.6) needs {needs}" + (": leave theorem=True out" if self.theorem else "")
+        if kind == "syntheticizer" and not self.theorem and problem.cells * len(problem.workload) > MOST_ENTRIES:
             return f"its linear program would have more than {MOST_ENTRIES:,} entries: use generator=entropy"
         return None
 
     def _promised(self, problem: Problem) -> Claim | Refusal:
-        found = promise(problem, problem.cap * (1 - Fraction(self.certificate)))
-        rows = problem.rows
-        if found is None or not rows or found.counts >= rows:
-            said = "nothing at all" if found is None or not rows else f"an error of {found.counts / rows:.3g}"
+        found = promise(problem, problem.cap * (1 - Fraction(self.certificate)), self._named)
+        whole = problem.whole
+        if found is None or not whole or found.counts >= whole:
+            said = "nothing at all" if found is None or not whole else f"an error of {found.counts / whole:.3g}"
             tail = "" if said == "nothing at all" else ", which says nothing"
             reason = f"Theorem 6.1 promises {said} here{tail}: leave theorem=True out"
             return Refusal(mechanism=self.name, reason=reason)
         if found.generator == "syntheticizer" and problem.cells * len(problem.workload) > MOST_ENTRIES:
             reason = (
-                f"Theorem 6.1 promises an error of {found.counts / rows:.3g} here, by a linear program of more than "
+                f"Theorem 6.1 promises an error of {found.counts / whole:.3g} here, by a linear program of more than "
                 f"{MOST_ENTRIES:,} entries: ask fewer questions, or leave theorem=True out"
             )
             return Refusal(mechanism=self.name, reason=reason)
-        bound = ErrorBound(value=found.counts / rows, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
+        bound = ErrorBound(value=found.counts / whole, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
         return Claim(
             mechanism=self.name,
             expected_max=found.counts,
@@ -258,7 +301,7 @@ class Boosting:
             memory=8 * (10 + found.rounds) * problem.cells + 64 * len(problem.workload) * found.rounds,
             citations=CITES,
             notes=(
-                f"{found.rounds} rounds of {found.sampling.draws:,} draws, edge {EDGE:.3f}, generator "
+                f"{found.rounds} rounds of {found.draws:,} draws, edge {EDGE:.3f}, generator "
                 f"{found.generator} over tables of {found.rows} rows",
             ),
         )
@@ -270,7 +313,8 @@ class Boosting:
         rounds = self._rounds(problem) if len(candidates) > 1 else 1
         first = self._first(problem, candidates)
         # A synopsis of its own sample alone needs as large a one in every round.
-        draws = self.draws or (first if fresh else max(1, round(first / (3 * max(rounds - 1, 1)))))
+        each = self.draws or (first if fresh else max(1, round(first / (3 * max(rounds - 1, 1)))))
+        draws = (min(each, len(candidates)),) * (rounds - 1)
         selection = Fraction(self.selection or 0.25)
         growth = (self.growth or (1.0 if fresh else GROWTH)) if self.aggregate == "weighted" else 1.0
         rates = growing_rates(len(candidates), rounds, growth)
@@ -278,21 +322,21 @@ class Boosting:
         if kind == "rows":
             anchor = left * ANCHOR
             left -= anchor
-            selection = Fraction(self.selection or 0.5)
-            draws = self.draws or usual_draws(problem, first, rounds)
+            selection = Fraction(self.selection or 0.6)
+            if self.draws is None:
+                draws = usual_sample(problem, first, of=len(candidates), rounds=rounds)[1]
             if self.growth is None and self.aggregate == "weighted" and not fresh:
-                rates = focused_rates(rounds)
-        each = tuple(min(k, len(candidates)) for k in (TAPER[0] or [draws]*(rounds-1)))
-        sampled = first + sum(each)
+                rates = unclipped_rates(rounds)
+        sampled = first + sum(draws)
         measuring = left * (1 - selection)
         # A sampled question is as wrong as its noise; what is less wrong than that counts as right.
         near = expected_size(problem.law(problem.sensitivity(candidates[0]), measuring / sampled)) / candidates[0].grid
         near = min(near, float(problem.whole or math.inf))
-        sampling = plan_sampling(problem, rates=rates, draws=each, near=near, price=left * selection)
+        sampling = plan_sampling(problem, rates=rates, draws=draws, near=near, price=left * selection)
         if sampling is None:
             return None
         measuring = left - sampling.price
-        prices = [measuring * first / sampled] + [measuring * k / sampled for k in each]
+        prices = [measuring * first / sampled] + [measuring * k / sampled for k in draws]
         return Course(
             candidates=candidates,
             first=first,
@@ -304,17 +348,16 @@ class Boosting:
         )
 
     def _theorem_course(self, problem: Problem, left: Fraction) -> Course | None:
-        found = promise(problem, left)
+        found = promise(problem, left, self._named)
         if found is None:
             return None
         asked = problem.workload.distinct()
         # The theorem is about single questions, each a candidate of its own, marginals included.
         candidates = Candidates(asked, np.arange(len(asked), dtype=np.int64))
         prices = ((left - found.sampling.price) / found.rounds,) * found.rounds
-        draws = found.sampling.draws
         return Course(
             candidates=candidates,
-            first=draws,
+            first=found.draws,
             sampling=found.sampling,
             prices=prices,
             generator=found.generator,
@@ -327,6 +370,8 @@ class Boosting:
             return RowSearch(
                 problem, total, anchor=course.anchor, history=self.history, public_seed=self.public_seed
             )
+        if callable(self.generator):
+            return OwnRounds(problem, total, self.generator, rounds=course.rounds)
         if kind == "entropy":
             return MaximumEntropy(
                 problem, total.divisor, history=self.history, evaluations=self.evaluations, ridge=self.ridge

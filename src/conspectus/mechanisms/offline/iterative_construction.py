@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.histograms import outcome
-from conspectus.mechanisms.iterative import Candidates, MultiplicativeWeights, measurements, steps
+from conspectus.mechanisms.iterative import Candidates, MultiplicativeWeights, check_rounds, measurements, steps
 from conspectus.mechanisms.mechanism import (
     Claim,
     ErrorBound,
@@ -39,6 +39,7 @@ from conspectus.mechanisms.mechanism import (
 )
 from conspectus.mechanisms.total import find_total
 from conspectus.privacy.events import Event
+from conspectus.queries.query import Sensitivity
 from conspectus.synopses.fitting import Measurement, fit_histogram
 
 FAILURE = 0.05
@@ -119,32 +120,29 @@ class IterativeConstruction:
     name: ClassVar[str] = "iterative"
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and self.rounds < 1:
-            raise SettingError("rounds must be at least 1")
+        check_rounds(self.rounds, selection=self.selection, certificate=self.certificate)
         if self.alpha is not None and not 0 < self.alpha < 1:
             raise SettingError("alpha, the error aimed at, lies strictly between 0 and 1")
-        if not 0 < self.selection < 1 or not 0 <= self.certificate < 1:
-            raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
         if self.theorem and (self.alpha is not None or self.rounds is not None):
             raise SettingError("theorem=True sets alpha and rounds itself: leave them out")
 
     def settings(self, problem: Problem, rows: float) -> tuple[float, int]:
         """(α, rounds): the theorem's, or by default as many rounds as keep the noise below a quarter of α."""
-        cells = problem.cells
+        cells, single = problem.cells, problem.sensitivity(problem.workload[:1])
         if self.theorem:
             alpha = promised_alpha(problem, self.certificate)
             return alpha, math.ceil(updates(alpha / 2, cells))
         if self.rounds is not None:
-            return self.alpha or self._affordable(problem, rows, self.rounds), self.rounds
+            return self.alpha or self._affordable(problem, single, rows, self.rounds), self.rounds
         if self.alpha is not None:
             return self.alpha, max(1, math.ceil(updates(self.alpha / 2, cells)))
         # Balance: what the rule typically leaves after T updates against the noise that T rounds cost.
-        best = min(range(1, 301), key=lambda T: self._affordable(problem, rows, T) + remaining_error(T, cells))
-        return self._affordable(problem, rows, best), best
+        best = min(range(1, 301), key=lambda T: self._affordable(problem, single, rows, T) + remaining_error(T, cells))
+        return self._affordable(problem, single, rows, best), best
 
-    def _affordable(self, problem: Problem, rows: float, rounds: int) -> float:
+    def _affordable(self, problem: Problem, single: Sensitivity, rows: float, rounds: int) -> float:
         price = problem.cap * Fraction(1 - self.selection) / rounds
-        law = problem.law(problem.sensitivity(problem.workload[:1]), price)
+        law = problem.law(single, price)
         return min(0.9, 4 * expected_size(law) / rows)
 
     def claim(self, problem: Problem) -> Claim | Refusal:

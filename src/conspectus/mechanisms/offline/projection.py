@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.histograms import outcome
+from conspectus.mechanisms.interactions import Interactions, deviation
 from conspectus.mechanisms.iterative import Candidates, measurements, unmeasured
 from conspectus.mechanisms.mechanism import (
     Claim,
@@ -37,6 +38,9 @@ from conspectus.synopses.noisy_answers import NoisyAnswers
 
 FAILURE = 0.05
 MOST_LISTED = 20_000
+REFITS = 3
+"""How often the fit is solved again at most, where the ridge hid an interaction that stands out of its noise."""
+
 CITES = ("Dwork & Roth 2014, Algorithm 18 and Theorem 12.8 (constant re-derived)", "Nikolov, Talwar & Zhang 2013")
 
 
@@ -72,18 +76,7 @@ class Projection:
             reason = f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
             return Refusal(mechanism=self.name, reason=reason)
         law = self._law(problem, problem.cap * (1 - Fraction(self.certificate)))
-        # Typical: the part of the noise that lies in the space of possible answers stays, of which
-        # non-negativity removes about another third on real tables.
-        dimensions = min(problem.cells, len(asked), degrees(problem))
-        share = 0.65 * math.sqrt(dimensions / len(asked))
-        mean = expected_size(law) * share
-        largest = mean * math.sqrt(math.pi / 2) * math.sqrt(2 * math.log(2 * len(asked))) * 1.15
-        # Where single questions are many they bound one another: the theorem's shape, measured. Of a pure budget each
-        # of those that one row satisfies gets its part.
-        parts = max(1, min(2 * reach(problem), len(asked) - 1))
-        hidden = 0.85 * unmeasured(problem, Candidates.of(asked), parts)
-        if 0 < hidden < largest:
-            mean, largest = mean * hidden / largest, hidden
+        mean, largest = self._expected(problem, law)
         bound = None
         # A single question is fitted with its complement and so weighs twice: the bound needs equal weights.
         alike = listed in (0, len(asked))
@@ -103,6 +96,31 @@ class Projection:
             )[: 1 + (bound is not None)],
         )
 
+    def _expected(self, problem: Problem, law: Noise) -> tuple[float, float]:
+        """Typical errors, mean and largest, in counts."""
+        asked = problem.workload.distinct()
+        interactions = Interactions.of(asked)
+        if interactions is not None:
+            noise = deviation(law)
+            if problem.rows and self.norm == "entropy":
+                errors = interactions.fitted(noise / problem.rows)
+                return errors.mean * problem.rows, errors.largest * problem.rows
+            # Least squares, of which only the possible answers take more away: a little too much is expected.
+            errors = interactions.least_squares(noise)
+            return errors.mean, errors.largest
+        # The part of the noise that lies in the space of possible answers stays, of which non-negativity removes about
+        # another third on real tables.
+        dimensions = min(problem.cells, len(asked), degrees(problem))
+        mean = 0.65 * expected_size(law) * math.sqrt(dimensions / len(asked))
+        largest = mean * math.sqrt(math.pi / 2) * math.sqrt(2 * math.log(2 * len(asked))) * 1.15
+        # Where single questions are many they bound one another: the theorem's shape, measured. Of a pure budget each
+        # of those that one row satisfies gets its part.
+        parts = max(1, min(2 * reach(problem), len(asked) - 1))
+        hidden = 0.85 * unmeasured(problem, Candidates.of(asked), parts)
+        if 0 < hidden < largest:
+            return mean * hidden / largest, hidden
+        return mean, largest
+
     def declare(self, problem: Problem) -> Sequence[Event] | None:
         return None
 
@@ -117,7 +135,7 @@ class Projection:
         measured = list(measurements(asked, problem.held, noisy, law, total.divisor))
         parameters: dict[str, object] = {"norm": self.norm, "noise": law.kind, "scale": law.scale}
         if self.norm == "entropy":
-            fit = fit_histogram(held, measured, total.divisor, steps=self.evaluations)
+            fit = fit_histogram(held, measured, total.divisor, steps=self.evaluations, refits=REFITS)
             weights = fit.weights
             parameters |= {"converged": fit.converged, "gradient": fit.gradient}
         else:

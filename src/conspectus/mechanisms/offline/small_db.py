@@ -22,7 +22,7 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.nets import databases
 from conspectus.data.domain import in_words
 from conspectus.mechanisms.certificate import certify
-from conspectus.mechanisms.mechanism import Claim, ErrorBound, Outcome, Problem, Refusal, SettingError
+from conspectus.mechanisms.mechanism import Claim, ErrorBound, Outcome, Problem, Refusal, SettingError, not_counting
 from conspectus.mechanisms.nets import choose, net_error
 from conspectus.mechanisms.small_databases import QUICK, Method, SmallNet
 from conspectus.mechanisms.total import SHARE, find_total
@@ -173,8 +173,9 @@ class SmallDb:
     def _plan(self, problem: Problem) -> tuple[SmallNet, Method, float] | str:
         """The net, the way to draw from it and the error expected; or why there is none. From public facts alone."""
         asked = problem.workload.distinct()
-        if not problem.counting:
-            return "it draws a database of records, and these queries are no counts of records: use laplace or gaussian"
+        refused = not_counting(problem)
+        if refused is not None:
+            return refused
         if self.theorem and not problem.total_is_public:
             return "Theorem 4.5 is for replaced rows and a public number of rows"
         if problem.selection(self._price(problem)) < LEAST_RANGE:

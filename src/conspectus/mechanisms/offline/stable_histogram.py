@@ -2,7 +2,8 @@
 
 The idea of the book's Algorithm 13 (release what no neighbour could change, after a noisy test), for every key by
 itself: each record that some row has gets Laplace noise on its count, and is published where that reaches a threshold
-which the records of one unit alone pass with probability δ at most.
+which the records of one unit alone pass with probability δ at most. Of a table of records of any kind the records
+themselves are published, told apart by their canonical forms; of a table with a schema, its rows.
 
 Privacy: composes one act, the published keys, and the row total. It has a δ of its own, and is never pure.
 Accuracy: a published count is off by Laplace noise of scale b; a record that was not published is answered by 0, and
@@ -20,15 +21,19 @@ from typing import ClassVar
 import numpy as np
 
 from conspectus.curator.curator import Curator, keys_act, measurement
-from conspectus.mechanisms.mechanism import Claim, Outcome, Problem, Refusal, expected_maximum
+from conspectus.mechanisms.mechanism import Claim, Outcome, Problem, Refusal, expected_maximum, root_up
 from conspectus.mechanisms.total import SHARE
-from conspectus.privacy.accounting import price_approximate, scale_up
+from conspectus.privacy.accounting import price_approximate, rho_of, scale_up
 from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.queries.addresses import exact
 from conspectus.queries.conjunctions import always
 from conspectus.queries.sparse import SparseQueries
+from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
 from conspectus.synopses.synopsis import Total
+
+SEEN = 0.01
+"""Records of single rows that may be expected to be shown before a claim says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +48,12 @@ class StableHistogram:
         epsilon, m = Fraction(problem.budget.epsilon), problem.max_rows
         whole = Fraction(1) if problem.total_is_public else 1 - SHARE
         moved = 2 * m if problem.neighbours == "replace" else m
+        if problem.ledgered:
+            # A ledger adds up ρ: the counts move by at most moved·m in squares. Half of δ is left to convert it.
+            rho, delta = Fraction(rho_of(problem.budget.epsilon, problem.budget.delta / 2)), problem.budget.delta / 2
+            law = Noise("laplace", root_up(moved * m / (2 * rho * whole)))
+            bought = None if problem.total_is_public else Noise("gaussian", root_up(m * m / (2 * rho * SHARE)))
+            return bought, law, threshold(law.scale, m, delta)
         law = Noise("laplace", scale_up(moved / (epsilon * whole)))
         bought = None if problem.total_is_public else Noise("laplace", scale_up(m / (epsilon * SHARE)))
         return bought, law, threshold(law.scale, m, problem.budget.delta)
@@ -50,13 +61,29 @@ class StableHistogram:
     def _refusal(self, problem: Problem) -> str | None:
         if problem.budget.epsilon is None or problem.budget.delta == 0:
             return "to publish keys needs a budget of epsilon and a delta above 0: no threshold excludes every chance"
-        if problem.ledgered:
-            return "its delta is its own, and a ledger adds up none: release it without one"
+        if problem.ledgered and (reason := self._beyond(problem)) is not None:
+            return reason
         plain = all(isinstance(block, SparseQueries) for block in problem.workload.blocks)
         if problem.workload.whole or not (plain or problem.counting):
             return "it publishes rows, and these queries are not counts of rows"
         if not plain and not exact(problem.workload.domain):
             return "the keys of so large a universe are fingerprints: ask about listed records, with cs.sparse"
+        return None
+
+    def _beyond(self, problem: Problem) -> str | None:
+        """Why the ledger cannot pay for the δ of the keys."""
+        if not problem.aside:
+            return (
+                "its delta is its own, and the ledger has none left that was set aside for such acts: make one with "
+                "aside=0.5 (conspectus ledger init --aside 0.5), or release it without one"
+            )
+        _, law, level = self.laws(problem)
+        _, delta = price_approximate(keys_act(law.scale, level, max_rows=problem.max_rows), problem.neighbours)
+        if delta > problem.aside:
+            return (
+                f"half of its delta, {problem.budget.delta / 2:.3g}, is its own, and the ledger has "
+                f"{float(problem.aside):.3g} left aside for such acts: ask for a smaller delta"
+            )
         return None
 
     def claim(self, problem: Problem) -> Claim | Refusal:
@@ -78,7 +105,7 @@ class StableHistogram:
             bound=None,
             memory=64 * rows,
             citations=("Dwork & Roth 2014, Algorithm 13 (idea)", "Korolova et al. 2009; Bun, Nissim & Stemmer 2016"),
-            notes=(f"records with fewer than about {level:,} rows are answered by 0",),
+            notes=_notes(level, problem.budget.delta, rows),
         )
 
     def declare(self, problem: Problem) -> Sequence[Event]:
@@ -99,9 +126,22 @@ class StableHistogram:
             noisy = float(curator.measure(always(problem.workload.domain), bought)[0])
             total = Total(value=noisy, exact=False, kind=bought.kind, scale=bought.scale, terms=1)
         keys, counts = curator.stable_keys(law.scale, level)
-        synopsis = SparseTable(problem.workload.domain, keys, counts, level, law, total)
+        domain = problem.workload.domain
+        synopsis: SparseTable | PublishedRecords
+        if isinstance(keys, tuple):
+            synopsis = PublishedRecords(domain, keys, counts, level, law, total)
+        else:
+            synopsis = SparseTable(domain, keys, counts, level, law, total)
         parameters = {"scale": law.scale, "threshold": level, "keys": len(keys)}
         return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
+
+
+def _notes(level: int, delta: float, rows: int) -> tuple[str, ...]:
+    lost = f"records with fewer than about {level:,} rows are answered by 0"
+    if delta * rows <= SEEN:
+        return (lost,)
+    seen = f"of {rows:,} records that one row has alone, up to {delta * rows:.2g} are expected to be shown"
+    return lost, f"{seen}: choose a delta far below {1 / rows:.1g}"
 
 
 def threshold(scale: float, max_rows: int, delta: float) -> int:

@@ -140,18 +140,18 @@ class OnlineConstruction:
         return self._guess.synopsis()
 
     def measured(self) -> NoisyAnswers | None:
-        primed = self._primed
+        """Everything measured so far. Each question was measured alone, so its noise lies on its own grid."""
+        primed, law = self._primed, self.plan.law
         asked = _joined(self._problem.workload.domain, self._questions)
-        if primed is None:
-            if not self._questions:
-                return None
-            laws = [self.plan.law] * len(asked.blocks)
-            return NoisyAnswers(asked.domain, asked, np.array(self._noisy), _in_steps(laws, asked.grid), self.total)
-        both = primed.workload + asked
-        bought = _in_steps(primed.noise, both.grid // primed.workload.grid)
-        laws = [self.plan.law] * len(asked.blocks)
-        counts = np.concatenate([primed.counts, self._noisy])
-        return NoisyAnswers(both.domain, both, counts, (*bought, *_in_steps(laws, both.grid)), self.total)
+        grids = tuple(block.grid for block in asked.blocks)
+        laws = tuple(Noise(law.kind, law.scale * grid) for grid in grids)
+        if primed is not None:
+            counts = np.concatenate([primed.counts, self._noisy])
+            laws, grids = (*primed.noise, *laws), (*primed.grids, *grids)
+            return NoisyAnswers(asked.domain, primed.workload + asked, counts, laws, self.total, grids)
+        if not self._questions:
+            return None
+        return NoisyAnswers(asked.domain, asked, np.array(self._noisy), laws, self.total, grids)
 
     def state(self) -> State:
         asked = _joined(self._problem.workload.domain, self._questions)
@@ -215,11 +215,6 @@ def on_cells(query: Workload) -> Query:
     if not isinstance(asked, Predicate | Parity):
         raise WorkloadError("this rule learns from predicates: ask one, or ask about weighted records with sparse-mw")
     return asked
-
-
-def _in_steps(laws: Sequence[Noise], finer: int) -> tuple[Noise, ...]:
-    """Laws on a grid that is so much finer."""
-    return tuple(Noise(law.kind, law.scale * finer) for law in laws)
 
 
 def _joined(domain: Domain, questions: Sequence[Workload]) -> Workload:

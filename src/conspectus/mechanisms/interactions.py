@@ -1,0 +1,150 @@
+"""What to expect of a histogram that is fitted to noisy marginals, interaction by interaction, from public facts.
+
+A marginal C of K_C cells is an orthogonal sum of interactions S ⊆ C of d_S = Π(n_i − 1) dimensions each, and least
+squares on overlapping marginals is one average for each interaction (`synopses.residuals`). With noise of deviation s
+on each cell of each marginal, and A_S = Σ 1/K_C over the measured C ⊇ S, the average has deviation σ_S = s/√(K_S·A_S) a
+dimension, and a cell of C gets from S the variance
+
+    d_S · s² / (K_C² · A_S).
+
+Summed over S this is what least squares leaves, exactly: the noise of as many dimensions as the questions have, not of
+as many as there are questions. The maximum-entropy fit then shrinks each interaction by f = V/(V + κ·σ_S): its ridge
+κ·σ_S against V, the variance of the interaction among records. For independent columns V is the product over S of
+4p(1 − p)/n_i (two values), and nobody knows p: `SKEW`, the mean of 4p(1 − p) over all p, stands for it.
+
+What is never measured is an error as large as the interaction itself. That depends on the table and is where claims
+are guesses: an interaction of j columns is taken to be 5^(1−j) of the largest that it could be.
+
+Nothing is proved about a table here: these are typical errors, and only `least_squares` is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from conspectus.privacy.events import Noise
+from conspectus.queries.marginals import Marginal
+from conspectus.queries.query import Workload
+from conspectus.synopses.fitting import KAPPA
+from conspectus.synopses.synopsis import variance_of
+
+Vector = NDArray[np.float64]
+
+MOST_SETS = 1 << 22
+SKEW = 2 / 3
+"""∫ 4p(1 − p) dp from 0 to 1: how variable a two-valued column of unknown bias is, next to a fair coin."""
+
+FADING = 5.0
+"""How much weaker an interaction is taken to be for each further column: a round guess, about right for NLTCS."""
+
+TAIL = 1.15
+"""Errors are larger in the larger cells, and the largest error is further out than if all cells were alike: about so
+much on NLTCS and on made tables (measured)."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Errors:
+    """Typical errors of the cells of some marginals, as fractions of the rows: one deviation for each marginal."""
+
+    deviations: Vector
+    volumes: Vector
+
+    @property
+    def mean(self) -> float:
+        """The mean size of a Gaussian error of these deviations."""
+        return float(self.deviations @ self.volumes / self.volumes.sum()) * math.sqrt(2 / math.pi)
+
+    @property
+    def largest(self) -> float:
+        """Their expected maximum, nearly: the level above which e^(−γ) of all errors are, the mean of Gumbel's law."""
+        top = float(self.deviations.max())
+        if top == 0 or self.volumes.sum() < 2:
+            return top
+
+        def above(level: float) -> float:
+            tails = ndtr(-level / np.maximum(self.deviations, 1e-3 * top))
+            return float(2 * (self.volumes @ tails)) - math.exp(-np.euler_gamma)
+
+        return float(brentq(above, 0.0, 40 * top)) * TAIL if above(0.0) > 0 else top
+
+
+def deviation(law: Noise) -> float:
+    """The standard deviation of a law of noise."""
+    return math.sqrt(variance_of(law))
+
+
+class Interactions:
+    """The interactions of a workload of marginals: all sets of columns that one of them holds, each once."""
+
+    def __init__(self, workload: Workload) -> None:
+        sizes = workload.domain.sizes
+        read = [[column for column in block.columns if sizes[column] > 1] for block in workload.blocks]
+        bit = {column: 1 << place for place, column in enumerate(workload.columns)}
+        self.volumes = np.array([math.prod(sizes[c] for c in columns) for columns in read], dtype=np.float64)
+        # Every subset of every marginal, as a number with a bit for each column; marginals of one width together.
+        lists: list[NDArray[np.int64]] = []
+        owners: list[NDArray[np.int64]] = []
+        for width in sorted({len(columns) for columns in read}):
+            alike = np.array([i for i, columns in enumerate(read) if len(columns) == width], dtype=np.int64)
+            bits = np.array([[bit[column] for column in read[i]] for i in alike], dtype=np.int64)
+            picks = np.arange(1 << width)[:, None] >> np.arange(width) & 1
+            lists.append((bits.reshape(len(alike), width) @ picks.T).ravel())
+            owners.append(np.repeat(alike, 1 << width))
+        self._owners = np.concatenate(owners)
+        found, self._sets = np.unique(np.concatenate(lists), return_inverse=True)
+        inside = [(found & mask != 0, sizes[column]) for column, mask in bit.items()]
+        self.orders = np.sum([within for within, size in inside if size > 1], axis=0, dtype=np.int64)
+        self.cells = np.prod([np.where(within, size, 1.0) for within, size in inside], axis=0)
+        self.dimensions = np.prod([np.where(within, size - 1.0, 1.0) for within, size in inside], axis=0)
+        self.dimensions[self.orders == 0] = 0.0  # the total is known
+        self.times = np.bincount(self._sets).astype(np.float64)
+        self.coverage = np.bincount(self._sets, weights=1 / self.volumes[self._owners])
+
+    @classmethod
+    def of(cls, workload: Workload) -> Interactions | None:
+        """None where some questions are no marginals, or there are too many sets of columns to list."""
+        if not all(isinstance(block, Marginal) for block in workload.blocks) or not 0 < len(workload.columns) < 63:
+            return None
+        if sum(2.0 ** len(block.columns) for block in workload.blocks) > MOST_SETS:
+            return None
+        return cls(workload)
+
+    def least_squares(self, noise: float) -> Errors:
+        """What noise of this deviation on every cell of every marginal leaves after least squares: exact."""
+        return self._errors(self.dimensions * noise**2 * self._averaging(1.0))
+
+    def fitted(self, noise: float, *, ridge: float = 1.0, share: float = 1.0, chosen: bool = False) -> Errors:
+        """After a maximum-entropy fit to all marginals, or a share of them, with this noise on each cell.
+
+        The marginals measured are spread evenly, or `chosen` for being the most wrong. A set of columns that they hold
+        μ times on average is measured with probability q = min(1, μ). A choice takes the largest interactions first:
+        were their sizes exponential, those left out would have 1 − q(1 + t + t²/2) of all their squares, t = −ln q,
+        instead of 1 − q. What the ridge shrinks away is counted as no error: it was smaller than its noise.
+        """
+        share = min(share, 1.0)
+        measured = np.minimum(1.0, share * self.times)
+        averaging = self._averaging(share) * measured
+        kappa = ridge * np.array(KAPPA)[np.clip(self.orders, 1, len(KAPPA)) - 1]
+        variance = SKEW**self.orders / self.cells
+        kept = variance / (variance + kappa * noise * np.sqrt(averaging / self.cells))
+        squares = measured * averaging * (kept * noise) ** 2
+        left = 1 - measured
+        if chosen:
+            late = -np.log(np.maximum(measured, 1e-12))
+            left = np.clip(1 - measured * (1 + late + late**2 / 2), 0, 1)
+        signal = SKEW**self.orders * FADING ** (2.0 - 2.0 * self.orders)
+        return self._errors(self.dimensions * (squares + left * signal))
+
+    def _averaging(self, share: float) -> Vector:
+        """1/A_S where this share of the marginals is measured."""
+        return np.asarray(1 / (share * self.coverage))
+
+    def _errors(self, squares: Vector) -> Errors:
+        summed = np.bincount(self._owners, weights=squares[self._sets], minlength=len(self.volumes))
+        return Errors(deviations=np.sqrt(summed) / self.volumes, volumes=self.volumes)
