@@ -60,6 +60,9 @@ FAILURE = 0.05
 LEAST, MOST = 1 << 10, 1 << 22
 """Between these the default number of coordinates lies: more take longer to draw than they are worth."""
 
+SLOW = 1 << 19
+"""Coordinates whose noise takes more than a few seconds to draw."""
+
 MOST_CELLS, MOST_QUERIES = 1 << 20, 1 << 13
 """Predicates over a larger universe, or more of them, are written out only on request: by cs.sparse."""
 
@@ -139,14 +142,19 @@ class SparseProject:
 
     def _size(self, problem: Problem, s: int, m: int) -> int:
         """T: by default it keeps the worst distortion of an estimate, m·n·s/T, below its noise. That is σ√m for the
-        mean of the blocks, and σ√(ms) for one of them, which is what a median is made of."""
+        mean of the blocks, and σ√(ms) for one of them, which is what a median is made of.
+
+        It stops at T = m·D·s/p, where the D different records of a table, at most its rows and the universe's, leave
+        those of a question alone in a block except with the probability p that it may fail with: there is nothing to
+        gain beyond, however small the noise is."""
         if self.size is not None:
             return self.size
         if problem.rows is None:
             return UNDECLARED
         estimates = s if self.estimator != "mean" and s % 2 == 1 else 1
         needed = math.sqrt(m) * problem.rows * s / (self.deviation(problem, s) * math.sqrt(estimates))
-        return min(LEAST * math.ceil(max(needed, 1) / LEAST), MOST)
+        alone = m * min(problem.rows, problem.workload.domain.cells) * s / block_failure(estimates, self.failure)
+        return LEAST * math.ceil(min(max(needed, 1), alone, MOST) / LEAST)
 
     def _blocks(self, problem: Problem, m: int) -> int:
         """s by default: what claims the smallest error of an answer about m records at the failure level, on any table.
@@ -205,9 +213,13 @@ class SparseProject:
         return (None if problem.total_is_public else bought), law
 
     def deviation(self, problem: Problem, nonzeros: int) -> float:
-        """σ: the deviation of the noise on a single record's count, in counts."""
+        """σ: the deviation of the noise on a single record's count, in counts, were it not of whole numbers.
+
+        Where nearly all draws are 0 that of the discrete law is much smaller, and says nothing of what T is worth; the
+        claims of other mechanisms are of the scale too."""
         like = Projection(problem.workload.domain, nonzeros, nonzeros, 1, 0)
-        return math.sqrt(variance_of(self.laws(problem, like)[1]) / nonzeros)
+        law = self.laws(problem, like)[1]
+        return law.scale * math.sqrt((2 if law.kind == "laplace" else 1) / nonzeros)
 
     def _refusal(self, problem: Problem) -> str | None:
         if asked(problem.workload) is None:
@@ -234,9 +246,10 @@ class SparseProject:
         blocks = asked(problem.workload) or ()
         roots = np.concatenate([np.sqrt(np.diff(block.offsets)) for block in blocks])
         rows = problem.rows or 0
-        # A table of records that are mostly different: F is about n.
+        # A table of records that are as different as they can be: F is about n, and in a small universe n²/|X|.
+        crowd = max(rows, rows * rows / problem.workload.domain.cells)
         s, median = projection.nonzeros, self.estimate(projection) == "median"
-        spread = math.sqrt((sigma * sigma + 2 * rows / projection.size) * (price_of_median(s) if median else 1))
+        spread = math.sqrt((sigma * sigma + 2 * crowd / projection.size) * (price_of_median(s) if median else 1))
         # A sum of a few noises has their law's tail; one of many, and a median, about a Gaussian's.
         kind = self.laws(problem, projection)[1].kind if m < FEW and not median else "gaussian"
         like = Noise("laplace", spread / math.sqrt(2)) if kind == "laplace" else Noise("gaussian", spread)
@@ -257,6 +270,8 @@ class SparseProject:
             f"{projection.size:,} coordinates ({form}), noise of deviation {noise:.4g}·√m counts for m records",
             f"answers any sparse query, not only these; heavy records that share a coordinate{where} add to the error",
         ]
+        if projection.size >= SLOW:
+            notes.append(f"noise is drawn exactly for each of {projection.size:,} coordinates, which takes a while")
         if self.size is None and projection.size > MOST - s:
             notes.append(f"more than {MOST:,} coordinates, which is the most by default, would distort less: set size=")
         return Claim(
