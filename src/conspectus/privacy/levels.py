@@ -17,6 +17,9 @@ from .noise import Coins
 DEPTH = 40
 """Everything beyond the cutoff weighs at most 2⁻⁴⁰ of the best level, all members together."""
 
+STEEPEST = 1 << 10
+"""A rate so far above what the cutoff needs is drawn at that one: the second best level is out of reach either way."""
+
 _GUARD = 64
 _DIGIT = 1 << 10
 _LN2 = Fraction(69315, 100000)  # a little above ln 2
@@ -54,6 +57,8 @@ def draw_levels(
 def level_weights(distances: Sequence[int], *, total: int, rate: Fraction) -> list[int]:
     """The very integer weight of one member of each level: 2^B·exp(−rate·distance), rounded down (or one less)."""
     farthest = cutoff(total, rate)
+    # Less than what is paid for is as private; the bits of a weight grow with the rate, and a vast one has no end.
+    rate = min(rate, (DEPTH + total.bit_length()) * _LN2 + STEEPEST)
     # The smallest power, at the cutoff, still has 56 bits. A million levels need but two short tables of powers.
     bits = _bits(rate * farthest) + 56
     fine = bits + 8
