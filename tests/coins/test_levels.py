@@ -127,7 +127,7 @@ def test_levels_that_are_none(distances: list[int], masses: list[int], total: in
 
 @pytest.mark.parametrize("rate", [Fraction(10**4), Fraction(10**9), Fraction(10**300)])
 def test_a_vast_rate_is_drawn_at_one_that_is_steep_enough(rate):
-    """Its weights have no more bits than a rate of a thousand and some needs, and the best level is drawn all the same."""
+    """Its weights have no more bits than a rate of a thousand and some needs, and the best level is drawn as ever."""
     total = 10**30
     best, next_best, last = level_weights([0, 1, 5], total=total, rate=rate)
     assert cutoff(total, rate) == 1

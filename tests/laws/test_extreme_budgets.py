@@ -53,6 +53,19 @@ def test_listed_records_are_released_at_every_budget(epsilon, delta, neighbours)
         assert release.guarantee.epsilon <= epsilon
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e15])
+@pytest.mark.parametrize("mechanism", OFFLINE)
+def test_marginals_are_released_or_refused_at_the_extremes(mechanism, epsilon):
+    """Only a budget that is too small for a draw is refused."""
+    schema, table = people(30)
+    try:
+        release = cs.release(table, cs.marginals(schema, 1), epsilon=epsilon, delta=1e-9, mechanism=mechanism)
+    except NoMechanism:
+        release = None
+    assert release is not None or (epsilon < 1 and mechanism in ("boosting", "dual-query"))
+    assert release is None or release.guarantee.epsilon <= epsilon
+
+
 def shape(rows, m, epsilon, schema=None, **settings):
     """The default projection for one question about m records."""
     schema = schema or records(1).schema
