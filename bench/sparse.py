@@ -28,6 +28,9 @@ EDGES = (1, 3, 10, 32, 100, 316, 1_001)
 ROWS = 100_000
 TIMED = (1_000, 10_000_000, 20_000_000, 40_000_000, 80_000_000)
 TIMES = 3
+STORED = (20_000, 2_000, 100)
+"""Rows, questions and records of each, of the file whose length is measured."""
+
 SHOWN = ("size", "nonzeros", "threshold", "keys", "scale")
 COMPARED: dict[str, tuple[str, dict[str, int]]] = {
     "sparse-project": ("sparse-project", {}),
@@ -142,11 +145,29 @@ def speeds() -> list[list[str]]:
     start = time.perf_counter()
     release.synopsis.answer(many)
     lines.append(["10^5 queries of m = 100 answered from the sparse form", f"{time.perf_counter() - start:.1f}", "10"])
+    lines.append(["bytes of the file per coordinate, of 65,536, one question", f"{stored(release):.2f}", "16"])
+    return lines
+
+
+def stored(release: cs.Release, *, questions: bool = True) -> float:
+    """Bytes of the file for each coordinate."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sparse.conspectus"
-        release.save(path)
-        lines.append(["bytes of the file per coordinate", f"{path.stat().st_size / (1 << 16):.2f}", "16"])
-    return lines
+        release.save(path, questions=questions)
+        return path.stat().st_size / release.parameters["size"]
+
+
+def sizes() -> list[list[str]]:
+    """A file with many questions: as it comes, and without them."""
+    coins = np.random.default_rng(4)
+    rows, queries, m = STORED
+    asked = cs.sparse_arrays(coins.integers(0, 1 << 62, queries * m), np.arange(0, queries * m + 1, m))
+    release = cs.release(cs.open_records(coins.integers(0, 1 << 62, rows)), asked, mechanism="sparse-project", **BUDGET)
+    what = f"bytes of the file per coordinate, of {release.parameters['size']:,}, {queries:,} questions of m = {m}"
+    return [
+        [f"{what}, all stored", f"{stored(release):.2f}", ""],
+        [f"{what}, left out", f"{stored(release, questions=False):.2f}", "16"],
+    ]
 
 
 def publish(compared: list[tuple[list[list[str]], str]], times: list[list[str]]) -> None:
@@ -160,7 +181,8 @@ def publish(compared: list[tuple[list[list[str]], str]], times: list[list[str]])
         "1,000, and half of the records that a query lists are absent. The last column is the shape of the theorem's "
         "bound, at the geometric middle of the row.\n\n"
     )
-    text += "\n\n".join(note for _, note in compared) + "\n\n" + markdown(["what", "seconds", "at most"], times)
+    text += "\n\n".join(note for _, note in compared) + "\n\n"
+    text += markdown(["what", "seconds or bytes", "at most"], times)
     text += f"\n\nOf {TIMES} runs in turn the fastest is shown for each number of records."
     record("sparse", "Sparse queries over unbounded universes", text, "python -m bench sparse")
 
@@ -170,7 +192,7 @@ def main() -> None:
     for name, made in (("64-bit strings", strings), ("user–item pairs", pairs)):
         table, known = made()
         compared.append(compare(name, table, questions(known, np.random.default_rng(2))))
-    publish(compared, speeds())
+    publish(compared, speeds() + sizes())
 
 
 if __name__ == "__main__":

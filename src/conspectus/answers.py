@@ -21,7 +21,8 @@ class Answer:
     """A fraction of the rows with its interval; `count` is the same in rows. No interval where none would be honest.
 
     The answer to a function of the table that counts no rows is a value between 0 and 1, and has no count; nor has a
-    share of rows where the release does not know their number.
+    share of rows where the release does not know their number. The numbers are as noise left them, so that sums of them
+    stay without bias; the text for people has what is possible, and says what was cut off.
     """
 
     fraction: float
@@ -32,12 +33,23 @@ class Answer:
     confidence: float
 
     def __str__(self) -> str:
-        text = f"{self.fraction:.4f}"
+        shown = _possible(self.fraction)
+        text = f"{shown:.4f}"
         if self.count is not None:
-            text += f" of the rows (about {self.count:,.0f})"
+            # The count of a share that was cut is that part of the same total.
+            count = self.count if shown == self.fraction else shown and self.count / self.fraction
+            text += f" of the rows (about {count:,.0f})"
+        if round(shown, 4) != round(self.fraction, 4):
+            text += f" (noise made it {self.fraction:.4f})"
         if self.low is None or self.high is None:
             return f"{text}, no interval: the accuracy of this answer is not guaranteed"
-        return f"{text}, {self.confidence:.0%} interval {self.low:.4f} to {self.high:.4f}, {self.basis}"
+        low, high = _possible(self.low), _possible(self.high)
+        return f"{text}, {self.confidence:.0%} interval {low:.4f} to {high:.4f}, {self.basis}"
+
+
+def _possible(fraction: float) -> float:
+    """A share as it can be: between nothing and everything."""
+    return min(max(fraction, 0.0), 1.0)
 
 
 class ConfidenceError(ValueError):

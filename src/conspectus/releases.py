@@ -53,11 +53,22 @@ from .tables import (
     rounded_marginal,
 )
 
+_BY_ITSELF = (RandomProjection, SparseTable, PublishedRecords)
+"""Synopses whose answers and intervals never look at the questions of the release."""
+
+
+class QuestionsNeeded(ValueError):
+    """A release that cannot be saved without its questions."""
+
 
 @spelled_methods
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
-    """What one run published. `answers` are fractions in the workload's order."""
+    """What one run published. `answers` are fractions in the workload's order.
+
+    `left_out` is the number of questions that a file saved without them does not list: the workload and the answers are
+    then empty, and the synopsis answers as it did.
+    """
 
     schema: Schema
     workload: Workload
@@ -70,6 +81,21 @@ class Release:
     certificate: Certificate | None
     measured: NoisyAnswers | None
     events: tuple[acts.Event, ...]
+    left_out: int = 0
+
+    def __post_init__(self) -> None:
+        if type(self.left_out) is not int or self.left_out < 0 or (self.left_out and len(self.workload)):
+            raise QuestionsNeeded("questions are left out all together, or not at all")
+        if self.left_out and not isinstance(self.synopsis, _BY_ITSELF):
+            raise QuestionsNeeded(
+                f"what {self.mechanism} answers rests on its questions: save the release with them (only those of "
+                "sparse-project and stable-histogram can be left out)"
+            )
+
+    @property
+    def questions(self) -> int:
+        """How many questions were answered, whether they are listed or left out."""
+        return len(self.workload) + self.left_out
 
     @property
     def total(self) -> Total:
@@ -100,7 +126,7 @@ class Release:
         estimate = self._estimate(query)
         if isinstance(self.synopsis, NoisyAnswers):
             return reading.measured(estimate or self.synopsis.estimate(query), self.total, confidence)
-        if isinstance(self.synopsis, RandomProjection | SparseTable | PublishedRecords):
+        if isinstance(self.synopsis, _BY_ITSELF):
             return reading.projected(self.synopsis, question, self.total, confidence)
         fraction = self._answer(question)
         if estimate is not None:
@@ -249,10 +275,19 @@ class Release:
             return None if same == query else self._noisy.estimate(same)
         return None
 
-    def save(self, path: str | Path) -> None:
-        """Write the release as one file: JSON and Arrow tables in a zip."""
+    def save(self, path: str | Path, *, questions: bool = True) -> None:
+        """Write the release as one file: JSON and Arrow tables in a zip.
+
+        `questions=False` leaves out the questions and their answers, where the synopsis gives the answers itself: lists
+        of records take 8 bytes for each, which is soon more than a projection takes.
+        """
+        if not questions:
+            nothing = Workload(self.workload.domain, ())
+            bare = dataclasses.replace(self, workload=nothing, answers=np.zeros(0), left_out=self.questions)
+            bare.save(path)
+            return
         meta, tables = self.synopsis.parts()
-        manifest = {
+        manifest: dict[str, Any] = {
             "schema": self.schema.to_dict(),
             "guarantee": dataclasses.asdict(self.guarantee),
             "events": [acts.to_json(event) for event in self.events],
@@ -263,6 +298,8 @@ class Release:
             "synopsis": {"kind": self.synopsis.kind, "meta": meta},
             "measured": None,
         }
+        if self.left_out:
+            manifest["left_out"] = self.left_out
         if self.measured is not None:
             manifest["measured"], noisy = self.measured.parts()
             tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
@@ -310,6 +347,7 @@ def load(path: str | Path) -> Release:
             certificate=None if certificate is None else Certificate.from_json(certificate),
             measured=None if measured is None else NoisyAnswers.from_parts(schema.domain, measured, noisy),
             events=events,
+            left_out=manifest.get("left_out", 0),
         )
 
 

@@ -66,6 +66,23 @@ def test_what_needs_a_list_of_values_is_refused_in_one_sentence(mail, capsys):
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize("mechanism", ["sparse-project", "stable-histogram"])
+def test_a_file_without_questions(mail, mechanism, capsys):
+    asked = ["mail.parquet", "--schema", "mail.toml", "--workload", "asked.json", *BUDGET, "--without-questions"]
+    assert run(["release", *asked, "--mechanism", mechanism, "-o", "out.conspectus"]) == 0
+    assert "Released 10 answers" in capsys.readouterr().out
+    assert run(["ask", "out.conspectus", "address = 'all@x'"]) == 0
+    assert run(["report", "out.conspectus", "-o", "out.html"]) == 0
+    page = (mail / "out.html").read_text(encoding="utf-8")
+    assert "10 answers: the file does not list their questions" in page
+    assert "answers 10 questions" in page
+    capsys.readouterr()
+    assert run(["release", *asked, "--mechanism", "laplace", "-o", "other.conspectus"]) == 2
+    assert run(["release", *asked, "-o", "other.conspectus"]) == 2
+    assert "--mechanism sparse-project" in capsys.readouterr().err
+    assert not (mail / "other.conspectus").exists()
+
+
 def test_the_plan_names_the_projection(mail, capsys):
     assert run(["plan", "--rows", "2500", "--schema", "mail.toml", "--workload", "asked.json", *BUDGET, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -65,6 +65,7 @@ def test_the_calls_that_people_make_are_among_them() -> None:
         "Release.table(columns)",
         "Release.synthetic(public_seed)",
         "Release.save(path)",
+        "Release.save(questions)",
         "Session.ask(snap)",
         "Ledger.create(neighbours)",
         "Ledger.open(path)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from conspectus.planning import claim_of, problem_of
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.projections import Projection
-from conspectus.synopses.random_projection import RandomProjection, block_failure, majority_fails
+from conspectus.synopses.random_projection import RandomProjection, block_failure, kept_by_hash, majority_fails
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 
 ALPHA = 1e-6
@@ -26,11 +27,16 @@ FIVE = norm.isf(ALPHA / 2)
 HEAVY = [("heavy", 3000), *((number, 1) for number in range(40))]
 
 
+@cache
+def place(record):
+    return int(fingerprints(np.array([record]))[0])
+
+
 def projected(counts, size, s, seed, estimator, noise=1e-9):
     """A synopsis of a table given by its counts; a deviation of 1e-9 stands for no noise at all."""
     projection = Projection(RECORDS, size, s, 4, seed)
     sums = np.zeros(size, dtype=np.int64)
-    places = np.concatenate([fingerprints(np.array([record])) for record, _ in counts])
+    places = np.array([place(record) for record, _ in counts], dtype=np.uint64)
     projection.add(places, np.array([count for _, count in counts]), sums)
     law = Noise("gaussian", noise)
     if noise > 1:
@@ -146,6 +152,44 @@ def test_a_median_is_worth_its_intervals():
     median = projected(counts, 2000, 5, 1, "median", 5.0).interval(asked, 0.999)[1]
     mean = projected(counts, 2000, 5, 1, "mean", 5.0).interval(asked, 0.999)[1]
     assert median < mean / 1.5
+
+
+DIFFERENT = [(number, 1) for number in range(5000)]
+
+
+@pytest.mark.parametrize(("counts", "size"), [(DIFFERENT, 64), (HEAVY, 64), (HEAVY, 1024)])
+def test_second_moments_are_bounded_as_often_as_stated(counts, size):
+    """F is at most the bound but for a quarter of 300 hashes and noises (binomial quantile, ALPHA); what is seen of it
+    without any allowance is not."""
+    second = sum(count * count for _, count in counts)
+    bounds, seen = [], []
+    for seed in range(300):
+        synopsis = projected(counts, size, 1, seed, "mean", 3.0)
+        bounds.append(synopsis.second_moment(0.25))
+        seen.append(float(np.square(synopsis.values).sum() - 9 * size))
+    assert np.sum(np.array(bounds) >= second) >= binom.ppf(ALPHA, 300, 0.75)
+    assert np.sum(np.array(seen) >= second) < binom.ppf(ALPHA, 300, 0.75)
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+def test_the_smallest_default_size_tells_different_records_from_one_heavy_record(confidence):
+    """1,024 coordinates: F is known to be far below n², and intervals are some times the noise, not the table."""
+    synopsis = projected(DIFFERENT, 1024, 1, 3, "mean", 3.0)
+    assert synopsis.second_moment(0.3 * (1 - confidence)) < 5000**2 / (100 if confidence < 0.99 else 1 / 2)
+    half = synopsis.interval(cs.sparse([list(range(100))]), confidence)[1]
+    assert half < 3.0 * 10 * (20 if confidence < 0.99 else 40)
+    assert kept_by_hash(1024, 0.5 * (1 - confidence)) > 0.2
+
+
+@pytest.mark.parametrize("size", [300, 1024])
+@pytest.mark.parametrize("counts", [DIFFERENT, HEAVY])
+def test_intervals_of_few_coordinates_cover(counts, size):
+    """Over 100 hashes and noises each end covers as often as it says (binomial quantile, ALPHA)."""
+    asked, low, high = cs.sparse([list(range(30))]), 0, 0
+    for seed in range(100):
+        count, half = projected(counts, size, 1, seed, "mean", 1.5).interval(asked, 0.8)
+        low, high = low + (count - half <= 30), high + (count + half >= 30)
+    assert min(low, high) >= binom.ppf(ALPHA, 100, 0.8)
 
 
 def test_files_keep_the_estimator(tmp_path):

@@ -283,6 +283,58 @@ def test_the_papers_values():
     assert single.parameters["size"] == single.parameters["nonzeros"] == paper_size(1, 1, 1)
 
 
+@pytest.mark.parametrize(("neighbours", "moved"), [("replace", 2), ("add-remove", 1)])
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1])
+def test_the_papers_noise_is_laplace_in_epsilon_alone(neighbours, moved, delta):
+    """Scale T/ε on unscaled signs, 2T/ε where rows are replaced, whatever δ is; at ε = 1 Gaussian noise is smaller."""
+    table, asked = cs.open_records([1]), cs.sparse([[1]])
+    told = {"epsilon": 1.0, "delta": delta, "neighbours": neighbours, "rows": 1, "mechanism": "sparse-project"}
+    release = cs.release(table, asked, paper=True, **told)
+    size, law = paper_size(1, 1, 1), release.synopsis.noise
+    share = 1.0 if neighbours == "replace" else 0.98  # the row total takes a share where it is private
+    assert law.kind == "laplace"
+    assert share * law.scale == pytest.approx(moved * size, rel=0.02)
+    assert any("Laplace noise, in ε alone" in note for note in release.claim.notes) == (delta > 0)
+    if delta:
+        assert cs.release(table, asked, form="dense", size=size, **told).synopsis.noise.kind == "gaussian"
+
+
+def test_the_papers_noise_for_a_budget_without_epsilon_is_laplace_too():
+    release = cs.release(cs.open_records([1]), cs.sparse([[1]]), rho=1.0, mechanism="sparse-project", paper=True)
+    assert release.synopsis.noise.kind == "laplace"
+    assert any("at its price in ρ" in note for note in release.claim.notes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"paper": True, "size": 64}, "leave them"),
+        ({"paper": True, "nonzeros": 5}, "leave them"),
+        ({"paper": True, "noise": "gaussian"}, "leave them"),
+        ({"size": 3, "nonzeros": 7}, "choose a larger size, or fewer"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings, said):
+    with pytest.raises(SettingError, match=said):
+        cs.release(cs.open_records([1]), cs.sparse([[1]]), epsilon=1.0, mechanism="sparse-project", **settings)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("failure", [0.05, 1e-6])
+def test_the_default_number_of_blocks_fits_the_size(size, failure):
+    """Where answers must seldom be wrong a median of three or five would be the default."""
+    told = {"epsilon": 1.0, "mechanism": "sparse-project", "size": size, "failure": failure}
+    release = cs.release(cs.open_records([1]), cs.sparse([[1]]), **told)
+    assert release.parameters["size"] <= size
+
+
+def test_what_the_paper_asks_for_is_refused_with_advice_that_works():
+    table, asked = cs.open_records(list(range(100))), cs.sparse([list(range(10))])
+    with pytest.raises(NoMechanism, match="leave paper out, and set size="):
+        cs.release(table, asked, epsilon=1, mechanism="sparse-project", paper=True)
+    assert cs.release(table, asked, epsilon=1, mechanism="sparse-project", size=64).parameters["size"] == 64
+
+
 def test_a_file_answers_where_the_data_never_was(tmp_path):
     table = cs.open_records([f"{i:064b}" for i in range(3000)])
     asked = cs.sparse([{f"{i:064b}": 1 for i in range(20)}])

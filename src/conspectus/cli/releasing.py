@@ -112,6 +112,9 @@ def release(
         int | None,
         typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
     ] = None,
+    without_questions: Annotated[
+        bool, typer.Option("--without-questions", help="Leave the questions out of the file, which then is smaller.")
+    ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -121,6 +124,11 @@ def release(
 
     Budget(**spending.budget)  # refused before any file is opened
     known_mechanism(mechanism)
+    if without_questions and mechanism not in ("sparse-project", "stable-histogram"):
+        raise options.OptionError(
+            "--without-questions needs a synopsis that answers by itself: choose --mechanism sparse-project, or "
+            "stable-histogram"
+        )
     settings = options.settings_of(setting or ())
     if out.name.casefold().endswith(MISLEADING):
         raise OutputError(
@@ -143,7 +151,7 @@ def release(
                 **spending.budget,
                 **settings,
             )
-            made.save(part)
+            made.save(part, questions=not without_questions)
     finally:
         table.close()
     if as_json:

@@ -43,10 +43,12 @@ def schema(release: Release) -> str:
     loose = len(release.workload) - sum(len(b) for b in release.workload.blocks if isinstance(b, Marginal))
     single = f"{loose:,} single question{'s' if loose != 1 else ''}" if loose else ""
     asked = " and ".join(part for part in (whole, single) if part)
+    if release.left_out:
+        asked = "the file does not list their questions, and answers others as well"
     return page.section(
         "What was released",
         page.paragraph(
-            f"{len(release.workload):,} answers: {asked}. A unit of privacy is {_unit(release)}. The columns and "
+            f"{release.questions:,} answers: {asked}. A unit of privacy is {_unit(release)}. The columns and "
             "their values were declared by the owner of the table and are published with the release:"
         ),
         page.table(("column", "type", "values", "which"), rows, numbers=(2,)),

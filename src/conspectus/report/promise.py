@@ -49,7 +49,7 @@ def summary(release: Release) -> str:
                     "what may happen to one unit",
                 ),
                 *([_rows(release.total)] if release.counts_rows else []),
-                (f"{len(release.workload):,}", "questions answered"),
+                (f"{release.questions:,}", "questions answered"),
                 (release.mechanism, "mechanism"),
             ]
         )
@@ -71,7 +71,7 @@ def _rows(total: Total) -> tuple[str, str]:
 
 
 def _in_short(release: Release, meaning: Meaning) -> str:
-    queries = f"{len(release.workload):,} question{'s' if len(release.workload) != 1 else ''}"
+    queries = f"{release.questions:,} question{'s' if release.questions != 1 else ''}"
     unit = "row" if release.schema.unit.kind == "row" else str(release.schema.unit.column)
     begin = f"This release answers {queries} about {len(release.schema.columns)} columns."
     if not release.guarantee.private:

@@ -24,11 +24,13 @@ from conspectus.data.field import Elements
 from conspectus.privacy.events import Noise
 from conspectus.queries.query import Workload
 from conspectus.queries.sparse import SparseQueries
+from conspectus.spelling import spelled_methods
 
 from .sparse_table import SparseTable, check_threshold, facts, read_facts
 from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part, public_coins
 
 
+@spelled_methods
 @dataclass(frozen=True, eq=False)
 class PublishedRecords:
     """Canonical forms of records, sorted and distinct, each with a noisy count of at least `threshold`.

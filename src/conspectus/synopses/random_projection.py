@@ -42,8 +42,11 @@ LEAST_INDEPENDENCE = 4
 MOST_LISTED = 1 << 22
 """Records that a predicate may stand for and still be asked."""
 
-_OF_MOMENT = 0.15
-"""What the estimate of F takes of the failure probability of an interval."""
+_OF_MOMENT = (0.15, 0.3, 0.5)
+"""What the estimate of F may take of the failure probability of an interval: more where coordinates are few."""
+
+_OF_HASH = 0.8
+"""What of that is for the hash, whose second moment alone is known; the rest is for three events with light tails."""
 
 _TIMES = 3
 """How often the bound on the true answer is improved by the interval that it gives."""
@@ -114,12 +117,15 @@ class RandomProjection:
         # The mean is one estimate from all coordinates, the median has s from as many parts of them.
         estimates = self.projection.nonzeros if self.estimator == "median" else 1
         size, s = self.projection.size // estimates, self.projection.nonzeros
-        allowed = block_failure(estimates, (1 - _OF_MOMENT) * failure)
+        # Public facts choose how much is set aside for F: as little as leaves a quarter of it to be seen.
+        seen = (part for part in _OF_MOMENT if kept_by_hash(self.projection.size, part * failure) >= 0.25)
+        of_moment = next(seen, _OF_MOMENT[0])
+        allowed = block_failure(estimates, (1 - of_moment) * failure)
         tails = [
             weighted_tail(self.noise, each, estimates / (block.grid * s)) for each in shared.reshape(estimates, size)
         ]
         deviation = math.sqrt(moments_of(self.noise)[0] * norm * estimates / s)
-        most = norm * self.second_moment(_OF_MOMENT * failure)
+        most = norm * self.second_moment(of_moment * failure)
         answer, half = math.sqrt(most), math.inf
         for _ in range(_TIMES):
             square = (most + answer * answer) / size
@@ -133,25 +139,25 @@ class RandomProjection:
         ‖u + ν‖² = ‖u‖² + 2u·ν + ‖ν‖². The lower tail of ‖ν‖², a sum of independent terms that are not negative, is
         P(E − sum ≥ t) ≤ exp(−t²/2ΣE ν⁴) (Maurer 2003). u·ν has the tail of a Gaussian of deviation σ‖u‖, or for Laplace
         noise P(u·ν ≥ √2·b·‖u‖·(1 + L)) ≤ e^(−L), by its moments at 1/√2·b. ‖u‖²/s has mean F, and over a 4-wise
-        independent hash a variance of at most 2F²/T (Chebyshev). No table of n rows has a larger F than n².
+        independent hash a variance of at most 2F²/T: `kept_by_hash`. No table of n rows has a larger F than n².
         """
         size, s = self.projection.size, self.projection.nonzeros
         second, fourth = moments_of(self.noise)
-        rows = self.total.value + self.total.margin(1 - failure / 4)
+        light = failure * (1 - _OF_HASH) / 3
+        rows = self.total.value + self.total.margin(1 - light)
         most = max(rows, 0.0) ** 2
-        factor = math.sqrt(4 / failure)
-        lost = 1 - factor * math.sqrt(2 / size)
-        if lost <= 0:
+        kept = kept_by_hash(size, failure)
+        if kept <= 0:
             return most
         noisy = float(np.square(self.values.astype(np.float64)).sum())
-        level = math.log(4 / failure)
+        level = math.log(1 / light)
         slip = math.sqrt(2 * size * fourth * level)
         if self.noise.kind == "gaussian":
             linear = self.noise.scale * math.sqrt(2 * level)
         else:
             linear = self.noise.scale * math.sqrt(2) * (1 + level)
         root = linear + math.sqrt(linear * linear + max(noisy - size * second + slip, 0.0))
-        return min(most, root * root / (s * lost))
+        return min(most, root * root / (s * kept))
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """A projection has no rows; this always raises `CannotAnswer`."""
@@ -186,6 +192,14 @@ def has_median(projection: Projection) -> bool:
     """Whether the blocks of a projection are estimates that have a middle one."""
     s = projection.nonzeros
     return not projection.dense and 3 <= s <= MOST_BLOCKS and s % 2 == 1
+
+
+def kept_by_hash(size: int, failure: float) -> float:
+    """1 − λ, where ‖u‖²/s ≥ (1 − λ)·F but for the hash's part of this failure; nothing is known where it is 0 or less.
+
+    A variance of at most v·F² with v = 2/T leaves P(‖u‖²/s ≤ (1 − λ)·F) ≤ v/(v + λ²) on one side (Cantelli).
+    """
+    return 1 - math.sqrt(2 / size * (1 / (_OF_HASH * failure) - 1))
 
 
 def majority_fails(blocks: int, p: float) -> float:

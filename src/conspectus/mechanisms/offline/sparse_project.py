@@ -60,6 +60,9 @@ FAILURE = 0.05
 LEAST, MOST = 1 << 10, 1 << 22
 """Between these the default number of coordinates lies: more take longer to draw than they are worth."""
 
+SLOW = 1 << 19
+"""Coordinates whose noise takes more than a few seconds to draw."""
+
 MOST_CELLS, MOST_QUERIES = 1 << 20, 1 << 13
 """Predicates over a larger universe, or more of them, are written out only on request: by cs.sparse."""
 
@@ -78,8 +81,9 @@ class SparseProject:
 
     `failure` is the share of answers that may be worse than claimed: a small one makes the default prefer a median of
     several blocks. `form` is "auto", "sparse" or "dense"; `noise` is "auto", "laplace" or "gaussian"; `estimator` is
-    "auto", "mean" or "median" (of an odd number of non-zeros); `paper` takes T and r from the paper's theorem;
-    `public_seed` fixes the hash, which is fresh otherwise and published either way.
+    "auto", "mean" or "median" (of an odd number of non-zeros); `paper` takes T and r from the paper's theorem, and its
+    Laplace noise, which spends ε alone wherever the budget has one; `public_seed` fixes the hash, which is fresh
+    otherwise and published either way.
     """
 
     size: int | None = None
@@ -109,8 +113,13 @@ class SparseProject:
             raise SettingError("failure is a probability between 0 and 1")
         if self.public_seed is not None and not 0 <= self.public_seed < 1 << 64:
             raise SettingError("public_seed is a whole number below 2**64")
-        if self.paper and (self.size or self.form == "sparse"):
-            raise SettingError("paper=True takes size and form from the paper: leave them out")
+        if self.paper and (self.size or self.nonzeros or self.form == "sparse" or self.noise == "gaussian"):
+            raise SettingError("paper=True takes size, form and noise from the paper: leave them and nonzeros out")
+        if self.size is not None and self.nonzeros is not None and self.nonzeros > self.size:
+            raise SettingError(
+                f"{self.nonzeros:,} non-zeros need as many coordinates, one in each block: choose a larger size, or "
+                "fewer nonzeros"
+            )
         if self.estimator not in ("auto", "mean", "median"):
             raise SettingError('estimator is "auto", "mean" or "median"')
         if self.estimator == "median" and (self.paper or self.form == "dense"):
@@ -139,14 +148,19 @@ class SparseProject:
 
     def _size(self, problem: Problem, s: int, m: int) -> int:
         """T: by default it keeps the worst distortion of an estimate, m·n·s/T, below its noise. That is σ√m for the
-        mean of the blocks, and σ√(ms) for one of them, which is what a median is made of."""
+        mean of the blocks, and σ√(ms) for one of them, which is what a median is made of.
+
+        It stops at T = m·D·s/p, where the D different records of a table, at most its rows and the universe's, leave
+        those of a question alone in a block except with the probability p that it may fail with: there is nothing to
+        gain beyond, however small the noise is."""
         if self.size is not None:
             return self.size
         if problem.rows is None:
             return UNDECLARED
         estimates = s if self.estimator != "mean" and s % 2 == 1 else 1
         needed = math.sqrt(m) * problem.rows * s / (self.deviation(problem, s) * math.sqrt(estimates))
-        return min(LEAST * math.ceil(max(needed, 1) / LEAST), MOST)
+        alone = m * min(problem.rows, problem.workload.domain.cells) * s / block_failure(estimates, self.failure)
+        return LEAST * math.ceil(min(max(needed, 1), alone, MOST) / LEAST)
 
     def _blocks(self, problem: Problem, m: int) -> int:
         """s by default: what claims the smallest error of an answer about m records at the failure level, on any table.
@@ -164,7 +178,8 @@ class SparseProject:
             allowed = self._size(problem, s, m) * block_failure(s, self.failure)
             return noise + rows * math.sqrt(2 * m * s / allowed)
 
-        return min(BLOCKS[1:] if self.estimator == "median" else BLOCKS, key=claimed)
+        fits = [s for s in BLOCKS if s == 1 or self.size is None or 2 * s <= self.size]
+        return min(fits[1:] if self.estimator == "median" else fits, key=claimed)
 
     def _dense_is_better(self, problem: Problem, size: int, m: int) -> bool:
         """Noise and worst distortion of the two forms: the sparse one's is m·n·s/T, the dense one's n·√(2m/T)."""
@@ -192,22 +207,27 @@ class SparseProject:
             epsilon = Fraction(budget.epsilon)
             total = Noise("laplace", scale_up(problem.max_rows / (epsilon * SHARE)))
             scale = scale_up(moved.l1 / (epsilon * whole))
-            if problem.total_is_public and not budget.pure:
+            if problem.total_is_public and not budget.pure and not self.paper:
                 norms = (Fraction(moved.l1), Fraction(moved.l2_squared), Fraction(moved.linf))
                 scale = scale_up(calibrate_laplace(*norms, budget))
             plans.append((total, Noise("laplace", scale)))
-        if not budget.pure:
+        if not budget.pure and not (self.paper and plans):
             scale = root_up(Fraction(moved.l2_squared) / (2 * problem.cap * whole))
             total = Noise("gaussian", root_up(problem.max_rows**2 / (2 * problem.cap * SHARE)))
-            kinds = ("gaussian", "laplace") if self.noise == "auto" else (self.noise,)
+            wanted = "laplace" if self.paper else self.noise
+            kinds = ("gaussian", "laplace") if wanted == "auto" else (wanted,)
             plans += [(total, Noise("laplace" if kind == "laplace" else "gaussian", scale)) for kind in kinds]
         bought, law = min(plans, key=lambda plan: variance_of(plan[1]))
         return (None if problem.total_is_public else bought), law
 
     def deviation(self, problem: Problem, nonzeros: int) -> float:
-        """σ: the deviation of the noise on a single record's count, in counts."""
+        """σ: the deviation of the noise on a single record's count, in counts, were it not of whole numbers.
+
+        Where nearly all draws are 0 that of the discrete law is much smaller, and says nothing of what T is worth; the
+        claims of other mechanisms are of the scale too."""
         like = Projection(problem.workload.domain, nonzeros, nonzeros, 1, 0)
-        return math.sqrt(variance_of(self.laws(problem, like)[1]) / nonzeros)
+        law = self.laws(problem, like)[1]
+        return law.scale * math.sqrt((2 if law.kind == "laplace" else 1) / nonzeros)
 
     def _refusal(self, problem: Problem) -> str | None:
         if asked(problem.workload) is None:
@@ -221,7 +241,7 @@ class SparseProject:
             if size > MOST_COORDINATES:
                 return (
                     f"the paper's theorem asks for {size:.2g} coordinates (limit {MOST_COORDINATES:,}): "
-                    "leave paper out, or choose size="
+                    "leave paper out, and set size= if you like"
                 )
         return None
 
@@ -234,9 +254,10 @@ class SparseProject:
         blocks = asked(problem.workload) or ()
         roots = np.concatenate([np.sqrt(np.diff(block.offsets)) for block in blocks])
         rows = problem.rows or 0
-        # A table of records that are mostly different: F is about n.
+        # A table of records that are as different as they can be: F is about n, and in a small universe n²/|X|.
+        crowd = max(rows, rows * rows / problem.workload.domain.cells)
         s, median = projection.nonzeros, self.estimate(projection) == "median"
-        spread = math.sqrt((sigma * sigma + 2 * rows / projection.size) * (price_of_median(s) if median else 1))
+        spread = math.sqrt((sigma * sigma + 2 * crowd / projection.size) * (price_of_median(s) if median else 1))
         # A sum of a few noises has their law's tail; one of many, and a median, about a Gaussian's.
         kind = self.laws(problem, projection)[1].kind if m < FEW and not median else "gaussian"
         like = Noise("laplace", spread / math.sqrt(2)) if kind == "laplace" else Noise("gaussian", spread)
@@ -257,6 +278,11 @@ class SparseProject:
             f"{projection.size:,} coordinates ({form}), noise of deviation {noise:.4g}·√m counts for m records",
             f"answers any sparse query, not only these; heavy records that share a coordinate{where} add to the error",
         ]
+        if self.paper and not problem.budget.pure:
+            spent = "in ε alone" if problem.budget.epsilon is not None and not problem.ledgered else "at its price in ρ"
+            notes.append(f"the paper's Laplace noise, {spent}: paper=False may use delta, and Gaussian noise")
+        if projection.size >= SLOW:
+            notes.append(f"noise is drawn exactly for each of {projection.size:,} coordinates, which takes a while")
         if self.size is None and projection.size > MOST - s:
             notes.append(f"more than {MOST:,} coordinates, which is the most by default, would distort less: set size=")
         return Claim(
