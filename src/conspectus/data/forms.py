@@ -5,9 +5,10 @@ a complex number one of floats), and so are decimals of up to 400 digits that ar
 true and false, which are no numbers; dates; moments to the microsecond in UTC; spans of time to the microsecond;
 times of day as texts; tuples, lists, arrays and structs by their parts in order; sets. Objects of other types are
 what they print. Missing, None and NaN are one, and so is what cannot be read: moments beyond the years 1 to 9999,
-tuples deeper than 64, objects that print no value. Every value has a form: nothing fails, whatever it is, and nothing
-of it is said. The form of a value depends on that value alone. Two values are the same record if and only if their
-forms are equal.
+tuples deeper than 64 or with more than 65,536 parts in all (a small list that holds another one twice, and so on, has
+endlessly many), objects that print no value. Every value has a form: nothing fails, whatever it is, and nothing of it
+is said. The form of a value depends on that value alone. Two values are the same record if and only if their forms are
+equal.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from conspectus.data.arrays import EPOCH, FIRST_DAY, LAST_DAY, mended
 NULL, TRUTH, WHOLE, NEGATIVE, LONG, REAL, TEXT, BYTES, DAY, MOMENT, DECIMAL, TUPLE, SPAN, SET = range(1, 15)
 
 DEEPEST = 64
+MOST_PARTS, MOST_BYTES = 1 << 16, 1 << 26
+"""What a tuple may hold, in all the tuples within it: parts, and bytes of texts and the like."""
+
 SHIFT = 1 << 62
 """Added to days and microseconds since 1970, so that none is negative."""
 
@@ -39,28 +43,41 @@ Form = tuple[int, Any]
 MISSING: Form = (NULL, b"")
 
 
-class _TooDeep(Exception):
-    """A tuple within more than `DEEPEST` tuples: one that holds itself, say."""
+class _Beyond(Exception):
+    """A tuple within more than `DEEPEST` tuples (one that holds itself, say), or of more parts than are read."""
+
+
+class _Room:
+    """How much more the tuples of one record may hold."""
+
+    def __init__(self) -> None:
+        self.parts, self.bytes = MOST_PARTS, MOST_BYTES
+
+    def take(self, parts: int = 0, size: int = 0) -> None:
+        self.parts -= parts
+        self.bytes -= size
+        if self.parts < 0 or self.bytes < 0:
+            raise _Beyond
 
 
 def form_of(record: object, depth: int = 0) -> Form:
     """The form of one record, which stands in this many tuples: 1 for the values of a row of several columns."""
     try:
-        return _form(record, depth)
-    except _TooDeep:
+        return _form(record, depth, _Room())
+    except _Beyond:
         return MISSING
 
 
-def _form(record: object, depth: int) -> Form:
+def _form(record: object, depth: int, room: _Room) -> Form:
     try:
-        return _written(record, depth)
-    except _TooDeep:
+        return _written(record, depth, room)
+    except _Beyond:
         raise
     except Exception:  # objects run code of their own, and one that fails must not show in any other row
         return MISSING
 
 
-def _written(record: Any, depth: int) -> Form:
+def _written(record: Any, depth: int, room: _Room) -> Form:
     if isinstance(record, np.datetime64 | np.timedelta64):
         record = record.astype(f"{record.dtype.kind}8[us]").item()
         if isinstance(record, int):
@@ -88,25 +105,33 @@ def _written(record: Any, depth: int) -> Form:
     if isinstance(record, datetime.date | datetime.time | datetime.timedelta):
         return _time(record)
     if isinstance(record, np.ndarray):
-        return _written(record.tolist(), depth) if record.ndim == 0 else _tuple(list(record), depth)
+        return _written(record.tolist(), depth, room) if record.ndim == 0 else _tuple(record, depth, room)
     if isinstance(record, tuple | list):
-        return _tuple(record, depth)
+        return _tuple(record, depth, room)
     if isinstance(record, dict):
-        return _tuple(list(record.values()), depth)
+        return _tuple(list(record.values()), depth, room)
     if isinstance(record, set | frozenset):
-        return SET, tuple(sorted(set(_tuple(list(record), depth)[1]), key=_place))
+        return SET, tuple(sorted(set(_tuple(record, depth, room)[1]), key=_place))
     if type(record).__name__ == "Interval" and type(record).__module__.startswith("pandas"):
-        return _tuple((record.left, record.right, record.closed), depth)  # a missing one turns 0 of the others into 0.0
+        return _tuple((record.left, record.right, record.closed), depth, room)  # a missing one turns 0 of the others into 0.0
     text = str(record)
     if record != record or " at 0x" in text:
         return MISSING  # an object that prints its place in memory has no value of its own
     return TEXT, mended(text).encode()
 
 
-def _tuple(parts: Sequence[object], depth: int) -> Form:
+def _tuple(parts: Collection[object], depth: int, room: _Room) -> Form:
     if depth >= DEEPEST:
-        raise _TooDeep
-    return TUPLE, tuple([_form(part, depth + 1) for part in parts])
+        raise _Beyond
+    room.take(len(parts))  # before any of them is read: an array may repeat one number without holding it
+    return TUPLE, tuple([_part(part, depth + 1, room) for part in parts])
+
+
+def _part(record: object, depth: int, room: _Room) -> Form:
+    form = _form(record, depth, room)
+    if isinstance(form[1], bytes):
+        room.take(size=len(form[1]))
+    return form
 
 
 def _place(form: Form) -> tuple[int, int, Any]:
