@@ -113,7 +113,8 @@ def _written(record: Any, depth: int, room: _Room) -> Form:
     if isinstance(record, set | frozenset):
         return SET, tuple(sorted(set(_tuple(record, depth, room)[1]), key=_place))
     if type(record).__name__ == "Interval" and type(record).__module__.startswith("pandas"):
-        return _tuple((record.left, record.right, record.closed), depth, room)  # a missing one turns 0 of the others into 0.0
+        ends = (record.left, record.right, record.closed)  # a missing one turns 0 of the others into 0.0
+        return _tuple(ends, depth, room)
     text = str(record)
     if record != record or " at 0x" in text:
         return MISSING  # an object that prints its place in memory has no value of its own

@@ -36,13 +36,16 @@ class Reading:
     plain: Callable[[pa.Array], Written]
     tuples: Callable[[Sequence[Written], int, int], Written]
 
-    def of(self, records: Any, depth: int = 0) -> Written:
-        """Many records: an Arrow or numpy array, a series, or any sequence of values."""
+    def of(self, records: Any, depth: int = 0, *, mended: bool = False) -> Written:
+        """Many records: an Arrow or numpy array, a series, or any sequence of values.
+
+        `mended` says that a source has mended the texts of an Arrow array already, as `arrays.mended` does.
+        """
         if isinstance(records, pa.ChunkedArray):
-            parts = [self.of(chunk, depth) for chunk in records.chunks]
+            parts = [self.of(chunk, depth, mended=mended) for chunk in records.chunks]
             return np.concatenate(parts) if parts else np.zeros(0, dtype=self.dtype)
         if isinstance(records, pa.Array):
-            return self._of_array(records, depth)
+            return self._of_array(records, depth, mended)
         if isinstance(records, np.ndarray):
             if (
                 records.ndim == 1
@@ -95,14 +98,14 @@ class Reading:
                 pass  # whole numbers beyond 64 bits, texts with halves of signs
         return np.fromiter((self.one(value, depth) for value in values), dtype=self.dtype, count=len(values))
 
-    def _of_array(self, values: pa.Array, depth: int) -> Written:
+    def _of_array(self, values: pa.Array, depth: int, mended: bool = False) -> Written:
         kind = values.type
         if isinstance(kind, pa.BaseExtensionType) and not isinstance(kind, pa.UuidType):
-            return self._of_array(values.storage, depth)
+            return self._of_array(values.storage, depth, mended)
         if pa.types.is_run_end_encoded(kind):
-            return self._of_array(pc.run_end_decode(values), depth)
+            return self._of_array(pc.run_end_decode(values), depth, mended)
         if pa.types.is_dictionary(kind):
-            table = np.append(self._of_array(values.dictionary, depth), self._of_values([None], depth))
+            table = np.append(self._of_array(values.dictionary, depth, mended), self._of_values([None], depth))
             places = pc.fill_null(pc.cast(values.indices, pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)
             found: Written = table[places]
             return found
@@ -112,7 +115,7 @@ class Reading:
         if any(check(kind) for check in _ONE_BY_ONE):
             each = (self._of_scalar(value, depth) for value in values)
             return np.fromiter(each, dtype=self.dtype, count=len(values))
-        plain = tidy(values)
+        plain = tidy(values, mended=mended)
         return self._with_nulls(plain, self.plain(plain))
 
     def _of_scalar(self, value: pa.Scalar, depth: int) -> Any:
