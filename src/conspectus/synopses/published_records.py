@@ -25,8 +25,8 @@ from conspectus.privacy.events import Noise
 from conspectus.queries.query import Workload
 from conspectus.queries.sparse import SparseQueries
 
-from .sparse_table import SparseTable, check_threshold, facts, read_facts
-from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part, public_coins
+from .sparse_table import Margins, SparseTable, check_threshold, checked_law, facts, read_facts
+from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class PublishedRecords:
             read_back = tuple(map(read, self.forms))
         except NotCanonical as problem:
             raise BadSynopsis("a published record is not readable") from problem
-        for name, value in (("noise", checked_noise(*self.noise)), ("counts", counts), ("records", read_back)):
+        for name, value in (("noise", checked_law(self.noise)), ("counts", counts), ("records", read_back)):
             object.__setattr__(self, name, value)
 
     @cached_property
@@ -78,8 +78,8 @@ class PublishedRecords:
         """Fractions: weights times the counts of published records."""
         return self._table.answer(workload)
 
-    def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]:
-        """The count of one query, and how far it may be from the truth; see `SparseTable.interval`."""
+    def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
+        """The count of one query, and how far the truth may be below and above it; see `SparseTable.interval`."""
         count, margin = self._table.interval(question, confidence)
         keys, _, times = self._addresses
         shared, block = keys[times > 1], question.blocks[0]
