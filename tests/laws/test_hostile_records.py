@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import decimal
+import fractions
+import struct
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import conspectus as cs
-from conspectus.data.canonical import CANONICAL, canonical
+from conspectus.data.canonical import CANONICAL, NotCanonical, OpaqueRecord, address, canonical, read, shortened
+from conspectus.data.domain import RECORDS
 from conspectus.data.fingerprints import fingerprint, fingerprints
 from conspectus.data.forms import MISSING, MOST_PARTS, form_of
+from conspectus.privacy.events import Noise
+from conspectus.synopses.published_records import PublishedRecords
+from conspectus.synopses.synopsis import Total, load_synopsis
 
 MISSED = canonical(None)
 
@@ -46,3 +56,60 @@ def test_a_record_of_as_many_parts_as_are_read_is_itself():
     assert form_of(most) != MISSING
     assert form_of(most) != form_of(most[:-1])
     assert form_of(shared(14)) not in (MISSING, form_of(shared(13)))
+
+
+NEAR = np.longdouble(1.5) + np.longdouble(2) ** -60
+NUMBERS = st.sampled_from(
+    [1, True, 1.5, NEAR, -NEAR, decimal.Decimal("1.5"), decimal.Decimal("0.1"), 0.1, 0, -0.0, False, np.True_]
+    + [fractions.Fraction(3, 2), "3/2", np.float32(0.1), 10**400, 2**64, np.longdouble("1e4000"), None, float("nan")]
+    + [decimal.Decimal("1E+999999999999999999"), np.datetime64("NaT"), 1 + 0j, 1.5j]
+)
+SIGNS = st.text("\udcc3\udca9\udcef\udcbf\udcbd\ufffd\ud800\udc80éc3a9", max_size=7)
+ODD = st.recursive(
+    NUMBERS | SIGNS | st.binary(max_size=3) | st.just(decimal.Decimal("sNaN")),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.frozensets(NUMBERS | SIGNS, max_size=4)
+        | st.frozensets(st.tuples(NUMBERS, NUMBERS) | st.frozensets(NUMBERS, max_size=3), max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=400)
+@given(ODD)
+def test_every_record_reads_back_or_stays_its_form(record):
+    raw = shortened(canonical(record))
+    found = read(raw)
+    assert address(raw) == fingerprint(record)
+    if isinstance(found, OpaqueRecord):
+        assert found.form == raw
+    else:
+        assert canonical(found) == raw
+    held = PublishedRecords(RECORDS, (raw,), np.array([40]), 30, Noise("laplace", 2.0), Total(value=9.0, exact=True))
+    assert load_synopsis(RECORDS, held.kind, *held.parts()).records == held.records
+
+
+def test_what_python_does_not_have_is_opaque():
+    both = frozenset([decimal.Decimal("1.5"), NEAR])
+    assert read(canonical(both)) == OpaqueRecord(canonical(both))
+    assert read(canonical((1, both))) == OpaqueRecord(canonical((1, both)))
+    assert read(canonical("\udcc3\udca9")) == "\udcc3\udca9"
+    parts = sorted(map(canonical, (decimal.Decimal("1.5"), 1.5)))
+    for wrong in (parts[::-1], [parts[0]] * 2, [*parts, b"T\xff"]):
+        held = b"{" + struct.pack(">Q", len(wrong)) + b"".join(struct.pack(">Q", len(raw)) + raw for raw in wrong)
+        with pytest.raises(NotCanonical):
+            read(held)
+
+
+@pytest.mark.parametrize("record", ["\udcc3\udca9", frozenset([decimal.Decimal("1.5"), NEAR])], ids=["text", "set"])
+def test_odd_records_are_released_once_they_are_paid_for(record, tmp_path):
+    table = cs.open_records([record] * 2000 + ["b"] * 2000)
+    asked = cs.sparse([["b"], [record]])
+    release = cs.release(table, asked, epsilon=1.0, delta=1e-6, mechanism="stable-histogram")
+    assert len(release.records) == 2
+    assert release.ask(asked[1]).count > 1900
+    release.save(tmp_path / "odd")
+    assert cs.load(tmp_path / "odd").records == release.records
+    assert release.table(["record"]).num_rows == 2

@@ -22,6 +22,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,8 @@ _KINDS = {tag[0]: kind for kind, tag in _TAGS.items()}
 _WORDS = (WHOLE, NEGATIVE, REAL, DAY, MOMENT)
 _SHORTENED = b"~"
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_spelled = re.compile(f"(?:{UNREADABLE}[0-9a-f]{{2}})+")
+_UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, struct.error)
+_spelled = re.compile(f"{UNREADABLE}ef{UNREADABLE}bf{UNREADABLE}bd|{UNREADABLE}[89a-f][0-9a-f]")
 _part = struct.Struct(">Q")
 
 
@@ -78,6 +80,13 @@ class LongRecord:
     length: int
     sha256: str
     fingerprint: int
+
+
+@dataclass(frozen=True, order=True)
+class OpaqueRecord:
+    """A record that Python has no value for, such as a set of two numbers that are equal there: its canonical form."""
+
+    form: bytes
 
 
 def canonical(record: object, depth: int = 0) -> bytes:
@@ -119,18 +128,39 @@ def address(kept: bytes) -> int:
 
 def read(kept: bytes) -> object:
     """The record itself: None, a truth, a number, a text, bytes, a date, a moment in UTC, a span of time, a tuple or a
-    frozenset; a `LongRecord` in place of one that was shortened. Raises `NotCanonical` for any other bytes."""
+    frozenset; a `LongRecord` in place of one that was shortened, and an `OpaqueRecord` of one that Python does not have
+    as a value. So every record has something to be read as. Raises `NotCanonical` for any other bytes."""
     if kept.startswith(_SHORTENED):
         if len(kept) != 49 or (length := int.from_bytes(kept[1:9])) <= LONGEST or address(kept) >= P:
             raise NotCanonical("these bytes are no canonical form of a record")
         return LongRecord(length, kept[9:41].hex(), address(kept))
     try:
-        record = _value(_form(kept, 0))
-        if len(kept) <= LONGEST and canonical(record) == kept:
-            return record
-    except (ValueError, ArithmeticError, LookupError, TypeError, struct.error):
+        if len(kept) <= LONGEST:
+            form = _form(kept, 0)
+            record = _record(form)
+            if canonical(record) == kept:
+                return record
+            if _encoded(form) == kept and _sound(form):
+                return OpaqueRecord(kept)
+    except _UNREADABLE:
         pass
     raise NotCanonical("these bytes are no canonical form of a record")
+
+
+def _record(form: Form) -> object:
+    """The value of a form, if it has one."""
+    try:
+        return _value(form)
+    except _UNREADABLE:
+        return None
+
+
+def _sound(form: Form) -> bool:
+    """Whether each plain value in a form reads back as itself, and sets are sorted and distinct."""
+    kind, held = form
+    if kind == SET and any(after <= before for before, after in pairwise(map(_encoded, held))):
+        return False
+    return all(map(_sound, held)) if kind in (TUPLE, SET) else canonical(_value(form)) == _encoded(form)
 
 
 def _form(raw: bytes, depth: int) -> Form:
@@ -178,9 +208,11 @@ def _value(form: Form) -> Any:
 
 
 def _unspelled(signs: re.Match[str]) -> str:
-    """What `mended` spelled out: the bytes themselves, as a text holds what is no UTF-8."""
-    raw = bytes.fromhex(signs[0].replace(UNREADABLE, ""))
-    return raw.decode("utf-8", "surrogateescape")
+    """What `mended` spelled out: a true U+FFFD, or one byte, as a text holds what is no UTF-8.
+
+    Bytes are read one by one: neighbours that were wrong each by itself do not become a sign together.
+    """
+    return UNREADABLE if len(signs[0]) > 3 else chr(0xDC00 | int(signs[0][1:], 16))
 
 
 def _plain(values: pa.Array) -> Written:
