@@ -17,6 +17,7 @@ from conspectus.data.domain import RECORDS
 from conspectus.data.fingerprints import fingerprint, fingerprints
 from conspectus.data.forms import MISSING, MOST_PARTS, form_of
 from conspectus.privacy.events import Noise
+from conspectus.report import write_report
 from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.synopsis import Total, load_synopsis
 
@@ -113,3 +114,29 @@ def test_odd_records_are_released_once_they_are_paid_for(record, tmp_path):
     release.save(tmp_path / "odd")
     assert cs.load(tmp_path / "odd").records == release.records
     assert release.table(["record"]).num_rows == 2
+
+
+def test_numbers_of_too_many_digits_are_shown(tmp_path):
+    long = 10**5000
+    rows = [long, -long, (long,), (1, frozenset([long])), ((), (long, "a"))]
+    release = cs.release(
+        cs.open_records([row for row in rows for _ in range(500)]),
+        cs.sparse([[long]]),
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism="stable-histogram",
+    )
+    assert {record for record, _ in release.records} == set(rows)
+    shown = release.table(["record"])["record"].to_pylist()
+    spelled = {
+        hex(long),
+        hex(-long),
+        f"({hex(long)},)",
+        f"(1, frozenset({{{hex(long)}}}))",
+        f"((), ({hex(long)}, 'a'))",
+    }
+    assert set(shown) == spelled
+    assert set(release.synthetic(50)["record"].to_pylist()) <= spelled
+    path = tmp_path / "report.html"
+    write_report(release, path)
+    assert hex(long)[:9] in path.read_text(encoding="utf-8")

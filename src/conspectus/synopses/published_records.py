@@ -129,4 +129,17 @@ def record_array(records: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(records, _ARRAYS[kind])
     except (LookupError, ValueError, OverflowError, pa.ArrowException):  # several kinds, or beyond Arrow's
-        return pa.array([None if record is None else repr(record) for record in records], pa.string())
+        return pa.array([None if record is None else in_python(record) for record in records], pa.string())
+
+
+def in_python(record: Any) -> str:
+    """A record as Python writes it; whole numbers of more digits than Python writes are in hexadecimal ones."""
+    try:
+        return repr(record)
+    except ValueError:
+        pass
+    if isinstance(record, int):
+        return hex(record)
+    if isinstance(record, tuple):
+        return f"({', '.join(map(in_python, record))}{',' if len(record) == 1 else ''})"
+    return f"frozenset({{{', '.join(map(in_python, record))}}})"
