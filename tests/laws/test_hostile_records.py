@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import fractions
 import struct
+import warnings
 
 import numpy as np
 import pytest
@@ -140,3 +142,98 @@ def test_numbers_of_too_many_digits_are_shown(tmp_path):
     path = tmp_path / "report.html"
     write_report(release, path)
     assert hex(long)[:9] in path.read_text(encoding="utf-8")
+
+
+class Comparing(type):
+    """Types that are compared and not hashed."""
+
+    def __eq__(self, other):
+        return self is other
+
+
+class Refusing(type):
+    def __hash__(self):
+        raise SystemExit("rare")
+
+    def __eq__(self, other):
+        raise SystemExit("rare")
+
+
+class Unhashable(metaclass=Comparing):
+    def __str__(self):
+        return "x"
+
+
+class Refused(metaclass=Refusing):
+    def __str__(self):
+        return "y"
+
+
+class Leaving:
+    def __str__(self):
+        raise SystemExit("rare")
+
+
+class Closing:
+    def __str__(self):
+        raise GeneratorExit("rare")
+
+
+class Number(int):
+    def __abs__(self):
+        return "rare"
+
+
+class Text(str):
+    def encode(self, *_):
+        return "rare"
+
+
+class Day(datetime.date):
+    def toordinal(self):
+        return 10**30
+
+
+class Endless(list):
+    def __iter__(self):
+        while True:
+            yield 1
+
+
+@pytest.mark.parametrize(
+    ("record", "same"),
+    [
+        (Unhashable(), "x"),
+        (Refused(), "y"),
+        (Leaving(), None),
+        (Closing(), None),
+        ((1, Leaving()), (1, None)),
+        (Number(5), 5),
+        (Number(-(2**70)), -(2**70)),
+        (Text("a"), "a"),
+        (Day(2020, 1, 1), None),
+        (Endless([1]), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_a_row_does_is_its_own_affair(record, same):
+    rows = ["a"] * 12 + [record, ("b", record)] + [7] * 12
+    plain = ["a"] * 12 + [same, ("b", same)] + [7] * 12
+    if type(record) is Endless:
+        plain[13] = None  # a tuple with endless parts within it has endless parts
+    table = cs.open_records(rows)
+    assert [form for part in table.records() for form in part] == [canonical(row) for row in plain]
+    assert np.concatenate([chunk.column(0) for chunk in table.chunks()]).tolist() == [fingerprint(row) for row in plain]
+
+
+def test_a_signalling_nan_warns_nobody():
+    reals = np.array([1.5, 2.0, 0.0, 0.25])
+    reals.view(np.uint64)[2] = 0x7FF0000000000001
+    narrow = np.array([1.5, 2.0, 0.0, 0.25], dtype=np.float32)
+    narrow.view(np.uint32)[2] = 0x7F800001
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for held in (reals, narrow, list(reals), list(narrow)):
+            table = cs.open_records(held)
+            assert [form for part in table.records() for form in part] == list(map(canonical, (1.5, 2, None, 0.25)))
+            cs.release(table, cs.sparse([[2.0]]), epsilon=1.0, mechanism="sparse-project")

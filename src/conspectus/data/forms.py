@@ -70,11 +70,24 @@ def form_of(record: object, depth: int = 0) -> Form:
 
 def _form(record: object, depth: int, room: _Room) -> Form:
     try:
-        return _written(record, depth, room)
+        form = _written(record, depth, room)
+        return form if _sound(form) else MISSING
     except _Beyond:
         raise
-    except Exception:  # objects run code of their own, and one that fails must not show in any other row
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt from None  # whoever runs this may stop it
+    except BaseException:  # objects run code of their own, and one that fails or exits must not show in any other row
         return MISSING
+
+
+def _sound(form: Form) -> bool:
+    """Whether a form holds what its kind does: a subclass of a plain type may answer anything."""
+    kind, held = form
+    if kind in (WHOLE, NEGATIVE, TRUTH, REAL, MOMENT):
+        return type(held) is int and 0 <= held < 1 << 64
+    if kind == DAY:
+        return type(held) is int and FIRST_DAY <= held - SHIFT <= LAST_DAY
+    return type(held) is (tuple if kind in (TUPLE, SET) else bytes)
 
 
 def _written(record: Any, depth: int, room: _Room) -> Form:
@@ -91,15 +104,15 @@ def _written(record: Any, depth: int, room: _Room) -> Form:
     if isinstance(record, bool):
         return TRUTH, int(record)
     if isinstance(record, decimal.Decimal):
-        return _decimal(record)
+        return _decimal(decimal.Decimal(record))
     if isinstance(record, complex) and not record.imag:
         record = record.real
     if isinstance(record, float):
-        return _real(record)
+        return _real(float.__float__(record))
     if isinstance(record, int):
-        return _whole(record)
+        return _whole(int.__int__(record))
     if isinstance(record, str):
-        return TEXT, mended(record).encode()
+        return TEXT, mended(str.__str__(record)).encode()
     if isinstance(record, bytes | bytearray | memoryview):
         return BYTES, bytes(record)
     if isinstance(record, datetime.date | datetime.time | datetime.timedelta):
@@ -124,11 +137,13 @@ def _written(record: Any, depth: int, room: _Room) -> Form:
 def _tuple(parts: Collection[object], depth: int, room: _Room) -> Form:
     if depth >= DEEPEST:
         raise _Beyond
-    room.take(len(parts))  # before any of them is read: an array may repeat one number without holding it
+    if len(parts) > room.parts:
+        raise _Beyond  # before any of them is read: an array may repeat one number without holding it
     return TUPLE, tuple([_part(part, depth + 1, room) for part in parts])
 
 
 def _part(record: object, depth: int, room: _Room) -> Form:
+    room.take(1)
     form = _form(record, depth, room)
     if isinstance(form[1], bytes):
         room.take(size=len(form[1]))

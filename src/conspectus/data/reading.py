@@ -21,7 +21,17 @@ from conspectus.data.arrays import tidy
 Written = NDArray[Any]
 """Fingerprints (uint64) or canonical forms (bytes), one for each record."""
 
-_PLAIN = {str: pa.large_string(), bytes: pa.large_binary(), int: None, float: pa.float64(), bool: pa.bool_()}
+_PLAIN = {
+    id(kind): array
+    for kind, array in (
+        (str, pa.large_string()),
+        (bytes, pa.large_binary()),
+        (int, None),
+        (float, pa.float64()),
+        (bool, pa.bool_()),
+    )
+}
+"""Types are told apart by their identity: to hash or compare one may run code that a value brought along."""
 _ONE_BY_ONE = (pa.types.is_nested, pa.types.is_decimal, pa.types.is_duration, pa.types.is_interval)
 
 
@@ -41,6 +51,10 @@ class Reading:
 
         `mended` says that a source has mended the texts of an Arrow array already, as `arrays.mended` does.
         """
+        with np.errstate(all="ignore"):  # a warning would tell that a row holds a signalling NaN, say
+            return self._of(records, depth, mended)
+
+    def _of(self, records: Any, depth: int, mended: bool) -> Written:
         if isinstance(records, pa.ChunkedArray):
             parts = [self.of(chunk, depth, mended=mended) for chunk in records.chunks]
             return np.concatenate(parts) if parts else np.zeros(0, dtype=self.dtype)
@@ -81,16 +95,16 @@ class Reading:
     def _of_values(self, values: list[Any], depth: int) -> Written:
         """Values of any kinds: those of one plain type together, which is the same as one by one, and faster."""
         found = np.full(len(values), self.missing, dtype=self.dtype)
-        places: dict[type, list[int]] = {}
+        places: dict[int, list[int]] = {}
         for place, value in enumerate(values):
             if value is not None:
-                places.setdefault(type(value), []).append(place)
+                places.setdefault(id(type(value)), []).append(place)
         for kind, here in places.items():
             held = values if len(here) == len(values) else [values[place] for place in here]
             found[here] = self._of_kind(held, kind, depth)
         return found
 
-    def _of_kind(self, values: list[Any], kind: type, depth: int) -> Written:
+    def _of_kind(self, values: list[Any], kind: int, depth: int) -> Written:
         if kind in _PLAIN and len(values) > 8:
             try:
                 return self._of_array(pa.array(values, _PLAIN[kind]), depth)
