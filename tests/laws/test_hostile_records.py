@@ -9,6 +9,7 @@ import struct
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -237,3 +238,19 @@ def test_a_signalling_nan_warns_nobody():
             table = cs.open_records(held)
             assert [form for part in table.records() for form in part] == list(map(canonical, (1.5, 2, None, 0.25)))
             cs.release(table, cs.sparse([[2.0]]), epsilon=1.0, mechanism="sparse-project")
+
+
+class Failing:
+    def __str__(self):
+        raise RuntimeError("rare")
+
+
+@pytest.mark.parametrize("record", [Leaving(), Failing(), Unhashable()], ids=lambda value: type(value).__name__)
+def test_objects_in_declared_columns_are_their_own_affair(record):
+    schema = cs.Schema.from_dict(
+        {"name": "t", "columns": {"v": {"type": "categorical", "values": ["a", "b"], "missing": True, "other": True}}}
+    )
+    frame = pd.DataFrame({"v": pd.Series(["a", record, "b"], dtype=object)})
+    plain = pd.DataFrame({"v": pd.Series(["a", "x" if type(record) is Unhashable else None, "b"], dtype=object)})
+    found = [[c.column(0).tolist() for c in cs.open_table(source, schema).chunks()] for source in (frame, plain)]
+    assert found[0] == found[1]
