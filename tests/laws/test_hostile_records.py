@@ -75,6 +75,7 @@ ODD = st.recursive(
         st.lists(inner, max_size=3)
         | st.lists(inner, max_size=3).map(tuple)
         | st.frozensets(NUMBERS | SIGNS, max_size=4)
+        | st.dictionaries(NUMBERS | SIGNS | st.tuples(NUMBERS), inner, max_size=3)
         | st.frozensets(st.tuples(NUMBERS, NUMBERS) | st.frozensets(NUMBERS, max_size=3), max_size=3)
     ),
     max_leaves=6,
@@ -120,29 +121,19 @@ def test_odd_records_are_released_once_they_are_paid_for(record, tmp_path):
 
 
 def test_numbers_of_too_many_digits_are_shown(tmp_path):
-    long = 10**5000
-    rows = [long, -long, (long,), (1, frozenset([long])), ((), (long, "a"))]
-    release = cs.release(
-        cs.open_records([row for row in rows for _ in range(500)]),
-        cs.sparse([[long]]),
-        epsilon=1.0,
-        delta=1e-6,
-        mechanism="stable-histogram",
-    )
-    assert {record for record, _ in release.records} == set(rows)
-    shown = release.table(["record"])["record"].to_pylist()
-    spelled = {
-        hex(long),
-        hex(-long),
-        f"({hex(long)},)",
-        f"(1, frozenset({{{hex(long)}}}))",
-        f"((), ({hex(long)}, 'a'))",
-    }
-    assert set(shown) == spelled
+    long, digits = 10**5000, hex(10**5000)
+    rows = [long, -long, (long,), (1, frozenset([long])), ((), (long, "a")), {"a": long}]
+    table = cs.open_records([row for row in rows for _ in range(500)])
+    release = cs.release(table, cs.sparse([[long]]), epsilon=1.0, delta=1e-6, mechanism="stable-histogram")
+    assert len(release.records) == len(rows)
+    assert all(record in rows for record, _ in release.records)
+    nested = {f"({digits},)", f"(1, frozenset({{{digits}}}))", f"((), ({digits}, 'a'))", f"{{'a': {digits}}}"}
+    spelled = nested | {digits, f"-{digits}"}
+    assert set(release.table(["record"])["record"].to_pylist()) == spelled
     assert set(release.synthetic(50)["record"].to_pylist()) <= spelled
     path = tmp_path / "report.html"
     write_report(release, path)
-    assert hex(long)[:9] in path.read_text(encoding="utf-8")
+    assert digits[:9] in path.read_text(encoding="utf-8")
 
 
 class Comparing(type):

@@ -3,12 +3,12 @@
 Whole numbers of any type are one kind, also 1.0 and 1 (a missing value turns a column of integers into one of floats,
 a complex number one of floats), and so are decimals of up to 400 digits that are whole; texts by their UTF-8; bytes;
 true and false, which are no numbers; dates; moments to the microsecond in UTC; spans of time to the microsecond;
-times of day as texts; tuples, lists, arrays and structs by their parts in order; sets. Objects of other types are
-what they print. Missing, None and NaN are one, and so is what cannot be read: moments beyond the years 1 to 9999,
-tuples deeper than 64 or with more than 65,536 parts in all (a small list that holds another one twice, and so on, has
-endlessly many), objects that print no value. Every value has a form: nothing fails, whatever it is, and nothing of it
-is said. The form of a value depends on that value alone. Two values are the same record if and only if their forms are
-equal.
+times of day as texts; tuples, lists and arrays by their parts in order; sets; mappings and structs by their keys, with
+the value of each, in any order. Objects of other types are what they print. Missing, None and NaN are one, and so is
+what cannot be read: moments beyond the years 1 to 9999, tuples deeper than 64 or with more than 65,536 parts in all (a
+small list that holds another one twice, and so on, has endlessly many), objects that print no value. Every value has a
+form: nothing fails, whatever it is, and nothing of it is said. The form of a value depends on that value alone. Two
+values are the same record if and only if their forms are equal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ import numpy as np
 
 from conspectus.data.arrays import EPOCH, FIRST_DAY, LAST_DAY, mended
 
-NULL, TRUTH, WHOLE, NEGATIVE, LONG, REAL, TEXT, BYTES, DAY, MOMENT, DECIMAL, TUPLE, SPAN, SET = range(1, 15)
+NULL, TRUTH, WHOLE, NEGATIVE, LONG, REAL, TEXT, BYTES, DAY, MOMENT, DECIMAL, TUPLE, SPAN, SET, MAP = range(1, 16)
+HOLDING = (TUPLE, SET, MAP)
+"""The kinds whose contents are forms; those of a mapping are pairs of a key and its value."""
 
 DEEPEST = 64
 MOST_PARTS, MOST_BYTES = 1 << 16, 1 << 26
@@ -38,7 +40,7 @@ _FIRST, _END = FIRST_DAY * 86_400 * 10**6, (LAST_DAY + 1) * 86_400 * 10**6
 _DIGITS = 400
 
 Form = tuple[int, Any]
-"""A kind, and contents: a number below 2**64, bytes, or for tuples and sets the forms of the parts."""
+"""A kind, and contents: a number below 2**64, bytes, or for tuples, sets and mappings the forms of the parts."""
 
 MISSING: Form = (NULL, b"")
 
@@ -87,7 +89,7 @@ def _sound(form: Form) -> bool:
         return type(held) is int and 0 <= held < 1 << 64
     if kind == DAY:
         return type(held) is int and FIRST_DAY <= held - SHIFT <= LAST_DAY
-    return type(held) is (tuple if kind in (TUPLE, SET) else bytes)
+    return type(held) is (tuple if kind in HOLDING else bytes)
 
 
 def _written(record: Any, depth: int, room: _Room) -> Form:
@@ -122,7 +124,7 @@ def _written(record: Any, depth: int, room: _Room) -> Form:
     if isinstance(record, tuple | list):
         return _tuple(record, depth, room)
     if isinstance(record, dict):
-        return _tuple(list(record.values()), depth, room)
+        return MAP, tuple(sorted(set(_tuple(dict.items(record), depth, room)[1]), key=_place))
     if isinstance(record, set | frozenset):
         return SET, tuple(sorted(set(_tuple(record, depth, room)[1]), key=_place))
     if type(record).__name__ == "Interval" and type(record).__module__.startswith("pandas"):
@@ -153,7 +155,7 @@ def _part(record: object, depth: int, room: _Room) -> Form:
 def _place(form: Form) -> tuple[int, int, Any]:
     """Where a form stands among the parts of a set: an order of forms, whatever it is."""
     kind, held = form
-    if kind in (TUPLE, SET):
+    if kind in HOLDING:
         return kind, len(held), [_place(part) for part in held]
     return kind, 0, held
 

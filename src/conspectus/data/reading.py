@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from conspectus.data.arrays import tidy
+from conspectus.data.forms import DEEPEST
 
 Written = NDArray[Any]
 """Fingerprints (uint64) or canonical forms (bytes), one for each record."""
@@ -32,19 +33,52 @@ _PLAIN = {
     )
 }
 """Types are told apart by their identity: to hash or compare one may run code that a value brought along."""
+_WIDEST = 1 << 8
+"""Fields of a struct that is read as columns."""
 _ONE_BY_ONE = (pa.types.is_nested, pa.types.is_decimal, pa.types.is_duration, pa.types.is_interval)
+
+
+def _holds_maps(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind) or not pa.types.is_nested(kind):
+        return bool(pa.types.is_map(kind))
+    return any(_holds_maps(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _python(value: pa.Scalar) -> Any:
+    """A value with maps in it, each as a dict: `as_py` has them as lists of pairs. No key may be there twice."""
+    kind = value.type
+    if not value.is_valid or not _holds_maps(kind):
+        return value.as_py()
+    if pa.types.is_map(kind):
+        keys = [_python(key) for key in value.values.field(0)]
+        found = dict(zip(keys, map(_python, value.values.field(1))))
+        if len(found) < len(keys):
+            raise ValueError("a key is there twice")
+        return found
+    if pa.types.is_struct(kind):
+        return {field.name: _python(value[place]) for place, field in enumerate(kind)}
+    return [_python(part) for part in value.values]
+
+
+def _is_flat(kind: pa.StructType) -> bool:
+    """Whether structs are mappings of plain values: few, and no two of one name."""
+    names = {field.name for field in kind}
+    plain = not any(pa.types.is_nested(field.type) for field in kind)
+    return plain and len(names) == int(kind.num_fields) <= _WIDEST
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Reading:
     """`one` writes a record at a depth, `plain` a tidied array of a plain type whose nulls may become anything, and
-    `tuples` writes rows of several columns from what their values at the depth below were written as."""
+    `tuples` writes rows of several columns from what their values at the depth below were written as; `maps` mappings
+    with the same keys in each row, from what their pairs of a key and its value were written as."""
 
     missing: Any
     dtype: type[np.generic] | type[object]
     one: Callable[[object, int], Any]
     plain: Callable[[pa.Array], Written]
     tuples: Callable[[Sequence[Written], int, int], Written]
+    maps: Callable[[Sequence[Written], int, int], Written]
 
     def of(self, records: Any, depth: int = 0, *, mended: bool = False) -> Written:
         """Many records: an Arrow or numpy array, a series, or any sequence of values.
@@ -123,19 +157,25 @@ class Reading:
             places = pc.fill_null(pc.cast(values.indices, pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)
             found: Written = table[places]
             return found
-        if pa.types.is_struct(kind) and not any(pa.types.is_nested(field.type) for field in kind):
-            parts = [self._of_array(part, depth + 1) for part in values.flatten()]
-            return self._with_nulls(values, self.tuples(parts, len(values), depth))
+        if pa.types.is_struct(kind) and _is_flat(kind) and depth + 1 < DEEPEST:
+            parts = zip(kind, values.flatten())
+            pairs = [self._pairs(field.name, part, depth + 1) for field, part in parts]
+            return self._with_nulls(values, self.maps(pairs, len(values), depth))
         if any(check(kind) for check in _ONE_BY_ONE):
             each = (self._of_scalar(value, depth) for value in values)
             return np.fromiter(each, dtype=self.dtype, count=len(values))
         plain = tidy(values, mended=mended)
         return self._with_nulls(plain, self.plain(plain))
 
+    def _pairs(self, name: str, values: pa.Array, depth: int) -> Written:
+        """Pairs of a name and each value of an array, at a depth."""
+        names = np.full(len(values), self.one(name, depth + 1), dtype=self.dtype)
+        return self.tuples([names, self._of_array(values, depth + 1)], len(values), depth)
+
     def _of_scalar(self, value: pa.Scalar, depth: int) -> Any:
         try:
-            record = value.as_py()
-        except Exception:  # dates that Python does not have, bytes that are no text, places that no clock knows
+            record = _python(value) if _holds_maps(value.type) else value.as_py()
+        except Exception:  # dates that Python does not have, bytes that are no text, places that no clock knows, twins
             return self.missing
         return self.one(record, depth)
 

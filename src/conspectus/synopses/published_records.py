@@ -142,4 +142,6 @@ def in_python(record: Any) -> str:
         return hex(record)
     if isinstance(record, tuple):
         return f"({', '.join(map(in_python, record))}{',' if len(record) == 1 else ''})"
+    if isinstance(record, dict):
+        return f"{{{', '.join(f'{in_python(key)}: {in_python(value)}' for key, value in record.items())}}}"
     return f"frozenset({{{', '.join(map(in_python, record))}}})"
