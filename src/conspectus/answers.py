@@ -101,7 +101,7 @@ def within(count: float, margin: Callable[[float], float], total: Total, confide
 class Projected(Protocol):
     """A synopsis that knows how far each of its answers may be off."""
 
-    def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]: ...
+    def interval(self, question: Workload, confidence: float) -> tuple[float, float | tuple[float, float] | None]: ...
 
 
 def projected(synopsis: Projected, question: Workload, total: Total, confidence: float) -> Answer:
@@ -109,7 +109,8 @@ def projected(synopsis: Projected, question: Workload, total: Total, confidence:
     count, margin = synopsis.interval(question, _count_confidence(total, confidence))
     if margin is None:
         return unguaranteed(count / total.divisor, total, confidence)
-    return _interval(count, margin, total, confidence, "guessed")
+    below, above = margin if isinstance(margin, tuple) else (margin, margin)
+    return _interval(count, below, total, confidence, "guessed", above=above)
 
 
 def unguaranteed(fraction: float, total: Total, confidence: float) -> Answer:
@@ -128,11 +129,16 @@ def _count_confidence(total: Total, confidence: float) -> float:
     return confidence if total.exact else (1 + confidence) / 2
 
 
-def _interval(count: float, margin: float, total: Total, confidence: float, basis: Basis) -> Answer:
-    """The interval for a count as fractions: cut to what is possible, but never so that it leaves the answer out."""
+def _interval(
+    count: float, margin: float, total: Total, confidence: float, basis: Basis, *, above: float | None = None
+) -> Answer:
+    """The interval for a count as fractions: cut to what is possible, but never so that it leaves the answer out.
+
+    The truth is at most `margin` below the count and as much above it, or at most `above`.
+    """
     slip = total.margin((1 + confidence) / 2)
     fraction = count / total.divisor
-    low, high = max(0.0, count - margin), max(0.0, count + margin)
+    low, high = max(0.0, count - margin), max(0.0, count + (margin if above is None else above))
     most, least = total.value + slip, total.value - slip
     return Answer(
         fraction=fraction,

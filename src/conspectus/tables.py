@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .data.domain import Domain, in_words
-from .privacy.tails import sum_quantile
+from .privacy.tails import shown_interval
 from .queries.marginals import Marginal
 from .queries.query import Box, Predicate, Query, Workload
 from .synopses.fitting import Measurement, fit_histogram
@@ -58,14 +58,11 @@ def integer_table(source: Histogram, columns: Sequence[int], counts: NDArray[np.
 
 
 def published_table(synopsis: PublishedRecords, confidence: float) -> pa.Table:
-    """The published records with their noisy counts, each with the interval of its noise."""
+    """The published records with their noisy counts, each with an interval that holds given that it was published."""
     counts = synopsis.counts
-    margin = sum_quantile(synopsis.noise.kind, synopsis.noise.scale, 1, confidence)
-    ends = {"low": np.maximum(counts - margin, 0), "high": counts + margin}
-    noisy = ends["high"] - ends["low"] > 2 * TOO_NOISY * counts
-    return pa.table(
-        {synopsis.domain.names[0]: record_array(synopsis.records), "count": counts, **ends, "too_noisy": noisy}
-    )
+    low, high = shown_interval(synopsis.noise.scale, counts, synopsis.threshold, confidence)
+    made = {"count": counts, "low": low, "high": high, "too_noisy": high - low > 2 * TOO_NOISY * counts}
+    return pa.table({synopsis.domain.names[0]: record_array(synopsis.records), **made})
 
 
 def rounded_marginal(synopsis: Synopsis, asked: Workload) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ from conspectus.releases import Release
 from conspectus.releasing import run
 from conspectus.report import report_of, write_report
 from conspectus.report.comparison import comparison
-from conspectus.report.meaning import meaning_of, percent
+from conspectus.report.meaning import meaning_of, percent, rarity
 from conspectus.report.pictures import MOST_BARS, Bar, bars, heat_map
 
 EVIL = "<script>alert('x')</script>"
@@ -217,7 +217,32 @@ def test_randomised_response_reaches_the_best_guess() -> None:
 
 
 def test_percent_never_rounds_to_certainty() -> None:
-    assert [percent(x) for x in (0.0001, 0.123, 0.99999)] == ["under 0.1 %", "12.3 %", "over 99.9 %"]
+    for up in (True, False):
+        assert [percent(x, up=up) for x in (0.0001, 0.123, 0.99999)] == ["under 0.1 %", "12.3 %", "over 99.9 %"]
+    assert [percent(0.12301, up=up) for up in (True, False)] == ["12.4 %", "12.3 %"]
+    assert [percent(0.9992, up=up) for up in (True, False)] == ["over 99.9 %", "99.9 %"]
+    assert [percent(0.0006, up=up) for up in (True, False)] == ["0.1 %", "under 0.1 %"]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.1, 0.0), (1.00001, 1.2344e-6), (0.12344, 3.3e-7), (2.0, 1e-9)])
+def test_promises_are_rounded_up(epsilon: float, delta: float) -> None:
+    """The page says no less than what is promised, nor much more."""
+    opened = table()
+    made = cs.release(opened, cs.marginals(opened.schema, 1), epsilon=1.0, mechanism="laplace")
+    text = report_of(dataclasses.replace(made, guarantee=guarantee(epsilon, delta)))
+    factors = re.findall(r"a factor of (?:at most )?([0-9.]*[0-9])", text)
+    assert len(factors) == 2
+    assert all(math.exp(epsilon) <= float(factor) * (1 + 1e-12) <= 1.01 * math.exp(epsilon) for factor in factors)
+    said = re.findall(r"ε becomes k times ([0-9.]*[0-9])|ε is ([0-9.]+), for ten ([0-9.]*[0-9])", text)
+    told = [float(number) / times for found in said for number, times in zip(found, (1, 2, 10)) if number]
+    assert len(told) == 3
+    assert all(epsilon <= number * (1 + 1e-12) <= 1.001 * epsilon for number in told)
+    slacks = [float(number) for number in re.findall(r"δ = ([0-9.]+(?:e-[0-9]+)?)", text)]
+    assert (len(slacks) >= 3) == (delta > 0)
+    assert all(delta <= slack * (1 + 1e-12) <= 1.01 * delta for slack in slacks)
+    if delta:
+        assert delta <= 1 / int(rarity(delta).removeprefix("1 in ").replace(",", "")) * (1 + 1e-12)
+        assert rarity(delta) in text
 
 
 def test_the_comparison_agrees_with_the_theorems() -> None:

@@ -52,7 +52,10 @@ HASHABLE = st.one_of(st.none(), st.integers(), st.floats(), st.text(max_size=3),
 ANY = st.recursive(
     PLAIN,
     lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.lists(inner, max_size=2).map(tuple), st.frozensets(HASHABLE, max_size=3)
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=2).map(tuple),
+        st.frozensets(HASHABLE, max_size=3),
+        st.dictionaries(st.text(max_size=2) | st.integers(0, 3), inner, max_size=3),
     ),
     max_leaves=5,
 )

@@ -24,22 +24,26 @@ _SECONDS = 86_400
 _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _wrong = re.compile(f"[\ud800-\udfff{UNREADABLE}]")
+_loose = re.compile(f"{UNREADABLE}(?![89a-f][0-9a-f])")
 _PLAIN = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_null, pa.types.is_float32, pa.types.is_float64)
 
 
-def tidy(values: pa.Array) -> pa.Array:
-    """An array as truths, numbers, large texts, large bytes, days or microseconds; lists and the like are all null."""
+def tidy(values: pa.Array, *, mended: bool = False) -> pa.Array:
+    """An array as truths, numbers, large texts, large bytes, days or microseconds; lists and the like are all null.
+
+    `mended` says that the texts have been: mending twice is no error that one sees, but makes other texts of them.
+    """
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _uuids(values.storage) if isinstance(kind, pa.UuidType) else tidy(values.storage)
+        return _uuids(values.storage) if isinstance(kind, pa.UuidType) else tidy(values.storage, mended=mended)
     if pa.types.is_dictionary(kind):
-        return tidy(values.dictionary).take(values.indices)
+        return tidy(values.dictionary, mended=mended).take(values.indices)
     if pa.types.is_run_end_encoded(kind):
-        return tidy(pc.run_end_decode(values))
+        return tidy(pc.run_end_decode(values), mended=mended)
     if any(check(kind) for check in _PLAIN):
         return values
     if kind in (pa.string(), TEXT, pa.string_view()):
-        return _texts(values)
+        return _settled(values) if mended else _texts(values)
     if pa.types.is_fixed_size_binary(kind) or kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
         return pc.cast(values, pa.large_binary())
     if pa.types.is_float16(kind):
@@ -88,6 +92,14 @@ def _texts(values: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         odd = True
     return pa.array([None if raw is None else mended(raw) for raw in plain.to_pylist()], TEXT) if odd else whole
+
+
+def _settled(values: pa.Array) -> pa.Array:
+    """Texts that have been mended, as they are; an expression that cut through a sign leaves one to be mended."""
+    whole = pc.cast(values, TEXT)
+    if not pc.any(pc.match_substring(whole, UNREADABLE)).as_py():
+        return whole
+    return pa.array([None if text is None else _loose.sub(_spelled, text) for text in whole.to_pylist()], TEXT)
 
 
 def _uuids(values: pa.Array) -> pa.Array:

@@ -4,6 +4,7 @@
     B true or false, a byte            Y bytes                               M moment  of its number plus 2**62
     + whole number   8 bytes, high     E decimal, as digits E power          ( tuple   a number of parts, then each
     - negative one   ones first        S span, as microseconds in digits     { set     part: its length, its bytes
+                                                                             = mapping pairs of key and value, so too
     R real number    of its 64 bits    L whole number beyond 63 bits         ~ more than 65,536 bytes: `shortened`
 
 Numbers of parts and lengths have 8 bytes. The first byte tells the kind, everything but the last part of a form has a
@@ -22,6 +23,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,9 @@ from conspectus.data.forms import (
     BYTES,
     DAY,
     DECIMAL,
+    HOLDING,
     LONG,
+    MAP,
     MOMENT,
     NEGATIVE,
     NULL,
@@ -57,13 +61,14 @@ LONGEST = 1 << 16
 
 _TAGS = {
     NULL: b"N", TRUTH: b"B", WHOLE: b"+", NEGATIVE: b"-", LONG: b"L", REAL: b"R", TEXT: b"T", BYTES: b"Y", DAY: b"D",
-    MOMENT: b"M", DECIMAL: b"E", TUPLE: b"(", SPAN: b"S", SET: b"{",
+    MOMENT: b"M", DECIMAL: b"E", TUPLE: b"(", SPAN: b"S", SET: b"{", MAP: b"=",
 }  # fmt: skip
 _KINDS = {tag[0]: kind for kind, tag in _TAGS.items()}
 _WORDS = (WHOLE, NEGATIVE, REAL, DAY, MOMENT)
 _SHORTENED = b"~"
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_spelled = re.compile(f"(?:{UNREADABLE}[0-9a-f]{{2}})+")
+_UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, struct.error)
+_spelled = re.compile(f"{UNREADABLE}ef{UNREADABLE}bf{UNREADABLE}bd|{UNREADABLE}[89a-f][0-9a-f]")
 _part = struct.Struct(">Q")
 
 
@@ -80,6 +85,13 @@ class LongRecord:
     fingerprint: int
 
 
+@dataclass(frozen=True, order=True)
+class OpaqueRecord:
+    """A record that Python has no value for, such as a set of two numbers that are equal there: its canonical form."""
+
+    form: bytes
+
+
 def canonical(record: object, depth: int = 0) -> bytes:
     """The canonical form of one record, whole."""
     return _encoded(form_of(record, depth))
@@ -91,9 +103,9 @@ def _encoded(form: Form) -> bytes:
         return _TAGS[kind] + _part.pack((1 << 64) - held if kind == NEGATIVE else held)
     if kind == TRUTH:
         return _TAGS[kind] + bytes([held])
-    if kind in (TUPLE, SET):
+    if kind in HOLDING:
         parts = [_encoded(part) for part in held]
-        return _joined(_TAGS[kind], sorted(parts) if kind == SET else parts)
+        return _joined(_TAGS[kind], parts if kind == TUPLE else sorted(parts))
     return _TAGS[kind] + bytes(held)
 
 
@@ -118,19 +130,42 @@ def address(kept: bytes) -> int:
 
 
 def read(kept: bytes) -> object:
-    """The record itself: None, a truth, a number, a text, bytes, a date, a moment in UTC, a span of time, a tuple or a
-    frozenset; a `LongRecord` in place of one that was shortened. Raises `NotCanonical` for any other bytes."""
+    """The record itself: None, a truth, a number, a text, bytes, a date, a moment in UTC, a span of time, a tuple, a
+    frozenset or a dict; a `LongRecord` in place of one that was shortened, an `OpaqueRecord` of one that Python does
+    not have as a value. So every record has something to be read as. Raises `NotCanonical` for any other bytes."""
     if kept.startswith(_SHORTENED):
         if len(kept) != 49 or (length := int.from_bytes(kept[1:9])) <= LONGEST or address(kept) >= P:
             raise NotCanonical("these bytes are no canonical form of a record")
         return LongRecord(length, kept[9:41].hex(), address(kept))
     try:
-        record = _value(_form(kept, 0))
-        if len(kept) <= LONGEST and canonical(record) == kept:
-            return record
-    except (ValueError, ArithmeticError, LookupError, TypeError, struct.error):
+        if len(kept) <= LONGEST:
+            form = _form(kept, 0)
+            record = _record(form)
+            if canonical(record) == kept:
+                return record
+            if _encoded(form) == kept and _sound(form):
+                return OpaqueRecord(kept)
+    except _UNREADABLE:
         pass
     raise NotCanonical("these bytes are no canonical form of a record")
+
+
+def _record(form: Form) -> object:
+    """The value of a form, if it has one."""
+    try:
+        return _value(form)
+    except _UNREADABLE:
+        return None
+
+
+def _sound(form: Form) -> bool:
+    """Whether each plain value in a form reads back as itself, and sets and mappings are sorted and distinct."""
+    kind, held = form
+    if kind in (SET, MAP) and any(after <= before for before, after in pairwise(map(_encoded, held))):
+        return False
+    if kind == MAP and any(part[0] != TUPLE or len(part[1]) != 2 for part in held):
+        return False
+    return all(map(_sound, held)) if kind in HOLDING else canonical(_value(form)) == _encoded(form)
 
 
 def _form(raw: bytes, depth: int) -> Form:
@@ -140,7 +175,7 @@ def _form(raw: bytes, depth: int) -> Form:
         return kind, (1 << 64) - word if kind == NEGATIVE else word
     if kind == TRUTH:
         return kind, int.from_bytes(held)
-    if kind not in (TUPLE, SET):
+    if kind not in HOLDING:
         return kind, held
     if depth > 64:
         raise NotCanonical("these bytes are no canonical form of a record")
@@ -158,6 +193,8 @@ def _value(form: Form) -> Any:
         return tuple([_value(part) for part in held])
     if kind == SET:
         return frozenset(_value(part) for part in held)
+    if kind == MAP:
+        return dict(_value(part) for part in held)
     if kind == TEXT:
         return _spelled.sub(_unspelled, held.decode())
     if kind == DAY:
@@ -178,9 +215,11 @@ def _value(form: Form) -> Any:
 
 
 def _unspelled(signs: re.Match[str]) -> str:
-    """What `mended` spelled out: the bytes themselves, as a text holds what is no UTF-8."""
-    raw = bytes.fromhex(signs[0].replace(UNREADABLE, ""))
-    return raw.decode("utf-8", "surrogateescape")
+    """What `mended` spelled out: a true U+FFFD, or one byte, as a text holds what is no UTF-8.
+
+    Bytes are read one by one: neighbours that were wrong each by itself do not become a sign together.
+    """
+    return UNREADABLE if len(signs[0]) > 3 else chr(0xDC00 | int(signs[0][1:], 16))
 
 
 def _plain(values: pa.Array) -> Written:
@@ -216,7 +255,16 @@ def _words(tag: bytes, numbers: Any) -> Written:
 
 
 def _tuples(parts: Sequence[Written], rows: int, depth: int) -> Written:
-    head = b"(" + _part.pack(len(parts))
+    return _rows_of(b"(", parts, rows)
+
+
+def _maps(pairs: Sequence[Written], rows: int, depth: int) -> Written:
+    """Pairs of keys that differ, and are the same in each row: their order is that of the first row."""
+    return _rows_of(b"=", sorted(pairs, key=lambda pair: bytes(pair[0])) if rows else pairs, rows)
+
+
+def _rows_of(tag: bytes, parts: Sequence[Written], rows: int) -> Written:
+    head = tag + _part.pack(len(parts))
     columns = [[_length(len(raw)) + raw for raw in part] for part in parts]
     return _gathered([head + b"".join(row) for row in zip(*columns)] if columns else [head] * rows)
 
@@ -230,7 +278,7 @@ def _gathered(raw: list[bytes]) -> Written:
     return np.fromiter(raw, dtype=object, count=len(raw))
 
 
-CANONICAL = Reading(missing=b"N", dtype=object, one=canonical, plain=_plain, tuples=_tuples)
+CANONICAL = Reading(missing=b"N", dtype=object, one=canonical, plain=_plain, tuples=_tuples, maps=_maps)
 """Canonical forms of many records, whole."""
 
 

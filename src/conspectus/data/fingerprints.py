@@ -29,10 +29,11 @@ from conspectus.data.forms import (
     BYTES,
     DAY,
     DEEPEST,
+    HOLDING,
+    MAP,
     MOMENT,
     NEGATIVE,
     REAL,
-    SET,
     SHIFT,
     TEXT,
     TRUTH,
@@ -77,9 +78,9 @@ def of_form(form: Form, depth: int = 0) -> int:
     """The fingerprint of a record of this form."""
     kind, held = form
     words: Sequence[int]
-    if kind in (TUPLE, SET):
+    if kind in HOLDING:
         words = [of_form(part, depth + 1) for part in held]
-        words, key, length = (sorted(words) if kind == SET else words), tuple_key(depth), len(words)
+        words, key, length = (words if kind == TUPLE else sorted(words)), tuple_key(depth), len(words)
     elif isinstance(held, int):
         words, key, length = (held & 0xFFFFFFFF, held >> 32), KEY, 2
     else:
@@ -149,13 +150,19 @@ def tuples(parts: Sequence[Elements], rows: int, depth: int = 0) -> Elements:
     return _combined(parts, rows, tuple_key(depth))
 
 
+def maps(pairs: Sequence[Elements], rows: int, depth: int = 0) -> Elements:
+    """The fingerprints of mappings, from those of their pairs of a key and its value at the depth below."""
+    held = np.sort(np.stack(pairs), axis=0) if pairs else ()
+    return _combined(list(held), rows, tuple_key(depth), MAP)
+
+
 def of_tuples(parts: Sequence[Elements], rows: int) -> Elements:
     """The addresses of tuples of codes, which are any words below p."""
     return _combined(parts, rows, ADDRESS_KEY)
 
 
-def _combined(parts: Sequence[Elements], rows: int, key: int) -> Elements:
-    state = np.full(rows, TUPLE << 48 | len(parts), dtype=np.uint64)
+def _combined(parts: Sequence[Elements], rows: int, key: int, kind: int = TUPLE) -> Elements:
+    state = np.full(rows, kind << 48 | len(parts), dtype=np.uint64)
     for words in parts:
         _absorb(state, words, np.uint64(key))
     _absorb(state, np.zeros(rows, dtype=np.uint64), np.uint64(key))
@@ -200,7 +207,9 @@ def _of_bytes(offsets: Any, raw: Any, kind: int, key: Any) -> Elements:
     return found
 
 
-FINGERPRINTS = Reading(missing=np.uint64(_MISSING), dtype=np.uint64, one=fingerprint, plain=_of_plain, tuples=tuples)
+FINGERPRINTS = Reading(
+    missing=np.uint64(_MISSING), dtype=np.uint64, one=fingerprint, plain=_of_plain, tuples=tuples, maps=maps
+)
 
 
 def fingerprints(records: Any, depth: int = 0) -> Elements:

@@ -187,6 +187,57 @@ def weighted_quantile(law: Noise, weights: NDArray[np.float64], confidence: floa
     return best * (1 + MARGIN)
 
 
+def shown_interval(
+    scale: float, counts: NDArray[np.int64], threshold: int, confidence: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For true counts c ≥ 1 that were shown because y = c + Z reached a threshold τ: ends that hold given just that.
+
+    Z is discrete Laplace noise. What is shown has high noise more often than not, so that y ± a quantile of Z would
+    miss too often; of a rare record that was shown always. Low is the least c with P(Z ≥ y − c | Z ≥ τ − c) > α/2, and
+    high the largest one with P(Z ≤ y − c | Z ≥ τ − c) > α/2. Given c, the shown y grows with c in distribution (its law
+    has a monotone likelihood ratio), so that both are found by bisection, and each end fails with α/2 at most.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"a confidence must be above 0 and below 1, not {confidence}")
+    shown, places = np.unique(counts, return_inverse=True)
+    least = (1 - confidence) / 2 * (1 - MARGIN) - 1e-15
+    # Given c, P(shown y or more) = upper(y − c) / upper(τ − c).
+    low = _first(lambda c: _beyond(scale, shown - c, threshold - c) > least, np.zeros_like(shown), shown)
+    reach = sum_quantile("laplace", scale, 1, confidence) + 1 if scale else 1
+    # Without the condition high would be larger still, and at most y + reach.
+    above = _first(lambda c: 1 - _beyond(scale, shown - c + 1, threshold - c) <= least, shown, shown + reach)
+    return low[places], above[places] - 1
+
+
+def _first(
+    holds: Callable[[NDArray[np.int64]], NDArray[np.bool_]], low: NDArray[np.int64], high: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The least integers above `low`, and at most `high`, from which on something holds."""
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        found = holds(middle) & (middle > low)
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
+    return high
+
+
+def _beyond(scale: float, far: NDArray[np.int64], near: NDArray[np.int64]) -> NDArray[np.float64]:
+    """P(Z ≥ far | Z ≥ near) for discrete Laplace noise and far ≥ near.
+
+    P(Z ≥ t) is p^t/(1+p) for t > 0, with p = e^(−1/scale), and 1 − p^(1−t)/(1+p) for t ≤ 0.
+    """
+    ratio = math.exp(-1 / scale) if scale else 0.0
+
+    def upper(t: NDArray[np.int64]) -> NDArray[np.float64]:
+        tail = np.power(ratio, np.where(t > 0, t, 1 - t).astype(np.float64)) / (1 + ratio)
+        return np.where(t > 0, tail, 1 - tail)
+
+    # Both in the upper tail, where the chances of either may be too small for a float: their ratio is not.
+    chances = np.power(ratio, (far - near).astype(np.float64))
+    known = near <= 0
+    chances[known] = upper(far[known]) / upper(near[known])
+    return chances
+
+
 @lru_cache(maxsize=64)
 def moments_of(law: Noise) -> tuple[float, float]:
     """(E Z², E Z⁴) of one noise: sums over the integers where they are short, the continuous law's where they are long.

@@ -21,7 +21,7 @@ from conspectus.privacy.events import (
     StableKeys,
     ThresholdWatch,
 )
-from conspectus.privacy.guarantee import Neighbours
+from conspectus.privacy.guarantee import Neighbours, printed
 from conspectus.privacy.ledger import Entry, Ledger
 from conspectus.privacy.prices import Cost, Currency, Unpriced, cost_of
 from conspectus.releases import Release
@@ -54,8 +54,10 @@ def acts(release: Release) -> str:
     lines.append(("together", f"{len(release.events):,}", "", _shown(total)))
     meaning = meaning_of(held)
     prices = comparison(release.events, meaning.delta, held.neighbours)
-    rows = [(each.theorem, "says nothing here" if each.epsilon is None else f"{each.epsilon:.4g}") for each in prices]
-    stated = "—" if held.epsilon is None else f"{held.epsilon:.4g}"
+    rows = [
+        (each.theorem, "says nothing here" if each.epsilon is None else printed(each.epsilon, 4)) for each in prices
+    ]
+    stated = "—" if held.epsilon is None else printed(held.epsilon, 4)
     rows.append((f"as stated, by {held.theorem}", stated))
     return page.section(
         "What touched the data",
@@ -66,7 +68,9 @@ def acts(release: Release) -> str:
         page.table(("act", "times", f"{sign} each", f"{sign} together"), lines, numbers=(1, 2, 3)),
         page.heading("The same acts under several theorems"),
         page.table(
-            ("composition theorem", f"ε at δ = {meaning.delta:.3g}" if meaning.delta else "ε"), rows, numbers=(1,)
+            ("composition theorem", f"ε at δ = {printed(meaning.delta, 3)}" if meaning.delta else "ε"),
+            rows,
+            numbers=(1,),
         ),
         page.paragraph(
             "The theorem is chosen before the first draw, never afterwards. The others are shown so that a reader "
@@ -85,7 +89,7 @@ def _cost(act: Event, currency: Currency, neighbours: Neighbours) -> Cost | None
 
 def _shown(cost: Cost) -> str:
     """A price, with the δ that is the acts' own where there is one."""
-    return f"{float(cost.price):.4g}" + (f", δ = {float(cost.delta):.3g}" if cost.delta else "")
+    return printed(float(cost.price), 4) + (f", δ = {printed(float(cost.delta), 3)}" if cost.delta else "")
 
 
 def describe(act: Event, neighbours: Neighbours) -> str:
@@ -138,14 +142,16 @@ def ledger(kept: Ledger | None) -> str:
     ]
     spent = kept.spending()
     share = float(spent.price / kept.cap)
+    gone = f"{printed(float(spent.price), 4)} of {printed(float(kept.cap), 4)}"
     aside = ""
     if kept.delta_cap:
-        aside = f", and δ = {float(spent.delta):.3g} of the {float(kept.delta_cap):.3g} set aside for published keys"
+        own = f"{printed(float(spent.delta), 3)} of the {printed(float(kept.delta_cap), 3)}"
+        aside = f", and δ = {own} set aside for published keys"
     return page.section(
         "The ledger",
         page.paragraph(
             f"Everything ever released about this table under its ledger keeps, together, {kept.guarantee()}. So "
-            f"far {sign} = {float(spent.price):.4g} of {float(kept.cap):.4g} is spent ({share:.1%}){aside}."
+            f"far {sign} = {gone} is spent ({share:.1%}){aside}."
         ),
         page.table(("when (UTC)", "release", "acts", sign, ""), rows, numbers=(2, 3)),
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
 from conspectus.planning import share
+from conspectus.privacy.guarantee import printed
 from conspectus.queries.marginals import Marginal, marginal
 from conspectus.releases import Release
 from conspectus.synopses.fitting import CannotFit
@@ -78,13 +80,17 @@ def accuracy(release: Release) -> str:
             bound = claim.bound
             worth = "which says nothing here" if bound.vacuous else f"with probability {bound.probability:g}"
             lines.append(
-                ("proved beforehand", f"{bound.statistic} error at most {bound.value:.4g}", f"{worth}; {bound.theorem}")
+                (
+                    "proved beforehand",
+                    f"{bound.statistic} error at most {printed(bound.value, 4)}",
+                    f"{worth}; {bound.theorem}",
+                )
             )
     if held is not None:
         lines.append(
             (
                 "certified afterwards",
-                "nothing" if held.vacuous else f"maximum error at most {held.bound:.4f}",
+                "nothing" if held.vacuous else f"maximum error at most {math.ceil(held.bound * 10**4 - 1e-8) / 10**4:.4f}",
                 "for so few rows or so small a budget, its noise is larger than any error can be"
                 if held.vacuous
                 else f"except with probability {held.failure_probability:g}; measured privately, for {held.scope}",

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from conspectus.privacy.accounting import epsilon_of
-from conspectus.privacy.guarantee import Guarantee
+from conspectus.privacy.guarantee import Guarantee, printed
 
 PRIORS = (0.01, 0.1, 0.5, 0.9)
 SHOWN_DELTA = 1e-6
@@ -59,23 +59,24 @@ def change_of(guarantee: Guarantee) -> str:
 
 
 def factor_text(meaning: Meaning) -> str:
-    """The odds factor, or that it says nothing."""
+    """The odds factor, rounded up, or that it says nothing."""
     if meaning.factor > 1e6:
         return "more than a million"
-    return f"{meaning.factor:.3g}"
+    return printed(meaning.factor, 3)
 
 
 def rarity(delta: float) -> str:
-    """A small probability as people say it."""
-    return f"1 in {1 / delta:,.0f}" if delta > 0 else "none"
+    """A small probability as people say it, and not smaller than it is (but for a last bit of the float)."""
+    return f"1 in {math.floor(1 / delta * (1 + 1e-12)):,}" if delta > 0 else "none"
 
 
-def percent(share: float) -> str:
-    """A probability with as many digits as it needs near 0 and 1."""
+def percent(share: float, *, up: bool) -> str:
+    """A probability with as many digits as it needs near 0 and 1: `up`, no less than it is; otherwise no more."""
     if share in (0.0, 1.0):
         return f"{share:.0%}"
-    if share >= 0.9995:
+    tenths = math.ceil(1000 * share - 1e-9) if up else math.floor(1000 * share + 1e-9)
+    if share >= 0.9995 or tenths >= 1000:
         return "over 99.9 %"
-    if share < 0.0005:
+    if share < 0.0005 or tenths <= 0:
         return "under 0.1 %"
-    return f"{100 * share:.1f} %"
+    return f"{tenths / 10:.1f} %"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from conspectus.privacy.guarantee import Guarantee
+from conspectus.privacy.guarantee import Guarantee, printed
 from conspectus.releases import Release
 from conspectus.synopses.synopsis import Total
 
@@ -38,11 +38,11 @@ def summary(release: Release) -> str:
         page.facts(
             [
                 (
-                    f"{meaning.epsilon:.4g}",
-                    "ε, the privacy loss" + (f" implied at δ = {meaning.delta:g}" if meaning.implied else ""),
+                    printed(meaning.epsilon, 4),
+                    "ε, the privacy loss" + (f" implied at δ = {printed(meaning.delta, 3)}" if meaning.implied else ""),
                 ),
                 (rarity(meaning.delta), "δ, the slack: what ε leaves out"),
-                *([(f"{guarantee.rho:.4g}", _concentrated(guarantee))] if guarantee.rho is not None else []),
+                *([(printed(guarantee.rho, 4), _concentrated(guarantee))] if guarantee.rho is not None else []),
                 ("a row" if guarantee.unit == "row" else guarantee.unit, "the unit that is protected"),
                 (
                     "replaced" if guarantee.neighbours == "replace" else "added or removed",
@@ -60,7 +60,7 @@ def summary(release: Release) -> str:
 
 
 def _concentrated(held: Guarantee) -> str:
-    but = f", but for δ = {held.missing:.3g} of published keys" if held.missing else ""
+    but = f", but for δ = {printed(held.missing, 3)} of published keys" if held.missing else ""
     return f"ρ, concentrated privacy loss{but}"
 
 
@@ -76,7 +76,7 @@ def _in_short(release: Release, meaning: Meaning) -> str:
     begin = f"This release answers {queries} about {len(release.schema.columns)} columns."
     if not release.guarantee.private:
         return begin
-    slack = f", up to a slack of δ = {meaning.delta:.3g}" if meaning.delta else ""
+    slack = f", up to a slack of δ = {printed(meaning.delta, 3)}" if meaning.delta else ""
     return (
         f"{begin} Random noise stands between it and the table: reading it changes the odds of any statement about "
         f"any one {unit} by a factor of at most {factor_text(meaning)}{slack}."
@@ -89,7 +89,7 @@ def guarantee(release: Release) -> str:
     if not held.private:
         return page.section("The guarantee", page.paragraph("There is none: this release was made for a test."))
     exact = dataclasses.replace(held, warnings=())
-    outside = f", up to a probability of δ = {meaning.delta:.3g}, for which nothing is promised"
+    outside = f", up to a probability of δ = {printed(meaning.delta, 3)}, for which nothing is promised"
     parts = [
         page.paragraph(f"The release keeps {exact}.", "promise"),
         page.paragraph(
@@ -104,11 +104,11 @@ def guarantee(release: Release) -> str:
         parts.append(
             page.paragraph(
                 "The unit is a row. Where one person has several rows, the promise for that person is weaker: with "
-                f"k rows, ε becomes k times {meaning.epsilon:.4g}{grows}."
+                f"k rows, ε becomes k times {printed(meaning.epsilon, 4)}{grows}."
             )
         )
     if meaning.epsilon > WEAK:
-        said = f"An ε of {meaning.epsilon:.4g} is large: an attacker may learn a great deal about one unit."
+        said = f"An ε of {printed(meaning.epsilon, 4)} is large: an attacker may learn a great deal about one unit."
         parts.append(page.warning(said, "A weak promise."))
     return page.section("The guarantee", *parts)
 
@@ -123,7 +123,7 @@ def beliefs(release: Release) -> str:
         [(f"{100 * prior:.0f} %", prior, low, high) for prior, low, high in moved], title="How far beliefs can move"
     )
     absent = "" if release.guarantee.neighbours == "replace" else ", or had not been there at all"
-    outside = f" All this is up to the slack δ = {meaning.delta:.3g}." if meaning.delta else ""
+    outside = f" All this is up to the slack δ = {printed(meaning.delta, 3)}." if meaning.delta else ""
     return page.section(
         "What ε means here",
         page.paragraph(
@@ -133,13 +133,13 @@ def beliefs(release: Release) -> str:
         ),
         page.table(
             ("the attacker believed", "afterwards at least", "afterwards at most"),
-            [(f"{100 * prior:.0f} %", percent(low), percent(high)) for prior, low, high in moved],
+            [(f"{100 * prior:.0f} %", percent(low, up=False), percent(high, up=True)) for prior, low, high in moved],
             numbers=(1, 2),
         ),
         page.figure("From each belief (dot), the furthest this release can move it (bar)", drawn, wide=True),
         page.paragraph(
             "Put as a bet: an attacker who must tell two such tables apart, when both are equally likely, is right "
-            f"at most {percent(meaning.best_guess)} of the time, where blind guessing gives 50 %.{outside}"
+            f"at most {percent(meaning.best_guess, up=True)} of the time, where blind guessing gives 50 %.{outside}"
         ),
         page.heading("What it does not promise"),
         page.bullets(_limits(meaning)),
@@ -150,8 +150,8 @@ def _limits(meaning: Meaning) -> list[str]:
     return [
         "Facts about everyone remain facts about each: if smoking is shown to cause illness, a smoker’s risk is "
         "known, whether or not that person is in the table.",
-        f"Groups are protected less than individuals: for two people together ε is {2 * meaning.epsilon:.4g}, for "
-        f"ten {10 * meaning.epsilon:.4g}{', and δ is larger' if meaning.delta else ''}.",
+        f"Groups are protected less than individuals: for two people together ε is {printed(2 * meaning.epsilon, 4)}, "
+        f"for ten {printed(10 * meaning.epsilon, 4)}{', and δ is larger' if meaning.delta else ''}.",
         "Other releases about the same people add to this one. A ledger keeps their sum below a cap; releases "
         "outside it are not counted.",
         "The schema itself (names, values and bins of the columns) is published as it stands and is not protected.",

@@ -26,8 +26,8 @@ from conspectus.queries.query import Workload
 from conspectus.queries.sparse import SparseQueries
 from conspectus.spelling import spelled_methods
 
-from .sparse_table import SparseTable, check_threshold, facts, read_facts
-from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part, public_coins
+from .sparse_table import Margins, SparseTable, check_threshold, checked_law, facts, read_facts
+from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
 
 
 @spelled_methods
@@ -60,7 +60,7 @@ class PublishedRecords:
             read_back = tuple(map(read, self.forms))
         except NotCanonical as problem:
             raise BadSynopsis("a published record is not readable") from problem
-        for name, value in (("noise", checked_noise(*self.noise)), ("counts", counts), ("records", read_back)):
+        for name, value in (("noise", checked_law(self.noise)), ("counts", counts), ("records", read_back)):
             object.__setattr__(self, name, value)
 
     @cached_property
@@ -80,8 +80,8 @@ class PublishedRecords:
         """Fractions: weights times the counts of published records."""
         return self._table.answer(workload)
 
-    def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]:
-        """The count of one query, and how far it may be from the truth; see `SparseTable.interval`."""
+    def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
+        """The count of one query, and how far the truth may be below and above it; see `SparseTable.interval`."""
         count, margin = self._table.interval(question, confidence)
         keys, _, times = self._addresses
         shared, block = keys[times > 1], question.blocks[0]
@@ -131,4 +131,19 @@ def record_array(records: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(records, _ARRAYS[kind])
     except (LookupError, ValueError, OverflowError, pa.ArrowException):  # several kinds, or beyond Arrow's
-        return pa.array([None if record is None else repr(record) for record in records], pa.string())
+        return pa.array([None if record is None else in_python(record) for record in records], pa.string())
+
+
+def in_python(record: Any) -> str:
+    """A record as Python writes it; whole numbers of more digits than Python writes are in hexadecimal ones."""
+    try:
+        return repr(record)
+    except ValueError:
+        pass
+    if isinstance(record, int):
+        return hex(record)
+    if isinstance(record, tuple):
+        return f"({', '.join(map(in_python, record))}{',' if len(record) == 1 else ''})"
+    if isinstance(record, dict):
+        return f"{{{', '.join(f'{in_python(key)}: {in_python(value)}' for key, value in record.items())}}}"
+    return f"frozenset({{{', '.join(map(in_python, record))}}})"

@@ -1,7 +1,8 @@
 """Keys that were published with noisy counts: what is left of a table over an unknown universe.
 
 A key that is not there has a count below about the threshold, and is answered by 0. Noise was added to the key's count
-before it was compared, so that a published count is a little too high on average.
+before it was compared, so that a published count is a little too high on average; one near the threshold may be far too
+high, and its interval allows for that.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain, code_dtype
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile, weighted_quantile
+from conspectus.privacy.tails import shown_interval, sum_quantile, weighted_quantile
 from conspectus.queries.addresses import codes_at, exact
 from conspectus.queries.query import Workload, WorkloadError
 from conspectus.queries.sparse import SparseQueries
@@ -27,6 +28,10 @@ from conspectus.spelling import spelled_methods
 from .addressed import Addressed
 from .rows import Rows
 from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
+
+Counts = NDArray[np.int64]
+Margins = tuple[float, float]
+"""How far below an answer the truth may be, and how far above."""
 
 MOST_LISTED = 1 << 16
 """Records that a predicate may stand for and still have an interval."""
@@ -48,7 +53,7 @@ class SparseTable(Addressed):
         super().__post_init__()
         self._keep("counts", np.array(self.counts, dtype=np.int64))
         check_threshold(self.counts, self.threshold)
-        object.__setattr__(self, "noise", checked_noise(*self.noise))
+        object.__setattr__(self, "noise", checked_law(self.noise))
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Fractions: weights times the counts of published keys."""
@@ -77,12 +82,14 @@ class SparseTable(Addressed):
         codes = tuple(column.astype(code_dtype(size)) for column, size in sizes)
         return Rows(self.domain, codes, self.total, self.counts)
 
-    def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]:
-        """The count of one sparse query, and how far it may be from the truth.
+    def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
+        """The count of one sparse query, and how far the truth may be below it and above it.
 
         Of m records, let Z be the noises. A published count is off by its Z; one that was not published lies between 0
         and the threshold less its Z. So the truth exceeds the answer by at most the threshold times the weights that
-        were not published, less Σ wZ; and falls short by at most the published weights times the largest of m noises.
+        were not published, less Σ wZ. It falls short by what the published records may lack: each has a lowest count
+        that holds given that it was published (`shown_interval`), at a share 1/m of the failures. That a record was
+        published makes its Z larger, so that for published records the other end holds given that as well.
         """
         block = question.blocks[0]
         if not isinstance(block, SparseQueries):
@@ -90,14 +97,23 @@ class SparseTable(Addressed):
                 block = written_out(question, MOST_LISTED)
             except WorkloadError:
                 return float(self.answer(question)[0]) * self.total.divisor, None
-        counts, (_, there) = self._taken(block.addresses, self.counts, 0), self._found(block.addresses)
+        counts, (places, there) = self._taken(block.addresses, self.counts, 0), self._found(block.addresses)
         weights = block.steps / block.grid
         count = float((weights * counts).sum())
         share = (1 + confidence) / 2
         each = sum_quantile(self.noise.kind, self.noise.scale, 1, 1 - (1 - share) / max(len(weights), 1))
-        below = each * float(weights[there].sum())
         together = min(weighted_quantile(self.noise, weights, share), each * float(weights.sum()))
-        return count, max(below, self.threshold * float(weights[~there].sum()) + together)
+        above = self.threshold * float(weights[~there].sum()) + together
+        if not there.any():
+            return count, (0.0, above)
+        shown = self.counts[places[there]]
+        low, high = self.shown_interval(shown, 1 - (1 - confidence) / len(weights))
+        below = float((weights[there] * (shown - low)).sum())
+        return count, (below, min(above, float((weights * (high - shown)).sum())) if there.all() else above)
+
+    def shown_interval(self, counts: Counts, confidence: float) -> tuple[Counts, Counts]:
+        """The least and the largest true counts behind published ones, given that they were published."""
+        return shown_interval(self.noise.scale, counts, self.threshold, confidence)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Published rows, each as often as its count says."""
@@ -129,7 +145,15 @@ def read_facts(meta: Mapping[str, Any]) -> Facts:
         raise BadSynopsis("published keys have one law of noise")
     if type(threshold) is not int:
         raise BadSynopsis("published keys have a threshold")
-    return threshold, checked_noise(*noise), Total.from_json(meta.get("total"))
+    return threshold, checked_law(Noise(*noise)), Total.from_json(meta.get("total"))
+
+
+def checked_law(noise: Noise) -> Noise:
+    """The noise of published keys, which is Laplace noise: refused otherwise."""
+    law = checked_noise(*noise)
+    if law.kind != "laplace":
+        raise BadSynopsis("published keys have Laplace noise on their counts")
+    return law
 
 
 def check_threshold(counts: NDArray[np.int64], threshold: int) -> None:

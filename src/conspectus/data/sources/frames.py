@@ -100,12 +100,17 @@ def _from_series(series: Any) -> pa.Array:
 
 
 def _text(value: object) -> str | None:
-    """One object as text; ids that are no text stay different from one another."""
-    if isinstance(value, str | bytes):
-        return mended(value)
-    if _library(value) == "pandas" and type(value).__name__ in ("NAType", "NaTType"):
+    """One object as text, None where it has none; ids that are no text stay different from one another."""
+    try:
+        if isinstance(value, str | bytes):
+            return mended(value)
+        if _library(value) == "pandas" and type(value).__name__ in ("NAType", "NaTType"):
+            return None
+        return text_of(value)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt from None  # whoever runs this may stop it
+    except BaseException:  # objects run code of their own, and one that fails or exits must not show in any other row
         return None
-    return text_of(value)
 
 
 def _from_polars(frame: Any, wanted: Collection[str], records: Collection[str]) -> tuple[list[str], pa.Table]:

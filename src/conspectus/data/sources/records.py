@@ -209,9 +209,13 @@ def _from_file(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
     return RecordTable(batches, schema, what=what)
 
 
-def _batch(columns: Sequence[pa.Array]) -> Batch:
+def _batch(columns: Sequence[pa.Array], *, mended: bool = False) -> Batch:
     depth = int(len(columns) > 1)
-    return len(columns[0]), lambda reading: _records([reading.of(column, depth) for column in columns], reading)
+
+    def records(reading: Reading) -> Written:
+        return _records([reading.of(column, depth, mended=mended) for column in columns], reading)
+
+    return len(columns[0]), records
 
 
 def _from_csv(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
@@ -228,7 +232,7 @@ def _from_csv(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
         relation = origin.relation(held)
         with closing(relation.to_arrow_reader(_ROWS)) as reader:
             for batch in reader:
-                yield _batch([batch.column(name) for name in held])
+                yield _batch([batch.column(name) for name in held], mended=True)
 
     return RecordTable(batches, schema, what=what, close=origin.close)
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from conspectus.data.canonical import CANONICAL, kept_forms
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
+from conspectus.data.fingerprints import FINGERPRINTS
 from conspectus.data.reading import Written
 from conspectus.data.records import Record
 from conspectus.data.schema import Schema
@@ -64,7 +65,10 @@ class Table:
             yield Chunk(tuple(codes), batch.num_rows)
 
     def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
-        """One pass over the raw values of some columns, of all rows, for encoding and for the owner's own checks."""
+        """One pass over the raw values of some columns, of all rows, for encoding and for the owner's own checks.
+
+        Their texts are mended (`arrays.mended`), each once: every origin does so before DuckDB sees them.
+        """
         return read(self._origin, [self._names[position] for position in columns], what=self._what, rows=rows)
 
     def _coded(self, batches: Iterable[pa.RecordBatch], columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -81,6 +85,8 @@ class Table:
         if self._names[position] in self._origin.fingerprinted:
             done: Codes = values.to_numpy(zero_copy_only=False)
             return done
+        if isinstance(self.schema.columns[position], Record):
+            return FINGERPRINTS.of(values, mended=True)
         return self.schema.encode(position, values)
 
     def _bounded(self, wanted: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
@@ -114,7 +120,7 @@ class Table:
             return
         for batch in self.raw([0], _ROWS):
             with guarded(self._what):
-                found = kept_forms(CANONICAL.of(batch.column(0)))
+                found = kept_forms(CANONICAL.of(batch.column(0), mended=True))
             yield found
 
     def tally(self) -> Tally | None:
