@@ -57,6 +57,11 @@ def schema(release: Release) -> str:
     )
 
 
+def _rounded_up(fraction: float) -> str:
+    """With four digits, never below what it is."""
+    return f"{math.ceil(fraction * 10**4 - 1e-8) / 10**4:.4f}"
+
+
 def _marginals(times: int, width: int) -> str:
     many = f"all cells of {times:,} marginals" if times > 1 else "all cells of one marginal"
     return f"{many} of {width} column{'s' if width > 1 else ''}"
@@ -90,7 +95,7 @@ def accuracy(release: Release) -> str:
         lines.append(
             (
                 "certified afterwards",
-                "nothing" if held.vacuous else f"maximum error at most {math.ceil(held.bound * 10**4 - 1e-8) / 10**4:.4f}",
+                "nothing" if held.vacuous else f"maximum error at most {_rounded_up(held.bound)}",
                 "for so few rows or so small a budget, its noise is larger than any error can be"
                 if held.vacuous
                 else f"except with probability {held.failure_probability:g}; measured privately, for {held.scope}",
