@@ -104,9 +104,10 @@ def _direction(name: str, room: str, target: str) -> list[str]:
 
 
 def _last_resort(name: str) -> bool:
-    """The command line, which prints nothing of what it catches; foreign functions, and records of foreign types whose
+    """The command line, which prints nothing of what it catches; foreign functions, and values of foreign types whose
     own code runs when they are read: each failure is a value, since it may depend on one row."""
-    return room_of(name) == "cli" or name in ("queries.low_sensitivity", "data.forms", "data.reading")
+    objects = ("data.forms", "data.reading", "data.sources.frames")
+    return room_of(name) == "cli" or name in ("queries.low_sensitivity", *objects)
 
 
 def _acts(name: str, tree: ast.Module) -> Iterator[str]:
