@@ -105,10 +105,11 @@ def _direction(name: str, room: str, target: str) -> list[str]:
 
 
 def _last_resort(name: str) -> bool:
-    """The command line, which prints nothing of what it catches; foreign functions, and records of foreign types whose
+    """The command line, which prints nothing of what it catches; foreign functions, and values of foreign types whose
     own code runs when they are read: each failure is a value, since it may depend on one row. And foreign generators,
     whose failure must not waste what was paid for."""
-    foreign = ("queries.low_sensitivity", "data.forms", "data.reading", "mechanisms.own_generator")
+    objects = ("data.forms", "data.reading", "data.sources.frames")
+    foreign = ("queries.low_sensitivity", "mechanisms.own_generator", *objects)
     return room_of(name) == "cli" or name in foreign
 
 

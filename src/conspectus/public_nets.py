@@ -51,6 +51,8 @@ def _member(schema: Schema, number: int, given: Any) -> Rows | Histogram:
 
 def _read(schema: Schema, given: Any) -> Rows | Histogram:
     if isinstance(given, Release):
+        if not given.guarantee.private:
+            raise BadSynopsis("it was released with coins that can be known, for a test, and protects nobody")
         given = given.synopsis
     if isinstance(given, Rows | Histogram):
         if given.domain != schema.domain:
@@ -60,6 +62,8 @@ def _read(schema: Schema, given: Any) -> Rows | Histogram:
         raise BadSynopsis("a table that was opened is what is protected: give public frames or files")
     if isinstance(given, np.ndarray):
         return _array(schema, given)
+    if hasattr(given, "answer"):
+        raise BadSynopsis("only rows and histograms can be members: make rows of it with synthetic, and list those")
     if given is None or isinstance(given, bool | int | float | list | tuple | dict | set):
         raise BadSynopsis(f"a member is {_KINDS}, not a {type(given).__name__}")
     # The rows of a public table are nobody's: no id bounds them.

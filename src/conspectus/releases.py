@@ -32,7 +32,8 @@ from .privacy.prices import Cost, cost_of, scale_down
 from .queries import language
 from .queries.canonical import canonical_query
 from .queries.marginals import marginal
-from .queries.query import Query, TableFunction, Workload
+from .queries.predicates import Conjunctions
+from .queries.query import Predicate, Query, Sparse, TableFunction, Workload
 from .spelling import spelled_methods
 from .synopses import files
 from .synopses.histogram import Histogram
@@ -137,10 +138,15 @@ class Release:
         return reading.guessed(fraction, self.certificate, cells, self.total, confidence)
 
     def _answer(self, question: Workload) -> float:
-        """What the synopsis answers; a function of the released workload has its answer already."""
-        query = question.query(0)
+        """What the synopsis answers; a function of the released workload has its answer already.
+
+        A short list of records is asked as the predicate that it is.
+        """
+        query, domain = question.query(0), self.schema.domain
         if isinstance(query, TableFunction) and query in self._places:
             return float(self.answers[self._places[query]])
+        if isinstance(query, Sparse) and isinstance(same := canonical_query(domain, query), Predicate):
+            question = Workload(domain, (Conjunctions.of(domain, [same]),))
         return float(self.synopsis.answer(question)[0])
 
     @cached_property

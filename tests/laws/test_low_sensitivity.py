@@ -81,7 +81,8 @@ def test_values_reach_the_release_and_noise_is_what_was_declared():
     [(0.25, 0.25), (7, 1), (-3.0, 0), (math.inf, 1), (-math.inf, 0), (math.nan, 0), ("0.5", 0), (None, 0), (True, 1),
      (np.float32(0.5), 0.5), ([0.5], 0), (1j, 0), (np.array(0.5), 0.5), (np.array([0.5]), 0.5), (np.array([[1]]), 1),
      (np.array([True]), 1), (np.array([0.5, 0.5]), 0), (np.array([]), 0), (np.array([1j]), 0), (np.array(["0.5"]), 0),
-     (np.array([math.nan]), 0), (np.array([None]), 0)],
+     (np.array([math.nan]), 0), (np.array([None]), 0), (10**400, 1), (-10**400, 0), (np.ma.masked, 0),
+     (np.complex128(1), 0), (np.ma.array([0.5]), 0.5)],
 )  # fmt: skip
 def test_values_are_clamped_and_everything_else_becomes_a_fixed_share(returned, share):
     assert asked(f=(lambda codes: returned, 0.5)).query(0).share(np.zeros((3, 4), dtype=np.int64)) == share

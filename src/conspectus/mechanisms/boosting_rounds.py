@@ -10,7 +10,7 @@ import numpy as np
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import Reweighting
 from conspectus.synopses.histogram import Histogram
-from conspectus.synopses.median_ensemble import MedianEnsemble
+from conspectus.synopses.median_ensemble import MedianEnsemble, weighted_median
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total, public_coins
 
@@ -53,12 +53,13 @@ def boost(
     total: Total,
     *,
     public_seed: int | None = None,
-) -> tuple[MedianEnsemble, Reweighting]:
-    """Figure 6.1: draw, generate, re-weight; the ensemble and the final weights."""
+) -> tuple[MedianEnsemble, Reweighting, Vector]:
+    """Figure 6.1: draw, generate, re-weight; the ensemble, the final weights, and its answers to all candidates."""
     candidates, sampling = course.candidates, course.sampling
     asked = candidates.workload
     reweighting = Reweighting(asked, candidates.starts, sampling.near, sampling.gap)
     members: list[Histogram | Rows] = []
+    told: list[Vector] = []
     # What was measured stays in a history, and is not drawn again as long as there is anything else.
     known = nothing = np.zeros(0, dtype=np.int64)
     for turn, price in enumerate(course.prices):
@@ -83,8 +84,10 @@ def boost(
             made = public_rows(asked.domain, total, public_coins(public_seed)) if rows else _uniform(problem)
         member = made if isinstance(made, Rows) else Histogram(asked.domain, made, total, problem.held)
         members.append(member)
-        reweighting = reweighting.joined(member.answer(asked) * total.divisor, sampling.rates[turn])
-    return MedianEnsemble(asked.domain, tuple(members), sampling.rates, asked, total), reweighting
+        told.append(member.answer(asked))
+        reweighting = reweighting.joined(told[-1] * total.divisor, sampling.rates[turn])
+    ensemble = MedianEnsemble(asked.domain, tuple(members), sampling.rates, asked, total)
+    return ensemble, reweighting, weighted_median(np.stack(told), sampling.rates)
 
 
 def _uniform(problem: Problem) -> Vector:

@@ -91,7 +91,7 @@ class OwnRounds:
         except KeyboardInterrupt:
             raise
         except BaseException as problem:  # what foreign code raises ends its round, not a release that was paid for
-            made, failed = None, f"it raised {type(problem).__name__}"
+            made, failed = None, f"it raised {_named(problem)}"
         if made is None:
             self.failures.append(f"round {self.turn}: {failed}")
         return made
@@ -112,3 +112,8 @@ class OwnRounds:
             return None
         weights /= weights.max()  # a sum of large ones would not be finite
         return np.asarray(weights / weights.sum())
+
+
+def _named(problem: BaseException) -> str:
+    """The name of its class, past a metaclass that would have another word."""
+    return str(type.__dict__["__name__"].__get__(type(problem)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 
 from .declared import DeclaredSchema, check_schema, position
-from .moves import ZeroOne
+from .moves import ZeroOne, fixed
 from .predicates import Conjunctions
 from .query import BLOCK_KINDS, Counter, Indices, Literal, Predicate, Workload, WorkloadError, check_length
 
@@ -46,9 +46,9 @@ class Intervals(ZeroOne):
     def bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first and the last code of every interval, in order."""
         if self.prefixes_only:
-            return np.zeros(self.regular, dtype=np.int64), np.arange(self.regular)
+            return fixed(np.zeros(self.regular, dtype=np.int64)), fixed(np.arange(self.regular))
         low, high = np.triu_indices(self.regular)
-        return low.astype(np.int64), high.astype(np.int64)
+        return fixed(low.astype(np.int64)), fixed(high.astype(np.int64))
 
     def query(self, index: int) -> Predicate:
         low, high = int(self.bounds[0][index]), int(self.bounds[1][index])

@@ -120,9 +120,16 @@ class DeclaredFunction(TableFunction):
 
 def _number(value: Any) -> float:
     """A number, also where it is the only one of an array, as numpy's functions like to return it; else NaN."""
+    if isinstance(value, np.ma.MaskedArray):
+        return math.nan if value.size != 1 or np.ma.getmaskarray(value).any() else _number(value.data)
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
-    return float(value) if isinstance(value, numbers.Real | np.number | np.bool_) else math.nan
+    if not isinstance(value, numbers.Real | np.integer | np.floating | np.bool_):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a number that is too large for a float is clamped as any other
+        return math.inf if bool(value > 0) else -math.inf  # type: ignore[operator]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 class WorkloadError(ValueError):
@@ -66,3 +72,9 @@ def check_unit(neighbours: str, max_rows: int, rows_are_units: bool) -> None:
         raise WorkloadError(f'neighbours are "replace" or "add-remove", not {neighbours!r}')
     if max_rows < 1 or (rows_are_units and max_rows != 1):
         raise WorkloadError("a unit has at least one row, and exactly one when rows are the units")
+
+
+def fixed(array: NDArray[_Number]) -> NDArray[_Number]:
+    """The same array, which nobody can write to: sensitivities are of what it said when they were computed."""
+    array.flags.writeable = False
+    return array

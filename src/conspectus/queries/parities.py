@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 
 from .declared import DeclaredSchema, check_schema, told
-from .moves import ZeroOne
+from .moves import ZeroOne, fixed
 from .query import BLOCK_KINDS, Counter, Indices, Parity, Workload, WorkloadError, check_length
 
 
@@ -40,7 +40,7 @@ class Parities(ZeroOne):
     def matrix(self) -> NDArray[np.int32]:
         """The columns of every parity."""
         flat = (c for chosen in combinations(self.columns, self.k) for c in chosen)
-        return np.fromiter(flat, dtype=np.int32, count=len(self) * self.k).reshape(len(self), self.k)
+        return fixed(np.fromiter(flat, dtype=np.int32, count=len(self) * self.k).reshape(len(self), self.k))
 
     def query(self, index: int) -> Parity:
         return Parity(tuple(self.matrix[index].tolist()))
@@ -91,7 +91,7 @@ class ParityList(ZeroOne):
         """The columns of every parity, padded with −1."""
         width = max(map(len, self.sets), default=0)
         rows = [[*columns, *[-1] * (width - len(columns))] for columns in self.sets]
-        return np.array(rows, dtype=np.int32).reshape(len(self.sets), width)
+        return fixed(np.array(rows, dtype=np.int32).reshape(len(self.sets), width))
 
     def __len__(self) -> int:
         return len(self.sets)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 from conspectus.data.runs import runs_of
 
-from .moves import ZeroOne
+from .moves import ZeroOne, fixed
 from .ordering import groups, row_keys
 from .query import Box, Counter, Indices, Literal, Predicate, WorkloadError
 from .sensitivity import conjunction_bounds
@@ -151,7 +151,7 @@ class Conjunctions(ZeroOne):
     def box_columns(self) -> NDArray[np.int32]:
         """The columns of each box, sorted, padded with −1."""
         column = np.array([literal.column for literal in self.literals] + [-1], dtype=np.int32)
-        return column[self.terms]
+        return fixed(column[self.terms])
 
     def column_groups(self) -> list[tuple[tuple[int, ...], Indices]]:
         """The boxes by their sets of columns: each set once, with the boxes over exactly these columns."""

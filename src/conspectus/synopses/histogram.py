@@ -17,6 +17,7 @@ from conspectus.queries.evaluation import answers_from_marginals
 from conspectus.queries.marginal_tree import MarginalTree, marginal_tree
 from conspectus.queries.marginals import Marginal
 from conspectus.queries.query import Workload
+from conspectus.queries.sparse import SparseQueries
 from conspectus.spelling import spelled_methods
 
 from .rounding import integer_histogram, snake, systematic
@@ -61,7 +62,10 @@ class Histogram:
         if workload.domain != self.domain:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
         if not workload.counting:
-            raise CannotAnswer("a histogram answers counts of records, not functions of a table: use boosting for them")
+            detail = "not functions of a table: use boosting for them"
+            if any(isinstance(block, SparseQueries) for block in workload.blocks):
+                detail = "not lists of many records, or with weights: ask for shorter ones, or release sparse-project"
+            raise CannotAnswer(f"a histogram answers counts of records, {detail}")
         sets = [block.columns for block in workload.blocks if isinstance(block, Marginal)]
         inside = [columns for columns in sets if self._places.keys() >= set(columns)]
         if len(inside) == len(workload.blocks) and all(list(columns) == sorted(columns) for columns in sets):

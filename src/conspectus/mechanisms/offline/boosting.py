@@ -190,8 +190,10 @@ class Boosting:
         course = self._theorem_course(problem, left) if self.theorem else self._course(problem, left)
         assert course is not None
         generator = self._generator(problem, course, total)
-        ensemble, reweighting = boost(curator, problem, course, generator, total, public_seed=self.public_seed)
-        answers = ensemble.answer(problem.workload)
+        run = boost(curator, problem, course, generator, total, public_seed=self.public_seed)
+        ensemble, reweighting, answers = run
+        if len(answers) != len(problem.workload):
+            answers = ensemble.answer(problem.workload)
         bound = None
         if self.certificate:
             # Where ln Z would prove nothing its price buys a better maximum.
