@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conspectus.privacy import composition
 from conspectus.privacy.composition import (
     CompositionError,
     advanced,
@@ -356,3 +357,12 @@ def test_no_acts_cost_nothing_and_huge_ones_everything() -> None:
     assert advanced(0.5, 0, 1e-6) == optimal_epsilon(0, 0.5, 1e-6) == 0.0
     assert advanced(1000.0, 3, 1e-6) == math.inf
     assert 0 < advanced_share(1000.0, 3, 1e-6) < 1000
+
+
+def test_deltas_stay_within_one_and_tiny_shares_cost_nothing():
+    assert composition.optimal_delta(1.0, 5, 1e-320) == 0.0
+    assert composition.optimal_delta(1.0, 8, 0.125) == 0.0
+    assert composition.optimal_delta(0.999, 8, 0.125) > 0.0
+    assert composition.basic([(0.1, 0.7), (0.1, 0.7)])[1] == 1.0
+    assert composition.advanced_approximate(0.1, 0.2, 10, 0.1)[1] == 1.0
+    assert composition.gaussian_delta(1e-9, 0.1) == 1.0

@@ -102,7 +102,7 @@ def _rise(epsilon: float) -> float:
 def basic(guarantees: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """Theorem 3.16, and III.1 for equal acts: (ε₁, δ₁), (ε₂, δ₂), … compose to (Σε, Σδ), adaptively."""
     pairs = [_pair(each) for each in guarantees] if isinstance(guarantees, Iterable) else [_pair(guarantees)]
-    return _up(math.fsum(e for e, _ in pairs)), _up(math.fsum(d for _, d in pairs))
+    return _up(math.fsum(e for e, _ in pairs)), min(1.0, _up(math.fsum(d for _, d in pairs)))
 
 
 def _pair(guarantee: object) -> tuple[float, float]:
@@ -132,7 +132,7 @@ def advanced_approximate(epsilon: float, delta: float, count: int, slack: float)
     """
     if not _real(delta) or not 0 <= delta < 1:
         raise CompositionError(f"a delta lies between 0 and 1, not at {delta!r}")
-    return advanced(epsilon, count, slack), _up(count * delta + slack)
+    return advanced(epsilon, count, slack), min(1.0, _up(count * delta + slack))
 
 
 def advanced(epsilon: float, count: int, delta: float) -> float:
@@ -242,8 +242,8 @@ def optimal_delta(epsilon: float, count: int, share: float) -> float:
     """
     _check_losses(epsilon, share)
     _check_count(count)
-    if not share or not count:
-        return 0.0
+    if Fraction(epsilon) >= Fraction(share) * count:
+        return 0.0  # no loss is larger than all of them together
     up = -math.log1p(math.exp(-share))
     down = up - share
     first = max(0, math.floor((epsilon / share + count) / 2))
@@ -344,7 +344,7 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
 
     first = log_ndtr(1 / (2 * sigma) - epsilon * sigma)
     second = epsilon + log_ndtr(-1 / (2 * sigma) - epsilon * sigma)
-    return _up(float(np.exp(first) - np.exp(second)), float(np.exp(first)))
+    return min(1.0, _up(float(np.exp(first) - np.exp(second)), float(np.exp(first))))
 
 
 def classical_sigma(epsilon: float, delta: float) -> float:
