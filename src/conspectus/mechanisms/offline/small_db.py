@@ -60,8 +60,8 @@ def too_many(size: int, records: int) -> str:
     """Why a net is not drawn from: how many databases it has."""
     return (
         f"it would have to go through {in_words(databases(records, size))} databases of {size} rows over "
-        f"{in_words(records)} records, and these questions overlap too much to count them otherwise: "
-        "ask fewer questions, or give a smaller size"
+        f"{in_words(records)} records, and to count them otherwise takes longer than a minute, by what "
+        "these questions have in common: ask fewer questions, or give a smaller size"
     )
 
 
