@@ -51,7 +51,8 @@ def main() -> None:
     ratio = seconds["plain"] / seconds["mwem"]
     table_text = markdown(["mechanism", "max error", "mean error", "worst run's max", "seconds"], lines)
     note = (
-        f"{RUNS} runs each, {PLAIN_RUNS} of the reference, means over runs; δ = 1e-6, replace, {len(workload):,} cells. The package's `mwem` takes "
+        f"{RUNS} runs each, {PLAIN_RUNS} of the reference, means; δ = 1e-6, replace, {len(workload):,} cells. "
+        "The package's `mwem` takes "
         f"1/{ratio:.1f} of the time of the plain numpy loop ({rounds} rounds of {settings.evaluations} evaluations)."
     )
     record("nltcs", "All 3-way marginals of NLTCS at ε = 1", table_text + "\n\n" + note, "python -m bench nltcs")

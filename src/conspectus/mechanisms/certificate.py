@@ -104,13 +104,13 @@ class Certificate:
 
     @property
     def bound(self) -> float:
-        """The bound as a fraction of the rows, at the stated failure probability.
+        """The bound as a fraction of the rows, at the stated failure probability or better.
 
-        With |c − aN̂| ≤ B and |N − N̂| ≤ s, an answer a ≤ 1 is within (B + s)/(N̂ − s) of c/N; the two share the failure
-        probability. No two shares are more than 1 apart, and `certify` is given shares alone.
+        With |c − aN̂| ≤ B and |N − N̂| ≤ s, an answer a ≤ 1 is within (B + s)/(N̂ − s) of c/N. Half of the failure
+        probability is for B; the other half is for a paid N̂, and left over where N is known: a bound that fails just
+        as often as it says would be seen to fail more often in every other count of runs. No two shares are more
+        than 1 apart, and `certify` is given shares alone.
         """
-        if not self.slip:
-            return min(1.0, self.counts_at(1 - self.failure_probability) / self.total)
         counts = self.counts_at(1 - self.failure_probability / 2) + self.slip
         return min(1.0, counts / max(self.total - self.slip, 1.0))
 
