@@ -32,7 +32,9 @@ def released(name):
     size = 2000
     frame = pd.DataFrame({"a": rng.choice(list("xyz"), size), "b": rng.random(size) < 0.3, "c": rng.random(size) < 0.6})
     budget = {"epsilon": 2.0, "delta": 1e-5}
-    return cs.release(cs.open_table(frame, SCHEMA), cs.marginals(SCHEMA, 3), mechanism=name, **budget)
+    settings = {"net": cs.net(SCHEMA, [np.ones(SCHEMA.domain.cells), np.arange(1.0, SCHEMA.domain.cells + 1)])}
+    settings = settings if name == "net" else {}
+    return cs.release(cs.open_table(frame, SCHEMA), cs.marginals(SCHEMA, 3), mechanism=name, **budget, **settings)
 
 
 @pytest.mark.parametrize("name", [name for name in OFFLINE if name not in ("sparse-project", "stable-histogram")])
