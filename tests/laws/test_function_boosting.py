@@ -182,10 +182,20 @@ def test_independent_rows_have_their_shares_and_hardly_a_dependence():
 
 
 def test_counts_are_boosted_with_rows_too_where_asked_to():
+    """Every second search, about, finds rows that fit them all: that none of sixteen does has a chance of 3e-6. One
+    round that sees a single marginal stays at 0.02 and above."""
     schema, table = people(1000)
     workload = cs.marginals(schema, 2)
-    release = cs.release(table, workload, mechanism="boosting", generator="rows", rounds=2, first=4, **HUGE)
-    assert np.abs(release.answers - shares(table, workload)).max() < 0.03
+    exact = shares(table, workload)
+
+    def error(**settings):
+        release = cs.release(table, workload, mechanism="boosting", generator="rows", **settings, **HUGE)
+        return np.abs(release.answers - exact).max()
+
+    errors = [error(rounds=2, first=4) for _ in range(16)]
+    assert min(errors) < 0.005
+    assert max(errors) < 0.1
+    assert error(rounds=1, first=1) > 0.015
 
 
 def test_claims_of_functions_are_typical_and_theorems_are_not_claimed():

@@ -81,10 +81,11 @@ def unclipped_rates(rounds: int) -> tuple[int, ...]:
 
     The gap μ that a budget allows is in proportion to the rates: with large ones it is wider than the errors are, no
     question counts as wholly wrong, and draws tell errors of any size apart. Later synopses know more and have more
-    weight; the last rate is never paid for, and with the one before it holds about half of the weight.
+    weight; the last rate is never paid for, and with the one before it holds about half of the weight. Of two or three
+    synopses the last one alone has seen nearly all, and holds more than half.
     """
     shape = [_STEEPEST * 1.1 ** (turn + 2 - rounds) for turn in range(rounds - 1)]
-    shape.append(0.8 * sum(shape) if shape else _STEEPEST)
+    shape.append((0.8 if rounds > 3 else 1.2) * sum(shape) if shape else _STEEPEST)
     return tuple(round(STEPS * rate) for rate in shape)
 
 
