@@ -220,6 +220,7 @@ def test_the_better_the_answers_the_more_of_them_and_ever_fewer_a_round():
         assert (len(draws), min(draws) >= 1) == (7, True)
         assert first + sum(draws) <= 1_000
     assert usual_sample(problem(workload, schema, rho=1.0), 9, of=10, rounds=1) == (9, ())
+    assert usual_sample(problem(workload, schema, rho=1.0), 4, of=10, rounds=2) == (4, (6,))
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])

@@ -194,8 +194,8 @@ def usual_sample(problem: Problem, first: int | None, *, of: int, rounds: int) -
     if not later:
         return first, ()
     each = max(later, min(total - total // 3, of - first)) / later
-    # From 7/4 of the mean down to 1/4.
-    shares = [1.75 - 1.5 * turn / max(later - 1, 1) for turn in range(later)]
+    # From 7/4 of the mean down to 1/4; a single later round draws the mean.
+    shares = [1.75 - 1.5 * turn / (later - 1) for turn in range(later)] if later > 1 else [1.0]
     return first, tuple(min(max(1, round(each * share)), of) for share in shares)
 
 
