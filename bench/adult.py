@@ -9,7 +9,7 @@ import numpy as np
 
 import conspectus as cs
 from bench import data_file, markdown, record
-from conspectus.queries.counting import count
+from conspectus.counting.counters import count
 
 RUNS = 5
 

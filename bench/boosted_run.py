@@ -15,11 +15,11 @@ import conspectus as cs
 from bench import markdown
 from bench.boosting import hidden_table
 from bench.svg import bar, dot, drawing, line, logarithmic, path, text
-from conspectus.curator.scores import GRID, STEPS, Reweighting
+from conspectus.counting.counters import count
+from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, Reweighting
 from conspectus.mechanisms.iterative import Candidates
 from conspectus.privacy.accounting import price_rho
 from conspectus.privacy.events import ExponentialDraws, GaussianNoise
-from conspectus.queries.counting import count
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "boosting.md"
@@ -40,8 +40,8 @@ class Run:
             table, self.workload, epsilon=EPSILON, delta=DELTA, mechanism="boosting", public_seed=SEED, rounds=1
         )
         said = self.release.parameters
-        self.near, self.gap = round(said["near"] * GRID), round(said["gap"] * GRID)
-        self.rates = [round(rate * STEPS) for rate in said["rates"]]
+        self.near, self.gap = round(said["near"] * ERROR_STEPS), round(said["gap"] * ERROR_STEPS)
+        self.rates = [round(rate * LOG_WEIGHT_STEPS) for rate in said["rates"]]
         self.candidates = Candidates.of(self.workload)
         wanted = {tuple(sorted(map(int, triple))) for triple in triples}
         self.hidden = [i for i, block in enumerate(self.workload.blocks) if tuple(block.columns) in wanted]
@@ -61,7 +61,7 @@ class Run:
 
     def distribution(self, turn: int) -> np.ndarray:
         """D_{t+1}: the weights after so many rounds, normalised."""
-        steps = self.score(turn).of(self.counts) / STEPS**2
+        steps = self.score(turn).of(self.counts) / LOG_WEIGHT_STEPS**2
         weights = np.exp(steps - steps.max())
         return weights / weights.sum()
 
@@ -118,7 +118,7 @@ def errors_picture(run: Run) -> str:
         parts.append(text(left - 8, y(level) + 4, f"{level:g}", kind="soft", end="end"))
     marks = ((run.near, "λ"), (run.near + run.gap, "λ + μ"))
     for grid, name in marks:
-        place = y(grid / GRID / run.rows)
+        place = y(grid / ERROR_STEPS / run.rows)
         parts.append(line(left, place, right, place, "d dash"))
         parts.append(text(right, place - 5, name, kind="d", end="end"))
     for number, errors in enumerate(run.errors):
@@ -187,8 +187,8 @@ def account(run: Run) -> str:
                 f"{asked}",
                 f"{100 * spent / whole:.1f} %",
                 f"{100 * noise / whole:.1f} %",
-                f"{run.rates[turn] / STEPS:.2f}",
-                f"{100 * float(run.weights[turn][run.errors[turn] * run.rows * GRID <= run.near].sum()):.0f} %",
+                f"{run.rates[turn] / LOG_WEIGHT_STEPS:.2f}",
+                f"{100 * float(run.weights[turn][run.errors[turn] * run.rows * ERROR_STEPS <= run.near].sum()):.0f} %",
                 f"{float(run.errors[turn].max()):.4f}",
             ]
         )
@@ -206,7 +206,7 @@ def told(run: Run) -> str:
         if potential is not None
         else "ln Z would have proved nothing at its price and was not bought."
     )
-    seen = sum(run.errors[0][place] * run.rows * GRID <= run.near + run.gap for place in run.hidden)
+    seen = sum(run.errors[0][place] * run.rows * ERROR_STEPS <= run.near + run.gap for place in run.hidden)
     return (
         f"{run.rows:,} rows, {len(run.workload):,} cells of {len(run.candidates)} marginals, ε = {EPSILON:g}, "
         f"δ = {DELTA:g}; λ = {said['near'] / run.rows:.4f}, μ = {said['gap'] / run.rows:.4f}. The first sample is "

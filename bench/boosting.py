@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 import conspectus as cs
 from bench import data_file, markdown, record
-from conspectus.queries.counting import count
+from conspectus.counting.counters import count
 
 RUNS = 10
 CERTIFIED_RUNS = 200
@@ -59,11 +59,11 @@ def hidden_table(rows: int = 20_000, columns: int = 16):
     """Pairs of columns are independent and five triples are not: what a sample of marginals misses."""
     import pyarrow as pa
 
-    coins = np.random.Generator(np.random.PCG64(5))
-    values = coins.random((columns, rows)) < 0.5
-    triples = coins.permutation(columns)[: columns // 3 * 3].reshape(-1, 3)
+    rng = np.random.Generator(np.random.PCG64(5))
+    values = rng.random((columns, rows)) < 0.5
+    triples = rng.permutation(columns)[: columns // 3 * 3].reshape(-1, 3)
     for a, b, c in triples:
-        values[c] = values[a] ^ values[b] ^ (coins.random(rows) < 0.1)
+        values[c] = values[a] ^ values[b] ^ (rng.random(rows) < 0.1)
     names = [f"b{i}" for i in range(columns)]
     schema = cs.Schema.from_dict({"name": "hidden", "columns": {name: {"type": "boolean"} for name in names}})
     return schema, cs.open_table(pa.table(dict(zip(names, values))), schema), triples

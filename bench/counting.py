@@ -20,9 +20,9 @@ import pyarrow.csv as pc
 from numpy.typing import NDArray
 
 from bench import data_file, markdown, record
+from conspectus.counting.counters import count
 from conspectus.data.domain import Chunk, Domain, code_dtype
-from conspectus.queries.conjunctions import Conjunctions, random_conjunctions
-from conspectus.queries.counting import count
+from conspectus.queries.builders.conjunctions import Conjunctions, random_conjunctions
 
 QUERIES = 500_000
 SAMPLE_BOOLEAN = 300

@@ -10,8 +10,8 @@ import numpy as np
 import conspectus as cs
 from bench import data_file, markdown, record
 from bench.svg import dot, drawing, line, logarithmic, path, text
-from conspectus.queries.counting import count
-from conspectus.queries.query import Workload
+from conspectus.counting.counters import count
+from conspectus.queries.workload import Workload
 
 FILE = Path(__file__).parent.parent / "docs" / "crossover.svg"
 BLOCKS = (3, 32, 312, 3125)
@@ -40,8 +40,8 @@ def main() -> None:
 def workloads(schema) -> tuple[list[Workload], list[Workload]]:
     """Random sets of marginals, and random single questions, the same every time."""
     every = cs.marginals(schema, WIDTH)
-    coins = np.random.Generator(np.random.PCG64(1))
-    chosen = [sorted(coins.permutation(len(every.blocks))[:size]) for size in BLOCKS]
+    rng = np.random.Generator(np.random.PCG64(1))
+    chosen = [sorted(rng.permutation(len(every.blocks))[:size]) for size in BLOCKS]
     marginals = [Workload(every.domain, tuple(every.blocks[i] for i in places)) for places in chosen]
     return marginals, [cs.random_conjunctions(schema, WIDTH, size, 1) for size in SINGLES]
 

@@ -11,7 +11,7 @@ import conspectus as cs
 from bench import markdown, record
 from bench.children import measured
 from bench.made import BiasedCoins
-from conspectus.queries.counting import count
+from conspectus.counting.counters import count
 
 ROWS, QUERIES = 100_000, 100_000
 WIDTHS = (50, 200, 1_000, 10_000, 100_000, 512_000)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 import conspectus as cs
 from bench import census_income, data_file, encodings, markdown, record
-from conspectus.mechanisms.dual_schedule import theorem_4_3
+from conspectus.counting.counters import count
+from conspectus.mechanisms.dual_query.parameters import theorem_4_3
 from conspectus.mechanisms.mechanism import NoMechanism
-from conspectus.queries.conjunctions import Conjunctions
-from conspectus.queries.counting import count
+from conspectus.queries.builders.conjunctions import Conjunctions
 
 QUERIES = 500_000
 RUNS, HELD_OUT_RUNS = 5, 3
@@ -237,20 +237,20 @@ def exactness(asked: Asked) -> str:
     """What exact integer weights cost, against numpy's floats on the same payoffs."""
     from fractions import Fraction
 
-    from conspectus.curator.scores import STEPS, DualPayoffs
+    from conspectus.curator.scores import LOG_WEIGHT_STEPS, DualPayoffs
     from conspectus.privacy import exponential, noise
 
-    rows, rate = asked.rows, 300 * STEPS
-    coins = np.random.Generator(np.random.PCG64(1))
-    played = np.minimum(rate, coins.normal(asked.truth, 0.003).clip(0, 1) * rate).astype(np.int64)
+    rows, rate = asked.rows, 300 * LOG_WEIGHT_STEPS
+    sampler = np.random.Generator(np.random.PCG64(1))
+    played = np.minimum(rate, sampler.normal(asked.truth, 0.003).clip(0, 1) * rate).astype(np.int64)
     payoffs = DualPayoffs(asked.workload, rows, rate, played).of(np.rint(asked.truth * rows).astype(np.int64))
     took = []
     for _ in range(5):
         start = time.perf_counter()
-        exponential.draw(payoffs, rate=Fraction(1, rows * STEPS), draws=1000, coins=noise.SystemCoins())
+        exponential.draw(payoffs, rate=Fraction(1, rows * LOG_WEIGHT_STEPS), draws=1000, sampler=noise.SystemSampler())
         middle = time.perf_counter()
-        weights = np.exp((payoffs - payoffs.max()) / (rows * STEPS))
-        coins.choice(len(weights), size=1000, p=weights / weights.sum())
+        weights = np.exp((payoffs - payoffs.max()) / (rows * LOG_WEIGHT_STEPS))
+        sampler.choice(len(weights), size=1000, p=weights / weights.sum())
         took.append((middle - start, time.perf_counter() - middle))
     exact, floats = np.median(took, axis=0)
     said = f"1,000 draws from {len(payoffs):,} candidates take {1e3 * exact:.1f} ms"
@@ -366,19 +366,19 @@ def parities() -> None:
 
 def _agreement(asked: Asked) -> str:
     """How often the local search finds a row as good as the exact one, on samples like those of a run."""
-    from conspectus.mechanisms.oracles import exact, search
-    from conspectus.queries.clauses import AskedClauses
+    from conspectus.mechanisms.dual_query.clauses import AskedClauses
+    from conspectus.mechanisms.dual_query.oracles import exact, search
 
-    coins = np.random.Generator(np.random.PCG64(1))
+    sampler = np.random.Generator(np.random.PCG64(1))
     clauses = AskedClauses(asked.workload)
     equal = proved = 0
     for _ in range(20):
-        drawn = coins.integers(0, len(asked.workload), 40)
-        picked, *_ = clauses.pick(drawn, coins.choice([-1, 1], 40))
-        starts = coins.integers(0, 2, (64, 16)).astype(np.uint8)
+        drawn = sampler.integers(0, len(asked.workload), 40)
+        picked, *_ = clauses.pick(drawn, sampler.choice([-1, 1], 40))
+        starts = sampler.integers(0, 2, (64, 16)).astype(np.uint8)
         best = exact(picked, starts[0])
         proved += best.optimal
-        equal += int(search(picked, starts, restarts=64, coins=coins).values[0]) == int(best.values[0])
+        equal += int(search(picked, starts, restarts=64, sampler=sampler).values[0]) == int(best.values[0])
     said = f"On 20 random samples of 40 parities the local search with 64 starts equals CP-SAT {equal} times"
     return f"{said}; {proved} are proved best."
 

@@ -14,20 +14,22 @@ from scipy.stats import binom
 
 import conspectus as cs
 from bench import markdown, record
-from conspectus.curator.scores import GRID, STEPS, Reweighting
+from conspectus.counting.counters import count
+from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, Reweighting
 from conspectus.data.domain import Domain
-from conspectus.mechanisms.generators import all_tables
-from conspectus.mechanisms.reweighting import potential_bound, rate_of, rounds_for
-from conspectus.queries.conjunctions import Conjunctions
-from conspectus.queries.counting import count
-from conspectus.queries.query import Literal, Predicate, Workload
+from conspectus.mechanisms.boosting.generators import all_tables
+from conspectus.mechanisms.boosting.reweighting import potential_bound, rate_of, rounds_for
+from conspectus.privacy.relation import Relation
+from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
 from conspectus.synopses.median_ensemble import weighted_median
 
 CELLS, MOST_ROWS = 4, 6
 EDGES = (0.15, 0.25, 1 / 3)
 GROWTHS = (1.0, 1.5)
 ADVERSARIES = ("exact", "heaviest", "lightest", "stubborn", "random")
-NEAR, GAP = GRID // 2, GRID
+NEAR, GAP = ERROR_STEPS // 2, ERROR_STEPS
 THEOREM_RUNS = 400
 ROUNDING = 1e-4
 """What rates and marks in whole steps may add to Z, relatively, over all rounds of a run."""
@@ -55,7 +57,7 @@ def every_table() -> list[NDArray[np.int64]]:
 CHOICES = np.array(list(product((False, True), repeat=len(SUBSETS))))
 
 
-def wrong_ones(kind: str, weights: NDArray[np.float64], edge: float, coins) -> NDArray[np.bool_]:
+def wrong_ones(kind: str, weights: NDArray[np.float64], edge: float, rng) -> NDArray[np.bool_]:
     """The questions that an adversary gets wrong: as much weight as an edge of η allows, in the order that it likes.
 
     "exact" looks through all 2^14 sets for the one that comes nearest to ½ − η of the weight.
@@ -68,7 +70,7 @@ def wrong_ones(kind: str, weights: NDArray[np.float64], edge: float, coins) -> N
         "heaviest": np.argsort(-weights, kind="stable"),
         "lightest": np.argsort(weights, kind="stable"),
         "stubborn": np.arange(weights.size),
-        "random": coins.permutation(weights.size),
+        "random": rng.permutation(weights.size),
     }[kind]
     wrong = np.zeros(weights.size, dtype=bool)
     for place in order:
@@ -100,7 +102,7 @@ def adversarial_run(
     kind: str,
     edge: float,
     growth: float,
-    coins,
+    rng,
     *,
     kept: float | None = None,
 ) -> Run:
@@ -114,30 +116,30 @@ def adversarial_run(
     # Growing rates need a few rounds more: those that the bound itself asks for.
     while True:
         shape = growth ** np.minimum(np.arange(rounds), 4)
-        rates = tuple(round(STEPS * rate_of(edge) * part / shape.mean()) for part in shape)
+        rates = tuple(round(LOG_WEIGHT_STEPS * rate_of(edge) * part / shape.mean()) for part in shape)
         if potential_bound(queries, rates, edge) < 1:
             break
         rounds += 1
     steps, guesses, share, shortfall = np.zeros(queries, dtype=np.int64), [], 0.0, 1.0
     for turn, rate in enumerate(rates):
-        weights = np.exp((steps - steps.max()) / STEPS**2)
+        weights = np.exp((steps - steps.max()) / LOG_WEIGHT_STEPS**2)
         weights /= weights.sum()
-        wrong = wrong_ones(kind, weights, edge if kept is None else kept, coins)
+        wrong = wrong_ones(kind, weights, edge if kept is None else kept, rng)
         shortfall = min(shortfall, 0.5 - edge - float(weights[wrong].sum()))
         # Right ones use up λ; wrong ones go anywhere beyond, also between λ and λ + μ, on either side.
-        error = np.where(wrong, coins.uniform(NEAR + 1, 4 * GAP, queries), NEAR) / GRID
-        guesses.append(counts + error * coins.choice([-1, 1], queries))
+        error = np.where(wrong, rng.uniform(NEAR + 1, 4 * GAP, queries), NEAR) / ERROR_STEPS
+        guesses.append(counts + error * rng.choice([-1, 1], queries))
         steps += Reweighting(questions, starts, NEAR, GAP, (guesses[-1],), (rate,)).of(counts)
-        potential = float(np.exp(steps / STEPS**2).sum())
+        potential = float(np.exp(steps / LOG_WEIGHT_STEPS**2).sum())
         share = max(share, potential / potential_bound(queries, rates[: turn + 1], edge))
     answers = weighted_median(np.stack(guesses), rates)
-    bad = int((np.abs(answers - counts) > (NEAR + GAP) / GRID).sum())
+    bad = int((np.abs(answers - counts) > (NEAR + GAP) / ERROR_STEPS).sum())
     return Run(share, potential, bad, shortfall)
 
 
 def range_shares(questions: Workload, cells: NDArray[np.int64], score: Reweighting) -> list[float]:
     """For every neighbour of a table, replaced or removed: how much of the charged range the log-weights move by."""
-    here, reach = score.of(SUBSETS @ cells), score.reach(1, True).replace
+    here, reach = score.of(SUBSETS @ cells), score.sensitivity(Relation("replace")).replace
     shares = []
     for gone in np.flatnonzero(cells):
         less = cells - (np.arange(CELLS) == gone)
@@ -149,12 +151,12 @@ def range_shares(questions: Workload, cells: NDArray[np.int64], score: Reweighti
 
 
 def main() -> None:
-    coins = np.random.Generator(np.random.PCG64(17))
+    rng = np.random.Generator(np.random.PCG64(17))
     questions, tables = every_question(), every_table()
     lines = []
     for kind in ADVERSARIES:
         runs = [
-            adversarial_run(questions, table, kind, edge, growth, coins)
+            adversarial_run(questions, table, kind, edge, growth, rng)
             for table in tables
             for edge in EDGES
             for growth in GROWTHS
@@ -174,9 +176,14 @@ def main() -> None:
     shares = []
     for rounds in (1, 2, 5):
         for table in tables:
-            for guess in (np.zeros(len(SUBSETS)), coins.uniform(-1, MOST_ROWS + 1, len(SUBSETS))):
+            for guess in (np.zeros(len(SUBSETS)), rng.uniform(-1, MOST_ROWS + 1, len(SUBSETS))):
                 score = Reweighting(
-                    questions, np.arange(len(SUBSETS)), 0, 16 * GAP, (guess,) * rounds, (STEPS // 2,) * rounds
+                    questions,
+                    np.arange(len(SUBSETS)),
+                    0,
+                    16 * GAP,
+                    (guess,) * rounds,
+                    (LOG_WEIGHT_STEPS // 2,) * rounds,
                 )
                 shares += range_shares(questions, table, score)
     moved = (
@@ -191,18 +198,18 @@ def main() -> None:
         f"Universes of {CELLS} cells, all {len(tables)} tables of up to {MOST_ROWS} rows, all {len(SUBSETS)} "
         f"questions; η in 0.15, 0.25 and 1/3, rates equal and growing. Adversaries in place of the generator are right "
         f"on ½ + η of the weight in every round, and on no more than they must.\n\n{lemma}\n\n{moved}\n\n"
-        f"{_theorem(coins)}",
+        f"{_theorem(rng)}",
         "python -m bench faithful",
     )
 
 
-def _theorem(coins) -> str:
+def _theorem(rng) -> str:
     import pyarrow as pa
 
     lines = []
     for rows, columns, epsilon in ((6, 2, 3000.0), (20_000, 3, 1.0)):
-        common = coins.random(rows) < 0.4
-        values = {f"b{i}": np.where(coins.random(rows) < 0.7, common, coins.random(rows) < 0.5) for i in range(columns)}
+        common = rng.random(rows) < 0.4
+        values = {f"b{i}": np.where(rng.random(rows) < 0.7, common, rng.random(rows) < 0.5) for i in range(columns)}
         schema = cs.Schema.from_dict({"name": "bits", "columns": {name: {"type": "boolean"} for name in values}})
         table, workload = cs.open_table(pa.table(values), schema), cs.marginals(schema, 2)
         counts, n = count(workload, table.chunks())

@@ -8,7 +8,7 @@ import numpy as np
 
 import conspectus as cs
 from bench import data_file, markdown, record
-from conspectus.queries.counting import count
+from conspectus.counting.counters import count
 
 RUNS = 5
 FUNCTIONS, PARTS = 20_000, 140
@@ -93,10 +93,10 @@ def adult():
 
 def workload_of(schema):
     """Statistics of many overlapping parts of the population, and how far pairs of events are from independent."""
-    coins = np.random.Generator(np.random.PCG64(1))
+    rng = np.random.Generator(np.random.PCG64(1))
     parts = [{}]
     while len(parts) < PARTS:
-        part = _condition(schema, coins)
+        part = _condition(schema, rng)
         if part not in parts:
             parts.append(part)
     ordered = [name for name, _, kind in COLUMNS if kind]
@@ -107,14 +107,14 @@ def workload_of(schema):
         statistics += cs.truncated_means(schema, name, given=parts)
         statistics += cs.kolmogorov_distances(schema, name, given=parts)
     gaps = cs.independence_gaps(schema, given=parts[:8])
-    chosen = np.sort(coins.permutation(len(gaps))[: FUNCTIONS - len(statistics)])
+    chosen = np.sort(rng.permutation(len(gaps))[: FUNCTIONS - len(statistics)])
     return statistics + gaps.take(chosen)
 
 
-def _condition(schema, coins):
+def _condition(schema, rng):
     """Half of the values of a column, or more."""
-    column = schema.columns[coins.integers(0, len(COLUMNS))]
-    codes = np.sort(coins.permutation(column.size)[: max(1, int(coins.integers(column.size // 2, column.size)))])
+    column = schema.columns[rng.integers(0, len(COLUMNS))]
+    codes = np.sort(rng.permutation(column.size)[: max(1, int(rng.integers(column.size // 2, column.size)))])
     return {column.name: _values(column, codes)}
 
 

@@ -15,10 +15,11 @@ import numpy as np
 import conspectus as cs
 from bench import data_file, markdown, record
 from bench.live_picture import draw
+from conspectus.counting.counters import count
 from conspectus.privacy.accounting import rho_of
-from conspectus.queries.conjunctions import Conjunctions
-from conspectus.queries.counting import count
-from conspectus.queries.query import Literal, Predicate, Workload
+from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
 
 EPSILON, DELTA = 1.0, 1e-6
 LENGTHS = (10_000, 100_000)
@@ -32,14 +33,14 @@ class Analyst:
     def __init__(self, columns: int, seed: int) -> None:
         self.triples = list(combinations(range(columns), 3))
         self.answers = np.full((len(self.triples), 8), np.nan)
-        self._coins = np.random.Generator(np.random.PCG64(seed))
+        self._rng = np.random.Generator(np.random.PCG64(seed))
         pairs = {pair: number for number, pair in enumerate(combinations(range(columns), 2))}
         self._pair_of = np.array([[pairs[pair] for pair in combinations(triple, 2)] for triple in self.triples])
         self._pairs = len(pairs)
 
     def next(self) -> list[int]:
         """The next questions, as 8·triple + cell."""
-        wild = self._coins.integers(0, 8 * len(self.triples), BATCH // 2)
+        wild = self._rng.integers(0, 8 * len(self.triples), BATCH // 2)
         worst = np.argsort(self._inconsistency())[-(BATCH // 16) :]
         return [*(8 * worst[:, None] + np.arange(8)).ravel().tolist(), *wild.tolist()]
 
@@ -74,8 +75,8 @@ def nltcs() -> None:
     lines, series = [], {}
     for length in LENGTHS:
         rho = rho_of(EPSILON, DELTA)
-        coins = np.random.Generator(np.random.PCG64(0))
-        noisy = np.abs(coins.normal(0, math.sqrt(length / (2 * rho)) / rows, length))
+        rng = np.random.Generator(np.random.PCG64(0))
+        noisy = np.abs(rng.normal(0, math.sqrt(length / (2 * rho)) / rows, length))
         lines.append(["Gaussian noise on every question", f"{length:,}", f"{length:,}", *_errors(noisy), "–", "–"])
         for name, settings in SESSIONS.items():
             start = time.perf_counter()
@@ -134,12 +135,12 @@ def records() -> None:
     import pyarrow.parquet as pq
 
     pairs = pq.read_table(data_file("amazon-book_kgat.parquet"), columns=["user", "item"])
-    coins = np.random.Generator(np.random.PCG64(3))
+    rng = np.random.Generator(np.random.PCG64(3))
     users, items = (pairs.column(name).to_numpy() for name in ("user", "item"))
     table = cs.open_records(pairs, ["user", "item"])
     size, length = 32, 100_000
-    known = coins.integers(0, len(users), (length, size // 2))
-    made = np.stack([users[coins.integers(0, len(users), (length, size // 2))], items[known]], axis=2)
+    known = rng.integers(0, len(users), (length, size // 2))
+    made = np.stack([users[rng.integers(0, len(users), (length, size // 2))], items[known]], axis=2)
     real = np.stack([users[known], items[known]], axis=2)
     listed = np.concatenate([real, made], axis=1)
     there = set(zip(users.tolist(), items.tolist()))
@@ -182,17 +183,17 @@ def _sparse(table, questions: int, **settings):
 
 
 def _strings(digits: int) -> list[str]:
-    coins = np.random.Generator(np.random.PCG64(digits))
-    texts = ["".join(map(str, coins.integers(0, 10, digits))) for _ in range(5_000)]
+    rng = np.random.Generator(np.random.PCG64(digits))
+    texts = ["".join(map(str, rng.integers(0, 10, digits))) for _ in range(5_000)]
     shares = 1 / np.arange(1, 5_001)
-    drawn = coins.choice(5_000, 100_000, p=shares / shares.sum())
+    drawn = rng.choice(5_000, 100_000, p=shares / shares.sum())
     counts = np.zeros(5_000)
     np.add.at(counts, drawn, 1)
     table = cs.open_records([texts[i] for i in drawn])
     seconds, errors, paid, bound, length = [], [], 0, 0.0, 5_000
     with _sparse(table, length, sparsity=16, hits=100) as session:
         for _ in range(length):
-            chosen = coins.choice(5_000, 16, replace=False)
+            chosen = rng.choice(5_000, 16, replace=False)
             exact = {texts[i]: i for i in chosen}
             workload = cs.sparse([list(exact)])
             start = time.perf_counter()
@@ -207,10 +208,10 @@ def _strings(digits: int) -> list[str]:
 
 
 def _conjunctions(width: int) -> list[str]:
-    coins = np.random.Generator(np.random.PCG64(width))
+    rng = np.random.Generator(np.random.PCG64(width))
     rows, length = 20_000, 5_000
-    kinds = coins.integers(0, 2, (400, width), dtype=np.uint8)
-    codes = kinds[coins.integers(0, 400, rows)] ^ (coins.random((rows, width)) < 0.2 / width)
+    kinds = rng.integers(0, 2, (400, width), dtype=np.uint8)
+    codes = kinds[rng.integers(0, 400, rows)] ^ (rng.random((rows, width)) < 0.2 / width)
     import pyarrow as pa
 
     names = [f"c{i}" for i in range(width)]
@@ -219,8 +220,8 @@ def _conjunctions(width: int) -> list[str]:
     seconds, errors, paid, bound = [], [], 0, 0.0
     with _sparse(table, length) as session:
         for _ in range(length):
-            fixed = np.sort(coins.choice(width, width - 8, replace=False))
-            wanted = codes[coins.integers(rows)][fixed]
+            fixed = np.sort(rng.choice(width, width - 8, replace=False))
+            wanted = codes[rng.integers(rows)][fixed]
             box = tuple(Literal(int(c), (int(v),)) for c, v in zip(fixed, wanted))
             workload = Workload(schema.domain, (Conjunctions.of(schema.domain, [Predicate((box,))]),))
             start = time.perf_counter()

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import conspectus as cs
-from conspectus.data.columns import Boolean
-from conspectus.data.sets import MOST_ROWS, SetChunk
+from conspectus.data.chunks import MOST_ROWS, SetChunk
+from conspectus.data.columns.kinds import Boolean
 
 USERS, ITEMS, PAIRS = 480_189, 17_770, 100_480_507
 """The shape of the Netflix Prize data, which is not to be had."""
@@ -22,19 +22,19 @@ MOST_BYTES = 1 << 28
 
 def netflix(path: Path) -> int:
     """Pairs of that shape in a Parquet file, item by item: popularity by a power law, activity by a log-normal."""
-    coins = np.random.default_rng(1)
-    activity = np.cumsum(np.exp(1.2 * coins.standard_normal(USERS)))
+    rng = np.random.default_rng(1)
+    activity = np.cumsum(np.exp(1.2 * rng.standard_normal(USERS)))
     popularity = 1.0 / (np.arange(1, ITEMS + 1) + 20.0) ** 0.9
     # Users who are drawn twice for an item count once, so more are drawn than are wanted.
     wanted = np.minimum(1.25 * PAIRS * popularity / popularity.sum(), 0.9 * USERS).astype(int)
     fields = pa.schema([("user", pa.int32()), ("item", pa.int32())])
-    order = coins.permutation(ITEMS)
+    order = rng.permutation(ITEMS)
     pairs = 0
     with pq.ParquetWriter(path, fields) as writer:
         users: list[np.ndarray] = []
         items: list[np.ndarray] = []
         for item, times in zip(order, wanted):
-            drawn = np.searchsorted(activity, np.sort(coins.random(times)) * activity[-1])
+            drawn = np.searchsorted(activity, np.sort(rng.random(times)) * activity[-1])
             users.append(drawn[np.diff(drawn, prepend=-1) > 0].astype(np.int32))
             items.append(np.full(len(users[-1]), item, dtype=np.int32))
             if sum(map(len, users)) > 1 << 21 or item == order[-1]:
@@ -58,7 +58,7 @@ class BiasedCoins:
         self.name = "coins"
         self._rows = rows
         self._seed = seed
-        # Sixteen binary digits of a bias: as many random words make 64 coins.
+        # Sixteen binary digits of a bias: as many random words make 64 rng.
         self.biases = np.random.default_rng(seed).integers(1, 1 << 16, width).astype(np.int64)
 
     def chunks(self, columns: Sequence[int] | None = None, rows: int = MOST_ROWS) -> Iterator[SetChunk]:

@@ -9,9 +9,9 @@ import numpy as np
 import conspectus as cs
 from bench import data_file, markdown, record
 from bench import reference_mwem as plain
-from conspectus.mechanisms.offline.mwem import RIDGE, Mwem
+from conspectus.counting.counters import count
+from conspectus.mechanisms.mwem import RIDGE, Mwem
 from conspectus.privacy.accounting import rho_of
-from conspectus.queries.counting import count
 
 RUNS, PLAIN_RUNS = 20, 2
 EPSILON, DELTA = 1.0, 1e-6

@@ -12,7 +12,7 @@ import conspectus as cs
 from bench import markdown, record
 from bench.crossover import workloads
 from bench.planner_cases import Case, adult, made, nltcs
-from conspectus.queries.counting import count
+from conspectus.counting.counters import count
 
 NOISES = ("gaussian", "laplace")
 PLAYERS = ("mwem", "projection", "boosting")

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import conspectus as cs
 from bench import data_file
-from conspectus.queries.query import Workload
+from conspectus.queries.workload import Workload
 
 BITS = 16
 
@@ -59,16 +59,16 @@ def adult() -> tuple[cs.Schema, Any]:
 def made(kind: str, rows: int, *, columns: int = BITS) -> tuple[cs.Schema, Any]:
     """Two-valued columns: "xor", fair coins of which each third is almost the parity of two others; "independent",
     coins of all biases; "chain", each column a noisy copy of the one before."""
-    coins = np.random.Generator(np.random.PCG64(5))
-    values = coins.integers(0, 2, (columns, rows))
+    rng = np.random.Generator(np.random.PCG64(5))
+    values = rng.integers(0, 2, (columns, rows))
     if kind == "xor":
-        for a, b, c in coins.permutation(columns)[: columns // 3 * 3].reshape(-1, 3):
-            values[c] = values[a] ^ values[b] ^ (coins.random(rows) < 0.05)
+        for a, b, c in rng.permutation(columns)[: columns // 3 * 3].reshape(-1, 3):
+            values[c] = values[a] ^ values[b] ^ (rng.random(rows) < 0.05)
     elif kind == "independent":
-        values = (coins.random((columns, rows)) < np.linspace(0.02, 0.5, columns)[:, None]).astype(np.int64)
+        values = (rng.random((columns, rows)) < np.linspace(0.02, 0.5, columns)[:, None]).astype(np.int64)
     else:
         for c in range(1, columns):
-            values[c] = np.where(coins.random(rows) < 0.8, values[c - 1], values[c])
+            values[c] = np.where(rng.random(rows) < 0.8, values[c - 1], values[c])
     names = [f"a{c}" for c in range(columns)]
     schema = cs.Schema.from_dict({"name": kind, "columns": {name: {"type": "boolean"} for name in names}})
     return schema, cs.open_table(pa.table({name: row.astype(bool) for name, row in zip(names, values)}), schema)

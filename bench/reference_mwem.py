@@ -18,7 +18,7 @@ def release(
     codes: np.ndarray, k: int, *, rho: float, rounds: int, selection: float, evaluations: int, ridge: float, seed: int
 ) -> np.ndarray:
     """The cells of all k-way marginals of a binary table (rows × columns), as fractions, in the usual order."""
-    coins = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     rows, width = codes.shape
     shape = (2,) * width
     truth = np.zeros(shape)
@@ -33,8 +33,8 @@ def release(
     sigma = math.sqrt(2 / (2 * price * (1 - selection)))
     for _ in range(rounds):
         errors = [np.abs(counts[columns] - rows * _marginal(weights, columns)).max() for columns in sets]
-        worst = sets[int(np.argmax(epsilon / 2 * np.array(errors) + coins.gumbel(size=len(sets))))]
-        measured.setdefault(worst, []).append(counts[worst] + sigma * coins.standard_normal((2,) * k))
+        worst = sets[int(np.argmax(epsilon / 2 * np.array(errors) + rng.gumbel(size=len(sets))))]
+        measured.setdefault(worst, []).append(counts[worst] + sigma * rng.standard_normal((2,) * k))
         weights = _fit(shape, measured, theta, rows, sigma, ridge, evaluations)
     weights = _fit(shape, measured, theta, rows, sigma, ridge, 10 * evaluations)
     return np.concatenate([_marginal(weights, columns).ravel() for columns in sets])

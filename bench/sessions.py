@@ -18,7 +18,7 @@ from tests.children import child, killed
 
 import conspectus as cs
 from bench import data_file, markdown, record
-from conspectus.privacy.ledger import Ledger, Reservation
+from conspectus.privacy.ledger.ledger import Ledger, Reservation
 from conspectus.sessions.account import debits
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -149,16 +149,16 @@ def _processes(frame: Any, schema: Any, questions: list[Any], path: Path) -> lis
 
 
 def _kills(frame: Any, schema: Any, questions: list[Any], place: Path) -> list[str]:
-    coins = random.Random(1)
+    rng = random.Random(1)
     shown, sums, seen = 0, np.zeros(4), {}
     for start in range(0, KILLS, 10):
         path = place / f"kill{start}.session"
         cs.open_session(cs.open_table(frame, schema), path=path, **SURPRISED).close()
         mine: dict[int, set[float]] = {}
         for _ in range(10):
-            order = coins.sample(range(len(questions)), len(questions))
+            order = rng.sample(range(len(questions)), len(questions))
             asking = partial(_analyst, frame, schema, questions, path, order)
-            said = killed(asking, coins, lines=40, longest=0.05)
+            said = killed(asking, rng, lines=40, longest=0.05)
             for number, fraction in _answers(said):
                 mine.setdefault(number, set()).add(fraction)
                 shown += 1
@@ -209,7 +209,7 @@ def _row(what: str, shown: int, seen: dict[Any, set[float]], standing: np.ndarra
 
 
 def _spelled(schema: Any, question: Any) -> str:
-    from conspectus.queries.language import to_sql
+    from conspectus.queries.language.from_sql import to_sql
 
     return to_sql(schema, question.query(0))
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 import conspectus as cs
 from bench import markdown, record
+from conspectus.counting.counters import count
 from conspectus.data.domain import in_words
-from conspectus.mechanisms import make
-from conspectus.planning import claim_of, problem_of
+from conspectus.mechanisms.registry import make
+from conspectus.mechanisms.small_db.signatures import signatures
 from conspectus.privacy.guarantee import Budget
-from conspectus.queries.counting import count
-from conspectus.queries.signatures import signatures
+from conspectus.releases.planning import claim_of, problem_of
 
 ROWS, EPSILON = 10_000, 1.0
 NOTE = (
@@ -51,10 +51,10 @@ def cases():
 
 def _made(sizes: dict[str, int]) -> tuple[cs.Schema, object]:
     """A table of independent columns, low codes more often than high ones."""
-    coins = np.random.Generator(np.random.PCG64(5))
+    rng = np.random.Generator(np.random.PCG64(5))
     columns = {name: {"type": "integer", "min": 0, "max": size - 1} for name, size in sizes.items()}
     schema = cs.Schema.from_dict({"name": "made", "columns": columns})
-    values = {name: np.floor(size * coins.beta(1, 2, ROWS)).astype(np.int64) for name, size in sizes.items()}
+    values = {name: np.floor(size * rng.beta(1, 2, ROWS)).astype(np.int64) for name, size in sizes.items()}
     return schema, cs.open_table(pa.table(values), schema)
 
 

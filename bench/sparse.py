@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 import conspectus as cs
 from bench import data_file, markdown, record
+from conspectus.counting.counters import count
 from conspectus.data.domain import RECORDS
-from conspectus.data.fingerprints import fingerprints, tuples
+from conspectus.data.records.fingerprints import fingerprints, tuples
 from conspectus.data.sources import Table
-from conspectus.queries.counting import count
-from conspectus.queries.query import Workload
-from conspectus.queries.sparse import FINEST, SparseQueries
+from conspectus.queries.blocks.sparse_queries import WEIGHT_STEPS, SparseQueries
+from conspectus.queries.workload import Workload
 
 QUERIES, MOST = 100_000, 1_000
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -43,14 +43,14 @@ COMPARED: dict[str, tuple[str, dict[str, int]]] = {
 
 def strings() -> tuple[Table, NDArray[np.str_]]:
     """10^5 rows of 64-bit strings: half of them different from all others, half repeated by a power law."""
-    coins = np.random.default_rng(1)
-    known = np.unique(coins.integers(0, 1 << 63, ROWS))
-    ranks = np.minimum(coins.zipf(1.3, ROWS // 2), len(known)) - 1
-    rows = np.concatenate([coins.permutation(known)[: ROWS - len(ranks)], known[ranks]])
-    return cs.open_records(spelled(rows)), spelled(known)
+    rng = np.random.default_rng(1)
+    known = np.unique(rng.integers(0, 1 << 63, ROWS))
+    ranks = np.minimum(rng.zipf(1.3, ROWS // 2), len(known)) - 1
+    rows = np.concatenate([rng.permutation(known)[: ROWS - len(ranks)], known[ranks]])
+    return cs.open_records(suggest_keyword(rows)), suggest_keyword(known)
 
 
-def spelled(numbers: NDArray[np.int64]) -> NDArray[np.str_]:
+def suggest_keyword(numbers: NDArray[np.int64]) -> NDArray[np.str_]:
     return np.array([f"{number:064b}" for number in numbers.tolist()])
 
 
@@ -61,23 +61,23 @@ def pairs() -> tuple[Table, NDArray[np.int64]]:
     return cs.open_records(held), codes[:, 0] << 32 | codes[:, 1]
 
 
-def questions(known: NDArray[np.generic], coins: np.random.Generator) -> cs.Workload:
+def questions(known: NDArray[np.generic], rng: np.random.Generator) -> cs.Workload:
     """100,000 queries whose m is uniform in its logarithm; half of their records are in the table or its like."""
-    m = np.floor(MOST ** coins.random(QUERIES) + 1e-9).astype(np.int64)
+    m = np.floor(MOST ** rng.random(QUERIES) + 1e-9).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(m)])
-    drawn = coins.integers(0, len(known), offsets[-1])
-    there = coins.random(offsets[-1]) < 0.5
+    drawn = rng.integers(0, len(known), offsets[-1])
+    there = rng.random(offsets[-1]) < 0.5
     if known.dtype.kind == "U":
         held = fingerprints(pa.array(known))[drawn]
-        absent = fingerprints(pa.array(spelled(coins.integers(0, 1 << 63, 1 << 17))))
-        other = absent[coins.integers(0, len(absent), len(there))]
+        absent = fingerprints(pa.array(suggest_keyword(rng.integers(0, 1 << 63, 1 << 17))))
+        other = absent[rng.integers(0, len(absent), len(there))]
     else:
-        made = coins.integers(0, 29_858, len(there)) << 32 | coins.integers(0, 40_981, len(there))
+        made = rng.integers(0, 29_858, len(there)) << 32 | rng.integers(0, 40_981, len(there))
         held, other = (
             tuples([fingerprints(codes >> 32), fingerprints(codes & 0xFFFFFFFF)], len(codes))
             for codes in (known[drawn], made)
         )
-    steps = np.full(len(there), FINEST, dtype=np.uint32)
+    steps = np.full(len(there), WEIGHT_STEPS, dtype=np.uint32)
     block = SparseQueries.build(RECORDS, offsets, np.where(there, held, other), steps)
     return Workload(RECORDS, (block,))
 
@@ -114,14 +114,14 @@ def compare(name: str, table: Table, workload: cs.Workload) -> tuple[list[list[s
 
 
 def speeds() -> list[list[str]]:
-    coins = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     lines = []
-    table = cs.open_records(coins.permutation(1 << 40 | np.arange(ROWS)))
+    table = cs.open_records(rng.permutation(1 << 40 | np.arange(ROWS)))
     one = cs.sparse([{1 << 40: 1}])
     start = time.perf_counter()
     cs.release(table, one, mechanism="sparse-project", form="dense", size=4096, **BUDGET)
     lines.append(["dense form, 10^5 different records, T = 4,096", f"{time.perf_counter() - start:.1f}", "60"])
-    held = coins.integers(0, 1 << 62, max(TIMED))
+    held = rng.integers(0, 1 << 62, max(TIMED))
     clock, processor = {rows: [] for rows in TIMED}, {rows: [] for rows in TIMED}
     for rows in TIMED * TIMES:  # in turn, so that a busy minute of the machine falls on all of them
         starts = time.perf_counter(), time.process_time()
@@ -141,7 +141,7 @@ def speeds() -> list[list[str]]:
     each = (taken[-1] - fixed) / TIMED[-1]
     lines.append(["slope of log (seconds of a core, less those of 1,000 records) in log records", f"{grown:.2f}", "1"])
     lines.append([f"each record, of {TIMED[-1]:,}", f"{each * 1e9:.0f}e-9", ""])
-    many = cs.sparse_arrays(coins.integers(0, 1 << 62, 100 * QUERIES), np.arange(0, 100 * QUERIES + 1, 100))
+    many = cs.sparse_arrays(rng.integers(0, 1 << 62, 100 * QUERIES), np.arange(0, 100 * QUERIES + 1, 100))
     start = time.perf_counter()
     release.synopsis.answer(many)
     lines.append(["10^5 queries of m = 100 answered from the sparse form", f"{time.perf_counter() - start:.1f}", "10"])
@@ -159,10 +159,10 @@ def stored(release: cs.Release, *, questions: bool = True) -> float:
 
 def sizes() -> list[list[str]]:
     """A file with many questions: as it comes, and without them."""
-    coins = np.random.default_rng(4)
+    rng = np.random.default_rng(4)
     rows, queries, m = STORED
-    asked = cs.sparse_arrays(coins.integers(0, 1 << 62, queries * m), np.arange(0, queries * m + 1, m))
-    release = cs.release(cs.open_records(coins.integers(0, 1 << 62, rows)), asked, mechanism="sparse-project", **BUDGET)
+    asked = cs.sparse_arrays(rng.integers(0, 1 << 62, queries * m), np.arange(0, queries * m + 1, m))
+    release = cs.release(cs.open_records(rng.integers(0, 1 << 62, rows)), asked, mechanism="sparse-project", **BUDGET)
     what = f"bytes of the file per coordinate, of {release.parameters['size']:,}, {queries:,} questions of m = {m}"
     return [
         [f"{what}, all stored", f"{stored(release):.2f}", ""],

@@ -22,12 +22,12 @@ SIZES = (2, 3, 5, 8, 10, 12, 16, 20, 30, 50)
 
 def make(path: Path, rows: int = ROWS) -> None:
     """Ten integer columns with some dependence, a million rows at a time."""
-    coins = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     fields = pa.schema([(f"c{size}", pa.int16()) for size in SIZES])
     with pq.ParquetWriter(path, fields) as writer:
         for _ in range(rows // GROUP):
-            hidden = coins.random(GROUP)
-            columns = [pa.array(((0.7 * hidden + 0.3 * coins.random(GROUP)) * size).astype(np.int16)) for size in SIZES]
+            hidden = rng.random(GROUP)
+            columns = [pa.array(((0.7 * hidden + 0.3 * rng.random(GROUP)) * size).astype(np.int16)) for size in SIZES]
             writer.write_table(pa.table(columns, schema=fields))
 
 

@@ -13,7 +13,7 @@ import conspectus as cs
 from bench import data_file, markdown, record
 from bench.children import measured
 from bench.made import ITEMS, USERS, netflix
-from conspectus.queries.counting import count
+from conspectus.counting.counters import count
 
 QUERIES = 500_000
 REAL = {
@@ -38,7 +38,7 @@ def main() -> None:
         f"{QUERIES:,} random conjunctions of 3 literals, each negated with probability ½, `dual-query` at ε = "
         "1, δ = 0.001, one user replaced; average and max error. As it comes, its rows start from noisy "
         "one-way marginals that it pays for; on the right they start without any item "
-        "(`untouched=\"first\"`). Opening reads the pairs once; a release counts all questions and plays; in "
+        '(`untouched="first"`). Opening reads the pairs once; a release counts all questions and plays; in '
         "all also draws the questions. Seconds on two cores. Baselines are average errors: 0 everywhere, as "
         "in the paper; rows without any item; and, not private, the product of the exact one-way marginals, "
         "which is what independent items would give. Items of the real tables are taken from the data, those "

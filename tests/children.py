@@ -26,12 +26,12 @@ def child(act: Callable[[int], None]) -> tuple[int, int]:
     return process, read
 
 
-def killed(act: Callable[[int], None], coins: random.Random, *, lines: int, longest: float) -> list[str]:
+def killed(act: Callable[[int], None], rng: random.Random, *, lines: int, longest: float) -> list[str]:
     """What a child wrote before it was killed: a random moment after a random number of lines, or before any."""
     process, read = child(act)
     with os.fdopen(read) as written:
-        said = list(islice(written, coins.randrange(lines)))
-        time.sleep(coins.uniform(0, longest))
+        said = list(islice(written, rng.randrange(lines)))
+        time.sleep(rng.uniform(0, longest))
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         said += written

@@ -12,8 +12,8 @@ from tests.made import people
 from tests.standin import StandIn
 
 import conspectus as cs
-from conspectus.mechanisms import ONLINE
-from conspectus.privacy.ledger import Ledger, Reservation
+from conspectus.mechanisms.registry import ONLINE
+from conspectus.privacy.ledger.ledger import Ledger, Reservation
 from conspectus.sessions.account import debits
 from conspectus.sessions.session import Session
 
@@ -57,10 +57,10 @@ def answers_in(lines: Iterable[str]) -> list[tuple[int, float]]:
     return [(int(number), float(fraction)) for number, fraction in (words for words in said if words != ["ready"])]
 
 
-def asks_and_dies(path: Path, coins: random.Random, *, longest: float) -> list[tuple[int, float]]:
+def asks_and_dies(path: Path, rng: random.Random, *, longest: float) -> list[tuple[int, float]]:
     """What an analyst showed before it was killed."""
-    order = coins.sample(range(len(QUESTIONS)), len(QUESTIONS))
-    return answers_in(killed(lambda write: analyst(path, order, write), coins, lines=12, longest=longest))
+    order = rng.sample(range(len(QUESTIONS)), len(QUESTIONS))
+    return answers_in(killed(lambda write: analyst(path, order, write), rng, lines=12, longest=longest))
 
 
 def agree(path: Path, shown: dict[int, float]) -> float:
@@ -81,7 +81,7 @@ def agree(path: Path, shown: dict[int, float]) -> float:
 
 def kill_again_and_again(folder: Path, *, trials: int, each: int, seed: int, longest: float) -> tuple[int, int]:
     """Kill analysts of a few sessions, `each` times a session; (answers shown, kills)."""
-    coins = random.Random(seed)
+    rng = random.Random(seed)
     total = 0
     for start in range(0, trials, each):
         path = folder / f"{start}.session"
@@ -89,7 +89,7 @@ def kill_again_and_again(folder: Path, *, trials: int, each: int, seed: int, lon
             shown = {0: session.ask(QUESTIONS[0]).fraction}
         spent = 0.0
         for _ in range(min(each, trials - start)):
-            for number, fraction in asks_and_dies(path, coins, longest=longest):
+            for number, fraction in asks_and_dies(path, rng, longest=longest):
                 assert shown.setdefault(number, fraction) == fraction, "two answers to one question"
                 total += 1
             now = agree(path, shown)

@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 
 import conspectus as cs
-from conspectus.queries.counting import count
+from conspectus.counting.counters import count
 
 
 def people(rows: int = 2000, *, public_seed: int = 1, neighbours: str = "replace", unit: dict | None = None):
     """A table of made people with correlated columns, and its schema."""
-    coins = np.random.Generator(np.random.PCG64(public_seed))
-    age = coins.integers(18, 90, rows)
-    smoker = coins.random(rows) < np.where(age < 50, 0.35, 0.15)
-    region = coins.choice(["north", "east", "south", "west"], rows, p=[0.4, 0.3, 0.2, 0.1])
-    ill = coins.random(rows) < 0.05 + 0.2 * smoker + 0.002 * (age - 18)
+    rng = np.random.Generator(np.random.PCG64(public_seed))
+    age = rng.integers(18, 90, rows)
+    smoker = rng.random(rows) < np.where(age < 50, 0.35, 0.15)
+    region = rng.choice(["north", "east", "south", "west"], rows, p=[0.4, 0.3, 0.2, 0.1])
+    ill = rng.random(rows) < 0.05 + 0.2 * smoker + 0.002 * (age - 18)
     declared = {
         "name": "people",
         "neighbours": neighbours,
@@ -35,14 +35,14 @@ def people(rows: int = 2000, *, public_seed: int = 1, neighbours: str = "replace
 
 def grid(width: int, rows: int, *, neighbours: str):
     """A table of two many-valued columns: one marginal with width² cells."""
-    coins = np.random.Generator(np.random.PCG64(7))
+    rng = np.random.Generator(np.random.PCG64(7))
     declared = {
         "name": "grid",
         "neighbours": neighbours,
         "columns": {name: {"type": "integer", "min": 0, "max": width - 1} for name in ("a", "b")},
     }
     schema = cs.Schema.from_dict(declared)
-    data = pa.table({name: coins.integers(0, width, rows) for name in ("a", "b")})
+    data = pa.table({name: rng.integers(0, width, rows) for name in ("a", "b")})
     return schema, cs.open_table(data, schema)
 
 

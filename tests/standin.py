@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from conspectus.curator.curator import Curator, Watch
+from conspectus.curator.curator import Curator
+from conspectus.curator.watch import Watch
 from conspectus.mechanisms.mechanism import Claim, Refusal
-from conspectus.mechanisms.rule import BadState, Margin, Reply, State, Stream
+from conspectus.mechanisms.online_mechanism import BadState, Margin, Reply, SessionProblem, State
 from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.events import Noise
-from conspectus.queries.query import Predicate, Workload
+from conspectus.queries.query import Predicate
+from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
@@ -30,25 +32,27 @@ class StandIn:
 
     name: ClassVar[str] = "standin"
 
-    def claim(self, problem: Stream) -> Claim | Refusal:
+    def claim(self, problem: SessionProblem) -> Claim | Refusal:
         if not problem.budget.pure:
             return Refusal(mechanism=self.name, reason="it takes a pure budget: leave delta out")
         return Claim(mechanism=self.name, expected_max=1.0, expected_mean=1.0, bound=None, memory=0, citations=())
 
-    def open(self, curator: Curator, problem: Stream) -> StandInLoop:
+    def open(self, curator: Curator, problem: SessionProblem) -> StandInLoop:
         return StandInLoop(self, curator, problem, curator.rows(), [])
 
-    def restore(self, curator: Curator, problem: Stream, state: State) -> StandInLoop:
+    def restore(self, curator: Curator, problem: SessionProblem, state: State) -> StandInLoop:
         loop = StandInLoop(self, curator, problem, state[0]["rows"], [])
         loop.adopt(state)
         return loop
 
-    def parameters(self, problem: Stream) -> dict[str, Any]:
+    def parameters(self, problem: SessionProblem) -> dict[str, Any]:
         return {"hits": self.hits}
 
 
 class StandInLoop:
-    def __init__(self, rule: StandIn, curator: Curator, problem: Stream, rows: int, measured: list[float]) -> None:
+    def __init__(
+        self, rule: StandIn, curator: Curator, problem: SessionProblem, rows: int, measured: list[float]
+    ) -> None:
         self.rule, self.curator, self.problem = rule, curator, problem
         self.total = Total(value=float(rows), exact=True)
         self.seen = measured

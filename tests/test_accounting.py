@@ -28,11 +28,11 @@ from conspectus.privacy.accounting import (
 )
 from conspectus.privacy.composition import optimal_epsilon
 from conspectus.privacy.events import (
+    ByRelation,
     Event,
     ExponentialDraws,
     GaussianNoise,
     LaplaceNoise,
-    Reach,
     RowTotal,
     ThresholdWatch,
     from_json,
@@ -45,20 +45,20 @@ from conspectus.privacy.prices import add_up, pure_acts
 ONE_ACT = Fraction(1, 10)
 
 
-def reach(replace: Fraction | int, add_remove: Fraction | int | None = None) -> Reach:
-    return Reach(replace=Fraction(replace), add_remove=None if add_remove is None else Fraction(add_remove))
+def reach(replace: Fraction | int, add_remove: Fraction | int | None = None) -> ByRelation:
+    return ByRelation(replace=Fraction(replace), add_remove=None if add_remove is None else Fraction(add_remove))
 
 
 def laplace(l1: int, scale: Fraction | int, l2_squared: int | None = None, linf: int = 1) -> LaplaceNoise:
     squared = reach(l1 if l2_squared is None else l2_squared)
-    return LaplaceNoise(reach=reach(l1), reach_squared=squared, reach_max=reach(linf), scale=Fraction(scale))
+    return LaplaceNoise(l1=reach(l1), l2_squared=squared, linf=reach(linf), scale=Fraction(scale))
 
 
 def watch(epsilon: Fraction) -> ThresholdWatch:
     return ThresholdWatch(epsilon=reach(epsilon, epsilon))
 
 
-MARGINAL = LaplaceNoise(reach=reach(2, 1), reach_squared=reach(2, 1), reach_max=reach(1, 1), scale=Fraction(4))
+MARGINAL = LaplaceNoise(l1=reach(2, 1), l2_squared=reach(2, 1), linf=reach(1, 1), scale=Fraction(4))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ MARGINAL = LaplaceNoise(reach=reach(2, 1), reach_squared=reach(2, 1), reach_max=
     [
         (MARGINAL, Fraction(1, 2), Fraction(2, 32)),
         (laplace(6, 3, 12, 2), Fraction(2), Fraction(12, 18)),
-        (GaussianNoise(reach_squared=reach(2), sigma_squared=Fraction(9, 4)), None, Fraction(4, 9)),
+        (GaussianNoise(l2_squared=reach(2), sigma_squared=Fraction(9, 4)), None, Fraction(4, 9)),
         (ExponentialDraws(range=reach(Fraction(1, 5)), draws=7), Fraction(7, 5), Fraction(7, 200)),
         (watch(Fraction(1, 3)), Fraction(1, 3), Fraction(1, 18)),
         (RowTotal(), Fraction(0), Fraction(0)),
@@ -134,14 +134,14 @@ def test_a_filter_promises_its_cap_whatever_was_spent() -> None:
     budget = Budget(epsilon=1.0, delta=1e-9)
     spending = allowance(budget, "replace")
     assert spending.cap == Fraction(rho_of(1.0, 1e-9))
-    spending.admit(GaussianNoise(reach_squared=reach(1), sigma_squared=Fraction(100)))
+    spending.admit(GaussianNoise(l2_squared=reach(1), sigma_squared=Fraction(100)))
     promise = spending.guarantee("row")
     assert spending.spent == Fraction(1, 200)
     assert promise.rho == rho_of(1.0, 1e-9) > 0.005
     assert promise.epsilon == pytest.approx(1.0, rel=1e-12)
     with pytest.raises(BudgetExceeded):
-        spending.admit(GaussianNoise(reach_squared=reach(1), sigma_squared=Fraction(45)))
-    spending.admit(GaussianNoise(reach_squared=reach(1), sigma_squared=1 / (2 * spending.remaining)))
+        spending.admit(GaussianNoise(l2_squared=reach(1), sigma_squared=Fraction(45)))
+    spending.admit(GaussianNoise(l2_squared=reach(1), sigma_squared=1 / (2 * spending.remaining)))
     assert spending.remaining == 0
     whole = spending.guarantee("row").epsilon
     assert whole is not None
@@ -151,10 +151,10 @@ def test_a_filter_promises_its_cap_whatever_was_spent() -> None:
 def test_rho_budgets_show_epsilon_only_at_a_named_delta() -> None:
     assert allowance(Budget(rho=0.5), "replace").guarantee("row").epsilon is None
     spending = allowance(Budget(rho=0.5, delta=1e-6), "replace")
-    spending.admit(GaussianNoise(reach_squared=reach(1), sigma_squared=Fraction(1)))
+    spending.admit(GaussianNoise(l2_squared=reach(1), sigma_squared=Fraction(1)))
     assert spending.guarantee("row").epsilon == epsilon_of(0.5, 1e-6)
     with pytest.raises(Unpriced):
-        Filter("pure", Fraction(1), "replace").admit(GaussianNoise(reach_squared=reach(1), sigma_squared=Fraction(1)))
+        Filter("pure", Fraction(1), "replace").admit(GaussianNoise(l2_squared=reach(1), sigma_squared=Fraction(1)))
 
 
 def test_a_declared_list_admits_exactly_itself() -> None:
@@ -186,7 +186,7 @@ def test_a_declared_list_takes_the_best_theorem() -> None:
     assert theorem.startswith("composition of privacy loss")
     assert epsilon is not None
     assert epsilon < min(epsilon_of(rho, 1e-6), Fraction(780, 500))
-    gaussian = (GaussianNoise(reach_squared=reach(1), sigma_squared=Fraction(9)),)
+    gaussian = (GaussianNoise(l2_squared=reach(1), sigma_squared=Fraction(9)),)
     assert best(gaussian, 1e-6, "replace")[0] == Fraction(epsilon_of(Fraction(1, 18), 1e-6))
     assert best(gaussian, 0.0, "replace")[0] is None
 
@@ -223,9 +223,9 @@ def test_calibrated_noise_fits_the_budget_and_little_less_does_not(budget: Budge
 )
 def test_gaussian_calibration_is_the_smallest_float(squared: Fraction, rho: Fraction) -> None:
     sigma = calibrate_gaussian(squared, rho)
-    assert price_rho(GaussianNoise(reach_squared=reach(squared), sigma_squared=sigma**2), "replace") <= rho
+    assert price_rho(GaussianNoise(l2_squared=reach(squared), sigma_squared=sigma**2), "replace") <= rho
     less = Fraction(math.nextafter(math.nextafter(float(sigma), 0.0), 0.0))
-    assert price_rho(GaussianNoise(reach_squared=reach(squared), sigma_squared=less**2), "replace") > rho
+    assert price_rho(GaussianNoise(l2_squared=reach(squared), sigma_squared=less**2), "replace") > rho
 
 
 @pytest.mark.parametrize(
@@ -242,11 +242,11 @@ HOSTILE = ["1e40000000", "1e5", "0.5", "1/0", " 1", "1_0", "9" * 4301, "1/" + "9
 @pytest.mark.parametrize("text", HOSTILE, ids=range(9))
 def test_stored_fractions_are_whole_numbers_of_bounded_length(text):
     """A short text with an exponent would be a number that fills the memory."""
-    one = Reach(replace=None, add_remove=Fraction(1))
-    event = LaplaceNoise(reach=one, reach_squared=one, reach_max=one, scale=Fraction(1, 3))
+    one = ByRelation(replace=None, add_remove=Fraction(1))
+    event = LaplaceNoise(l1=one, l2_squared=one, linf=one, scale=Fraction(1, 3))
     stored = to_json(event)
     assert from_json(stored) == event
-    for hostile in ({"scale": text}, {"reach_squared": {"replace": None, "add_remove": text}}):
+    for hostile in ({"scale": text}, {"l2_squared": {"replace": None, "add_remove": text}}):
         with pytest.raises(ValueError, match="not a private event"):
             from_json({**stored, **hostile})
     assert read_fraction(str(Fraction(3, 1 << 4096))) == Fraction(3, 1 << 4096)

@@ -1,4 +1,4 @@
-"""The layout keeps privacy reviewable: who may import whom, who may touch rows and coins, and what nobody may do."""
+"""The layout keeps privacy reviewable: who may import whom, who may touch rows and sampler, and what nobody may do."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ BROKEN = {
     "queries/seeded.py": "import numpy as np\ndef f(public_seed): return np.random.PCG64(public_seed)\n",
     "synopses/rows.py": "import pickle\n",
     "mechanisms/greedy.py": "from ..data import sources\n",
-    "mechanisms/hungry.py": "def f():\n    from conspectus.privacy.noise import SystemCoins\n",
+    "mechanisms/hungry.py": "def f():\n    from conspectus.privacy.noise import SystemSampler\n",
     "mechanisms/careless.py": "try:\n    eval('1')\nexcept Exception:\n    pass\n",
     "mechanisms/lucky.py": "import random\nfrom numpy.random import default_rng\n",
     "data/utils.py": "",
@@ -171,7 +171,7 @@ EXPECTED = {
     "synopses.rows: imports pickle",
     "mechanisms.greedy: may not import data.sources",
     "mechanisms.greedy: data.sources is sealed",
-    "mechanisms.hungry: privacy.noise.SystemCoins is sealed",
+    "mechanisms.hungry: privacy.noise.SystemSampler is sealed",
     "mechanisms.careless: calls eval",
     "mechanisms.careless: catches everything",
     "mechanisms.lucky: imports random",

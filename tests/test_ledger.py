@@ -18,24 +18,25 @@ import pytest
 
 from conspectus.privacy.accounting import BudgetExceeded, Unpriced, rho_of
 from conspectus.privacy.events import (
+    ByRelation,
     Event,
     ExponentialDraws,
     GaussianNoise,
     LaplaceNoise,
-    Reach,
     RowTotal,
     ThresholdWatch,
 )
-from conspectus.privacy.guarantee import Budget, Neighbours
-from conspectus.privacy.ledger import Ledger, LedgerError, LedgerMismatch, Reservation
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch, Reservation
+from conspectus.privacy.relation import Neighbours
 
 FORK = multiprocessing.get_context("fork")
 PURE = Budget(epsilon=1.0)
 CONCENTRATED = Budget(epsilon=1.0, delta=1e-6)
 
 
-def reach(bound: Fraction | int) -> Reach:
-    return Reach(replace=Fraction(bound), add_remove=Fraction(bound))
+def reach(bound: Fraction | int) -> ByRelation:
+    return ByRelation(replace=Fraction(bound), add_remove=Fraction(bound))
 
 
 def watch(epsilon: Fraction | float) -> ThresholdWatch:
@@ -88,10 +89,10 @@ def test_the_cap_is_reached_exactly_and_never_passed(tmp_path: Path) -> None:
 def test_events_survive_and_are_priced_in_the_ledgers_currency(tmp_path: Path) -> None:
     ledger = make(tmp_path, CONCENTRATED)
     assert ledger.cap == Fraction(rho_of(1.0, 1e-6)) * (1 + Fraction(1, 2**52))
-    laplace = LaplaceNoise(reach=reach(2), reach_squared=reach(2), reach_max=reach(1), scale=Fraction(90))
+    laplace = LaplaceNoise(l1=reach(2), l2_squared=reach(2), linf=reach(1), scale=Fraction(90))
     acts: list[tuple[Event, Fraction]] = [
         (laplace, Fraction(1, 8100)),
-        (GaussianNoise(reach_squared=reach(2), sigma_squared=Fraction(1000)), Fraction(1, 1000)),
+        (GaussianNoise(l2_squared=reach(2), sigma_squared=Fraction(1000)), Fraction(1, 1000)),
         (ExponentialDraws(range=reach(Fraction(1, 50)), draws=4), Fraction(1, 5000)),
         (watch(Fraction(1, 40)), Fraction(1, 3200)),
     ]
@@ -139,7 +140,7 @@ def refusals() -> list[tuple[str, type[ValueError], Callable[[Ledger, Reservatio
         (
             "act without price",
             Unpriced,
-            lambda _, open_one: open_one.debit(GaussianNoise(reach_squared=reach(1), sigma_squared=Fraction(9))),
+            lambda _, open_one: open_one.debit(GaussianNoise(l2_squared=reach(1), sigma_squared=Fraction(9))),
         ),
         ("no such reservation", LedgerError, lambda ledger, _: ledger.resume(99)),
     ]
@@ -164,7 +165,7 @@ def test_an_act_without_a_bound_under_the_relation_is_refused(tmp_path: Path) ->
     reservation = reserve(ledger, Budget(epsilon=0.5), neighbours="add-remove")
     with pytest.raises(Unpriced):
         reservation.debit(RowTotal())
-    one_sided = ThresholdWatch(epsilon=Reach(replace=Fraction(1, 9), add_remove=None))
+    one_sided = ThresholdWatch(epsilon=ByRelation(replace=Fraction(1, 9), add_remove=None))
     with pytest.raises(Unpriced):
         reservation.debit(one_sided)
     assert len(ledger.entries()) == 1

@@ -24,14 +24,16 @@ from tests.made import people
 
 import conspectus as cs
 from conspectus.audit.ledgers import ForgottenDelta
-from conspectus.curator.curator import Curator, keys_act
+from conspectus.curator.acts import keys_act
+from conspectus.curator.curator import Curator
 from conspectus.mechanisms.mechanism import NoMechanism
-from conspectus.mechanisms.offline.stable_histogram import threshold
+from conspectus.mechanisms.stable_histogram import threshold
 from conspectus.privacy.accounting import BudgetExceeded, epsilon_of, price_approximate, rho_of
-from conspectus.privacy.events import Event, GaussianNoise, Reach, StableKeys, ThresholdWatch
-from conspectus.privacy.guarantee import RELATIONS, Budget, Neighbours
-from conspectus.privacy.ledger import Ledger, LedgerError, LedgerMismatch, Reservation
+from conspectus.privacy.events import ByRelation, Event, GaussianNoise, StableKeys, ThresholdWatch
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch, Reservation
 from conspectus.privacy.prices import cost_of
+from conspectus.privacy.relation import Neighbours
 
 FORK = multiprocessing.get_context("fork")
 PROMISE = Budget(epsilon=2.0, delta=1e-6)
@@ -51,8 +53,8 @@ def keys(delta: float, *, scale: float = 40.0, rows: int = 1) -> StableKeys:
     return keys_act(scale, threshold(scale, rows, delta), max_rows=rows)
 
 
-def both(bound: Fraction) -> Reach:
-    return Reach(replace=bound, add_remove=bound)
+def both(bound: Fraction) -> ByRelation:
+    return ByRelation(replace=bound, add_remove=bound)
 
 
 def promised(ledger: Ledger) -> tuple[Fraction, Fraction]:
@@ -76,7 +78,7 @@ def debited(ledger: Ledger) -> tuple[Fraction, float]:
             p = math.exp(-1 / float(act.scale))
             deltas.append(act.rows * p ** (act.threshold - act.rows) / (1 + p))
         elif isinstance(act, GaussianNoise):
-            rho += Fraction(act.reach_squared.under(relation) or 0) / (2 * act.sigma_squared)
+            rho += Fraction(act.l2_squared.under(relation) or 0) / (2 * act.sigma_squared)
         elif isinstance(act, ThresholdWatch):
             rho += Fraction(act.epsilon.under(relation) or 0) ** 2 / 2
     return rho, math.fsum(deltas)
@@ -98,7 +100,7 @@ acts = st.one_of(
         st.integers(1, 3),
     ),
     st.builds(
-        lambda square: GaussianNoise(reach_squared=both(Fraction(2)), sigma_squared=Fraction(square)),
+        lambda square: GaussianNoise(l2_squared=both(Fraction(2)), sigma_squared=Fraction(square)),
         st.sampled_from([40, 1000]),
     ),
     st.builds(lambda share: ThresholdWatch(epsilon=both(Fraction(1, share))), st.integers(4, 50)),
@@ -146,7 +148,7 @@ def play(ledger: Ledger, sequence: list[Plan]) -> Iterator[tuple[str, bool]]:
 @settings(max_examples=25, deadline=None)
 @given(
     sequence=st.lists(plans, max_size=6),
-    neighbours=st.sampled_from(RELATIONS),
+    neighbours=st.sampled_from(Neighbours),
     aside=st.sampled_from([0.5, 0.1, 0.9, 1 / 3]),
 )
 def test_no_sequence_of_acts_passes_either_part(sequence: list[Plan], neighbours: Neighbours, aside: float) -> None:
@@ -187,7 +189,7 @@ def test_a_ledger_that_forgets_the_delta_is_found_out(tmp_path: Path) -> None:
 # The promise.
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("aside", [0.5, 1e-3, 0.999, 1 - 2**-50])
 def test_the_guarantee_states_both(tmp_path: Path, neighbours: Neighbours, aside: float) -> None:
     ledger = make(tmp_path / "ledger", neighbours=neighbours, aside=aside)
@@ -240,7 +242,7 @@ def test_acts_beyond_what_was_reserved_are_refused_in_either_part(tmp_path: Path
     whole = reserve(ledger, budget=Budget(epsilon=0.5, delta=1e-6))  # a whole budget reserves no δ of acts
     with pytest.raises(BudgetExceeded, match="reserve more"):
         whole.debit(small)
-    declared = reserve(ledger, small, GaussianNoise(reach_squared=both(Fraction(1)), sigma_squared=Fraction(100)))
+    declared = reserve(ledger, small, GaussianNoise(l2_squared=both(Fraction(1)), sigma_squared=Fraction(100)))
     with pytest.raises(BudgetExceeded, match="reserve more"):
         declared.debit(large)  # ρ would fit
     declared.debit(small)
@@ -347,7 +349,7 @@ def test_kills_between_debit_and_draw_lose_delta_and_never_hide_it(tmp_path: Pat
     assert sum(shown.values()) * each <= ledger.delta_spent
 
 
-def _die_before_the_coins(ledger: Ledger, table: object) -> None:
+def _die_before_the_sampler(ledger: Ledger, table: object) -> None:
     Curator._keys = lambda _: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment, method-assign, return-value]
     publish(ledger, table)
 
@@ -378,7 +380,7 @@ def ledger_of(table: object, path: Path, *, aside: float = 0.5, neighbours: Neig
 
 def test_a_release_that_dies_between_debit_and_draw_has_spent_its_delta(tmp_path: Path, records: object) -> None:
     ledger = ledger_of(records, tmp_path / "ledger")
-    child = FORK.Process(target=_die_before_the_coins, args=(ledger, records))
+    child = FORK.Process(target=_die_before_the_sampler, args=(ledger, records))
     child.start()
     child.join(timeout=60)
     assert child.exitcode == -signal.SIGKILL
@@ -391,7 +393,7 @@ def test_a_release_that_dies_between_debit_and_draw_has_spent_its_delta(tmp_path
 # Releases.
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("neighbours", Neighbours)
 def test_keys_are_released_from_a_ledger(tmp_path: Path, records: object, neighbours: Neighbours) -> None:
     ledger = ledger_of(records, tmp_path / "ledger", neighbours=neighbours)
     release = publish(ledger, records, neighbours=neighbours)

@@ -9,46 +9,47 @@ import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from .spelling import spelled
+from .suggestions import suggest_keyword
 
 if TYPE_CHECKING:
-    from .data.schema import Schema as Schema
-    from .data.sources import open_pairs as open_pairs
-    from .data.sources import open_records as open_records
-    from .data.sources import open_table as open_table
-    from .live import open_session as open_session
-    from .live import resume_session as resume_session
-    from .mechanisms.own_generator import NoisySample as NoisySample
-    from .mechanisms.own_generator import OwnGenerator as OwnGenerator
-    from .planning import plan as plan
+    from conspectus.data.schema import Schema as Schema
+    from conspectus.data.sources import open_pairs as open_pairs
+    from conspectus.data.sources import open_records as open_records
+    from conspectus.data.sources import open_table as open_table
+    from conspectus.mechanisms.boosting.own_generator import NoisySample as NoisySample
+    from conspectus.mechanisms.boosting.own_generator import OwnGenerator as OwnGenerator
+    from conspectus.privacy.ledger.ledger import Ledger as Ledger
+    from conspectus.queries.builders.conjunctions import between as between
+    from conspectus.queries.builders.conjunctions import conjunctions as conjunctions
+    from conspectus.queries.builders.functions import unsafe_functions as unsafe_functions
+    from conspectus.queries.builders.intervals import prefixes as prefixes
+    from conspectus.queries.builders.intervals import ranges as ranges
+    from conspectus.queries.builders.marginals import marginal as marginal
+    from conspectus.queries.builders.marginals import marginals as marginals
+    from conspectus.queries.builders.parities import parities as parities
+    from conspectus.queries.builders.random_conjunctions import random_conjunctions as random_conjunctions
+    from conspectus.queries.builders.sparse import overlap as overlap
+    from conspectus.queries.builders.sparse import sparse as sparse
+    from conspectus.queries.builders.sparse import sparse_arrays as sparse_arrays
+    from conspectus.queries.builders.statistics import independence_distances as independence_distances
+    from conspectus.queries.builders.statistics import independence_gaps as independence_gaps
+    from conspectus.queries.builders.statistics import interval_balances as interval_balances
+    from conspectus.queries.builders.statistics import kolmogorov_distances as kolmogorov_distances
+    from conspectus.queries.builders.statistics import mode_shares as mode_shares
+    from conspectus.queries.builders.statistics import quantile_shares as quantile_shares
+    from conspectus.queries.builders.statistics import satisfied_shares as satisfied_shares
+    from conspectus.queries.builders.statistics import truncated_means as truncated_means
+    from conspectus.queries.language.from_sql import sql as sql
+    from conspectus.queries.workload import Workload as Workload
+    from conspectus.releases.planning import plan as plan
+    from conspectus.releases.public_nets import net as net
+    from conspectus.releases.release import Release as Release
+    from conspectus.releases.release import load as load
+    from conspectus.releases.run import release as release
+    from conspectus.sessions.opening import open_session as open_session
+    from conspectus.sessions.opening import resume_session as resume_session
+
     from .privacy import composition as composition
-    from .privacy.ledger import Ledger as Ledger
-    from .public_nets import net as net
-    from .queries.conjunctions import between as between
-    from .queries.conjunctions import conjunctions as conjunctions
-    from .queries.intervals import prefixes as prefixes
-    from .queries.intervals import ranges as ranges
-    from .queries.language import sql as sql
-    from .queries.low_sensitivity import unsafe_functions as unsafe_functions
-    from .queries.marginals import marginal as marginal
-    from .queries.marginals import marginals as marginals
-    from .queries.parities import parities as parities
-    from .queries.query import Workload as Workload
-    from .queries.random_conjunctions import random_conjunctions as random_conjunctions
-    from .queries.supports import overlap as overlap
-    from .queries.supports import sparse as sparse
-    from .queries.supports import sparse_arrays as sparse_arrays
-    from .queries.table_functions import independence_distances as independence_distances
-    from .queries.table_functions import independence_gaps as independence_gaps
-    from .queries.table_functions import interval_balances as interval_balances
-    from .queries.table_functions import kolmogorov_distances as kolmogorov_distances
-    from .queries.table_functions import mode_shares as mode_shares
-    from .queries.table_functions import quantile_shares as quantile_shares
-    from .queries.table_functions import satisfied_shares as satisfied_shares
-    from .queries.table_functions import truncated_means as truncated_means
-    from .releases import Release as Release
-    from .releases import load as load
-    from .releasing import release as release
 
 __version__ = "0.1.0"
 
@@ -58,38 +59,38 @@ _HOMES = {
     "open_records": "data.sources",
     "open_table": "data.sources",
     "open_pairs": "data.sources",
-    "NoisySample": "mechanisms.own_generator",
-    "OwnGenerator": "mechanisms.own_generator",
-    "plan": "planning",
-    "Ledger": "privacy.ledger",
-    "net": "public_nets",
-    "release": "releasing",
-    "Release": "releases",
-    "load": "releases",
-    "open_session": "live",
-    "resume_session": "live",
-    "between": "queries.conjunctions",
-    "conjunctions": "queries.conjunctions",
-    "random_conjunctions": "queries.random_conjunctions",
-    "marginal": "queries.marginals",
-    "marginals": "queries.marginals",
-    "ranges": "queries.intervals",
-    "prefixes": "queries.intervals",
-    "parities": "queries.parities",
-    "sql": "queries.language",
-    "unsafe_functions": "queries.low_sensitivity",
-    "independence_distances": "queries.table_functions",
-    "independence_gaps": "queries.table_functions",
-    "interval_balances": "queries.table_functions",
-    "kolmogorov_distances": "queries.table_functions",
-    "mode_shares": "queries.table_functions",
-    "quantile_shares": "queries.table_functions",
-    "satisfied_shares": "queries.table_functions",
-    "truncated_means": "queries.table_functions",
-    "sparse": "queries.supports",
-    "sparse_arrays": "queries.supports",
-    "overlap": "queries.supports",
-    "Workload": "queries.query",
+    "NoisySample": "mechanisms.boosting.own_generator",
+    "OwnGenerator": "mechanisms.boosting.own_generator",
+    "plan": "releases.planning",
+    "Ledger": "privacy.ledger.ledger",
+    "net": "releases.public_nets",
+    "release": "releases.run",
+    "Release": "releases.release",
+    "load": "releases.release",
+    "open_session": "sessions.opening",
+    "resume_session": "sessions.opening",
+    "between": "queries.builders.conjunctions",
+    "conjunctions": "queries.builders.conjunctions",
+    "random_conjunctions": "queries.builders.random_conjunctions",
+    "marginal": "queries.builders.marginals",
+    "marginals": "queries.builders.marginals",
+    "ranges": "queries.builders.intervals",
+    "prefixes": "queries.builders.intervals",
+    "parities": "queries.builders.parities",
+    "sql": "queries.language.from_sql",
+    "unsafe_functions": "queries.builders.functions",
+    "independence_distances": "queries.builders.statistics",
+    "independence_gaps": "queries.builders.statistics",
+    "interval_balances": "queries.builders.statistics",
+    "kolmogorov_distances": "queries.builders.statistics",
+    "mode_shares": "queries.builders.statistics",
+    "quantile_shares": "queries.builders.statistics",
+    "satisfied_shares": "queries.builders.statistics",
+    "truncated_means": "queries.builders.statistics",
+    "sparse": "queries.builders.sparse",
+    "sparse_arrays": "queries.builders.sparse",
+    "overlap": "queries.builders.sparse",
+    "Workload": "queries.workload",
 }
 _MODULES = {"composition": "privacy.composition"}
 __all__ = ["__version__", *_HOMES, *_MODULES]
@@ -102,7 +103,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'conspectus' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     if inspect.isfunction(value):
-        value = spelled(value)
+        value = suggest_keyword(value)
     globals()[name] = value
     return value
 

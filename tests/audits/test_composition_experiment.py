@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from conspectus.audit.composition import (
+from conspectus.audit.composition_game import (
     Adversary,
     Choice,
     LateFilter,

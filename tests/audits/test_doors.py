@@ -23,13 +23,13 @@ def test_the_door_keeps_its_claim_and_its_twin_is_caught(case):
 
 def test_the_bound_itself_is_right_on_randomised_response():
     """Randomised response at ε = ln 3 has exactly that ε; the bound is below it, and close to it."""
-    coins = np.random.Generator(np.random.PCG64(5))
-    yes = (coins.random(40_000) < 0.75).astype(float)
-    no = (coins.random(40_000) < 0.25).astype(float)
+    rng = np.random.Generator(np.random.PCG64(5))
+    yes = (rng.random(40_000) < 0.75).astype(float)
+    no = (rng.random(40_000) < 0.25).astype(float)
     bound = audit.lower_bound(yes, no)
     assert np.log(3) - 0.15 < bound <= np.log(3)
 
 
 def test_equal_tables_give_no_bound():
-    coins = np.random.Generator(np.random.PCG64(6))
-    assert audit.lower_bound(coins.random(20_000), coins.random(20_000)) == 0
+    rng = np.random.Generator(np.random.PCG64(6))
+    assert audit.lower_bound(rng.random(20_000), rng.random(20_000)) == 0

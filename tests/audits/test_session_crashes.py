@@ -8,7 +8,7 @@ import pytest
 from tests.crashing import kill_again_and_again
 from tests.standin import StandIn
 
-from conspectus.mechanisms import ONLINE
+from conspectus.mechanisms.registry import ONLINE
 
 
 @pytest.mark.audit

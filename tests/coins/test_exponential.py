@@ -27,7 +27,7 @@ from conspectus.privacy.exponential import (
     report_noisy_max,
     slack,
 )
-from conspectus.privacy.noise import SystemCoins, UnsafeSeededCoins
+from conspectus.privacy.noise import SystemSampler, UnsafeSeededSampler
 
 ALPHA = 1e-6
 RATES = st.one_of(
@@ -89,15 +89,15 @@ def test_every_uniform_integer_goes_to_its_candidate(scores: list[int], rate: Fr
     for candidate in range(0, len(scores), max(1, len(scores) // 40)):
         goals += [int(starts[candidate]), int(starts[candidate + 1]) - 1]
         owners += [candidate, candidate]
-    chosen = draw(array, rate=rate, draws=len(goals), coins=Replayed(goals))
+    chosen = draw(array, rate=rate, draws=len(goals), sampler=Replayed(goals))
     assert chosen.tolist() == owners
 
 
 def test_integers_from_the_total_on_are_thrown_away() -> None:
     scores = np.array([3, 3, 0], np.int64)
     total = sum(integer_weights(scores, rate=Fraction(1)))
-    coins = Replayed([total, 0, total + 5, total - 1, 1])
-    assert draw(scores, rate=Fraction(1), draws=3, coins=coins).tolist() == [0, 2, 0]
+    sampler = Replayed([total, 0, total + 5, total - 1, 1])
+    assert draw(scores, rate=Fraction(1), draws=3, sampler=sampler).tolist() == [0, 2, 0]
 
 
 def range_of(weights: Sequence[int], others: Sequence[int]) -> float:
@@ -154,10 +154,10 @@ def p_value(chosen: NDArray[np.int64], chances: NDArray[np.float64]) -> float:
     return float(chi2.sf(np.sum((observed - expected)[kept] ** 2 / expected[kept]), kept.sum() - 1))
 
 
-@pytest.mark.parametrize("coins", [SystemCoins(), UnsafeSeededCoins(3)], ids=["system", "seeded"])
-def test_draws_follow_the_weights(coins: SystemCoins | UnsafeSeededCoins) -> None:
+@pytest.mark.parametrize("coins", [SystemSampler(), UnsafeSeededSampler(3)], ids=["system", "seeded"])
+def test_draws_follow_the_weights(sampler: SystemSampler | UnsafeSeededSampler) -> None:
     scores = np.random.Generator(np.random.PCG64(1)).integers(0, 5_000, 1_500)  # several blocks
-    chosen = draw(scores, rate=Fraction(1, 900), draws=60_000, coins=coins)
+    chosen = draw(scores, rate=Fraction(1, 900), draws=60_000, sampler=sampler)
     for rate, right in ((1 / 900, True), (1.1 / 900, False), (0.9 / 900, False)):
         weights = np.exp(rate * (scores - scores.max()))
         assert (p_value(chosen, weights / weights.sum()) > ALPHA) == right
@@ -178,8 +178,8 @@ def sequences(weights: Sequence[int], barred: Sequence[int], draws: int) -> dict
 def test_peeled_draws_are_different_and_follow_the_weights_of_what_is_left() -> None:
     scores, barred = np.array([5, 0, 9, 7, 2]), np.array([2, 2])
     exact = sequences(integer_weights(scores, rate=Fraction(1, 3)), barred.tolist(), 3)
-    coins, number = UnsafeSeededCoins(8), {sequence: place for place, sequence in enumerate(exact)}
-    peeled = [peel(scores, barred, rate=Fraction(1, 3), draws=3, coins=coins) for _ in range(20_000)]
+    sampler, number = UnsafeSeededSampler(8), {sequence: place for place, sequence in enumerate(exact)}
+    peeled = [peel(scores, barred, rate=Fraction(1, 3), draws=3, sampler=sampler) for _ in range(20_000)]
     chosen = np.array([number[tuple(sequence.tolist())] for sequence in peeled])
     assert p_value(chosen, np.array([float(chance) for chance in exact.values()])) > ALPHA
     # A wrong twin: the chances of sorted samples without regard to what the first draws took away.
@@ -204,7 +204,7 @@ def test_peeled_sequences_keep_the_range_of_as_many_draws(data: st.DataObject) -
 
 def test_more_than_there_are_cannot_be_peeled() -> None:
     with pytest.raises(SelectionError, match="different"):
-        peel(np.zeros(3, np.int64), np.array([1]), rate=Fraction(1), draws=3, coins=SystemCoins())
+        peel(np.zeros(3, np.int64), np.array([1]), rate=Fraction(1), draws=3, sampler=SystemSampler())
 
 
 def test_noisy_maximum_follows_its_law() -> None:
@@ -228,8 +228,8 @@ def test_noisy_maximum_follows_its_law() -> None:
         return np.array(chances)
 
     assert winner(2.0).sum() == pytest.approx(1)
-    coins = UnsafeSeededCoins(2)
-    chosen = np.array([report_noisy_max(scores, scale=2.0, coins=coins) for _ in range(20_000)])
+    sampler = UnsafeSeededSampler(2)
+    chosen = np.array([report_noisy_max(scores, scale=2.0, sampler=sampler) for _ in range(20_000)])
     assert p_value(chosen, winner(2.0)) > ALPHA
     assert p_value(chosen, winner(2.4)) < ALPHA
 
@@ -261,17 +261,17 @@ def test_the_winning_value_itself_is_not_free() -> None:
 
 
 def test_selections_that_cannot_be_are_refused() -> None:
-    coins = SystemCoins()
+    sampler = SystemSampler()
     with pytest.raises(SelectionError, match="candidates"):
-        draw(np.zeros(0, np.int64), rate=Fraction(1), draws=1, coins=coins)
+        draw(np.zeros(0, np.int64), rate=Fraction(1), draws=1, sampler=sampler)
     for rate in (Fraction(0), Fraction(-1)):
         with pytest.raises(SelectionError, match="budget"):
-            draw(np.zeros(2, np.int64), rate=rate, draws=1, coins=coins)
+            draw(np.zeros(2, np.int64), rate=rate, draws=1, sampler=sampler)
     with pytest.raises(SelectionError, match="draws"):
-        draw(np.zeros(2, np.int64), rate=Fraction(1), draws=-1, coins=coins)
+        draw(np.zeros(2, np.int64), rate=Fraction(1), draws=-1, sampler=sampler)
     with pytest.raises(TypeError, match="integers"):
-        draw(np.zeros(2), rate=Fraction(1), draws=1, coins=coins)  # type: ignore[arg-type]
-    assert len(draw(np.zeros(2, np.int64), rate=Fraction(1), draws=0, coins=coins)) == 0
+        draw(np.zeros(2), rate=Fraction(1), draws=1, sampler=sampler)  # type: ignore[arg-type]
+    assert len(draw(np.zeros(2, np.int64), rate=Fraction(1), draws=0, sampler=sampler)) == 0
 
 
 def test_rounding_is_negligible_for_pure_budgets() -> None:

@@ -76,7 +76,7 @@ def test_every_uniform_integer_goes_to_its_member() -> None:
     for level, (mass, weight) in enumerate(zip(masses, weights)):
         for rank in {0, 1, mass - 1} & set(range(mass)) if mass < 10 else {0, 1, mass - 1}:
             for goal in (start + rank * weight, start + (rank + 1) * weight - 1):
-                (found,) = draw_levels(distances, masses, total=total, rate=rate, draws=1, coins=Told(goal))
+                (found,) = draw_levels(distances, masses, total=total, rate=rate, draws=1, sampler=Told(goal))
                 assert found == (level, rank)
         start += mass * weight
 
@@ -135,4 +135,4 @@ class _Counting:
 )
 def test_levels_that_are_none(distances: list[int], masses: list[int], total: int) -> None:
     with pytest.raises(ValueError, match="levels are distances"):
-        draw_levels(distances, masses, total=total, rate=Fraction(1), draws=1, coins=Told(0))
+        draw_levels(distances, masses, total=total, rate=Fraction(1), draws=1, sampler=Told(0))

@@ -14,17 +14,17 @@ from scipy.stats import chi2
 
 from conspectus.privacy.noise import (
     LARGEST_SCALE,
-    Coins,
+    Sampler,
     ScaleError,
-    SystemCoins,
-    UnsafeSeededCoins,
+    SystemSampler,
+    UnsafeSeededSampler,
     discrete_gaussian,
     discrete_laplace,
 )
 
 ALPHA = 1e-6
 DRAWS = 30_000
-Sampler = Callable[[NDArray[np.int64], float, Coins], NDArray[np.int64]]
+Draw = Callable[[NDArray[np.int64], float, Sampler], NDArray[np.int64]]
 
 
 def exact_law(kind: str, scale: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -50,65 +50,65 @@ def p_value(draws: NDArray[np.int64], kind: str, scale: float) -> float:
     return float(chi2.sf(np.sum((observed - expected) ** 2 / expected), len(edges)))
 
 
-SAMPLERS = [("laplace", discrete_laplace), ("gaussian", discrete_gaussian)]
+DRAWN = [("laplace", discrete_laplace), ("gaussian", discrete_gaussian)]
 
 
-@pytest.mark.parametrize("coins", [SystemCoins(), UnsafeSeededCoins(7)], ids=["system", "seeded"])
+@pytest.mark.parametrize("sampler", [SystemSampler(), UnsafeSeededSampler(7)], ids=["system", "seeded"])
 @pytest.mark.parametrize("scale", [0.7, 3.25, 40.0])
-@pytest.mark.parametrize(("kind", "sampler"), SAMPLERS)
-def test_noise_has_its_law_and_no_other(kind: str, sampler: Sampler, scale: float, coins: Coins) -> None:
-    draws = sampler(np.zeros(DRAWS, np.int64), scale, coins)
+@pytest.mark.parametrize(("kind", "draw"), DRAWN)
+def test_noise_has_its_law_and_no_other(kind: str, draw: Draw, scale: float, sampler: Sampler) -> None:
+    draws = draw(np.zeros(DRAWS, np.int64), scale, sampler)
     assert p_value(draws, kind, scale) > ALPHA
     for wrong in (0.9 * scale, 1.1 * scale):
         assert p_value(draws, kind, wrong) < ALPHA
 
 
-@pytest.mark.parametrize(("kind", "sampler"), SAMPLERS)
-def test_noise_is_added_to_the_value_in_its_place(kind: str, sampler: Sampler) -> None:
+@pytest.mark.parametrize(("kind", "draw"), DRAWN)
+def test_noise_is_added_to_the_value_in_its_place(kind: str, draw: Draw) -> None:
     values = np.arange(20_000, dtype=np.int64) * 1_000  # several calls of the library
-    noisy = sampler(values, 2.0, SystemCoins())
+    noisy = draw(values, 2.0, SystemSampler())
     assert noisy.dtype == np.int64
     assert np.all(np.abs(noisy - values) < 200)  # a miss has probability below e^-100 a draw
     assert p_value(noisy - values, kind, 2.0) > ALPHA
 
 
-@pytest.mark.parametrize(("kind", "sampler"), SAMPLERS)
-def test_neighbouring_draws_are_independent(kind: str, sampler: Sampler) -> None:
-    draws = sampler(np.zeros(20_000, np.int64), 5.0, SystemCoins())
+@pytest.mark.parametrize(("kind", "draw"), DRAWN)
+def test_neighbouring_draws_are_independent(kind: str, draw: Draw) -> None:
+    draws = draw(np.zeros(20_000, np.int64), 5.0, SystemSampler())
     correlation = np.corrcoef(draws[:-1], draws[1:])[0, 1]
     assert abs(correlation) < 4.9 / np.sqrt(len(draws))  # two-sided 1e-6
     repeated = np.repeat(draws[::2], 2)
     assert abs(np.corrcoef(repeated[:-1], repeated[1:])[0, 1]) > 4.9 / np.sqrt(len(draws))
 
 
-@pytest.mark.parametrize(("kind", "sampler"), SAMPLERS)
-def test_large_counts_and_scales_never_wrap_around(kind: str, sampler: Sampler) -> None:
+@pytest.mark.parametrize(("kind", "draw"), DRAWN)
+def test_large_counts_and_scales_never_wrap_around(kind: str, draw: Draw) -> None:
     values = np.full(2_000, 2**53, np.int64)
-    noisy = sampler(values, LARGEST_SCALE, SystemCoins())
+    noisy = draw(values, LARGEST_SCALE, SystemSampler())
     assert np.all(np.abs(noisy - values).astype(float) < 2.0**57)  # beyond it with probability e^-128 at most
     # Beyond any count the sum stops at the end of the type instead of changing sign.
-    assert np.all(sampler(np.full(100, 2**63 - 1, np.int64), 1e9, SystemCoins()) > 2**62)
+    assert np.all(draw(np.full(100, 2**63 - 1, np.int64), 1e9, SystemSampler()) > 2**62)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), 2.0**51])
-@pytest.mark.parametrize(("kind", "sampler"), SAMPLERS)
-def test_scales_without_meaning_are_refused(kind: str, sampler: Sampler, scale: float) -> None:
+@pytest.mark.parametrize(("kind", "draw"), DRAWN)
+def test_scales_without_meaning_are_refused(kind: str, draw: Draw, scale: float) -> None:
     with pytest.raises(ScaleError, match="change the budget"):
-        sampler(np.zeros(3, np.int64), scale, SystemCoins())
+        draw(np.zeros(3, np.int64), scale, SystemSampler())
 
 
 def test_noise_is_for_integers_alone() -> None:
     with pytest.raises(TypeError, match="integers"):
-        discrete_laplace(np.zeros(3), 1.0, SystemCoins())  # type: ignore[arg-type]
-    assert len(discrete_gaussian(np.zeros(0, np.int64), 1.0, SystemCoins())) == 0
+        discrete_laplace(np.zeros(3), 1.0, SystemSampler())  # type: ignore[arg-type]
+    assert len(discrete_gaussian(np.zeros(0, np.int64), 1.0, SystemSampler())) == 0
 
 
 def test_coins_say_whether_they_are_private() -> None:
-    assert SystemCoins().private
-    assert not UnsafeSeededCoins(1).private
-    assert SystemCoins().bytes(32) != SystemCoins().bytes(32)
-    assert UnsafeSeededCoins(1).bytes(32) == UnsafeSeededCoins(1).bytes(32)
-    same = [discrete_laplace(np.zeros(50, np.int64), 9.0, UnsafeSeededCoins(3)) for _ in range(2)]
+    assert SystemSampler().private
+    assert not UnsafeSeededSampler(1).private
+    assert SystemSampler().bytes(32) != SystemSampler().bytes(32)
+    assert UnsafeSeededSampler(1).bytes(32) == UnsafeSeededSampler(1).bytes(32)
+    same = [discrete_laplace(np.zeros(50, np.int64), 9.0, UnsafeSeededSampler(3)) for _ in range(2)]
     assert np.array_equal(*same)
-    fresh = [discrete_laplace(np.zeros(50, np.int64), 9.0, SystemCoins()) for _ in range(2)]
+    fresh = [discrete_laplace(np.zeros(50, np.int64), 9.0, SystemSampler()) for _ in range(2)]
     assert not np.array_equal(*fresh)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conspectus.privacy.events import Noise
-from conspectus.privacy.shifted import shifted_quantile, weighted_tail
+from conspectus.privacy.noise_plus_shift import shifted_quantile, weighted_tail
 from conspectus.privacy.tails import moments_of, sum_quantile
 
 LAWS = [Noise("laplace", 1.5), Noise("laplace", 0.4), Noise("gaussian", 1.3), Noise("gaussian", 0.7)]

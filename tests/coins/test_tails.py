@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from conspectus.privacy import tails
 from conspectus.privacy.events import Noise
-from conspectus.privacy.noise import UnsafeSeededCoins, discrete_gaussian, discrete_laplace
+from conspectus.privacy.noise import UnsafeSeededSampler, discrete_gaussian, discrete_laplace
 from conspectus.privacy.tails import Kind, gaussian_tail, laplace_tail, lower_quantile, sum_quantile
 
 ALPHA = 1e-6
@@ -81,8 +81,8 @@ def test_beyond_the_cap_quantiles_are_wide_but_hardly(
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_cover_what_they_say(kind: Kind) -> None:
     """Misses of a 90 % interval over 20,000 seeded sums are binomial; an interval 10 % too short is found out."""
-    sampler = discrete_laplace if kind == "laplace" else discrete_gaussian
-    sums = sampler(np.zeros(5 * 20_000, np.int64), 12.0, UnsafeSeededCoins(11)).reshape(5, -1).sum(axis=0)
+    draw = discrete_laplace if kind == "laplace" else discrete_gaussian
+    sums = draw(np.zeros(5 * 20_000, np.int64), 12.0, UnsafeSeededSampler(11)).reshape(5, -1).sum(axis=0)
     wide = sum_quantile(kind, 12.0, 5, 0.9)
     assert binom.sf(int(np.sum(np.abs(sums) > wide)) - 1, len(sums), 0.1) > ALPHA
     short = int(0.9 * wide)

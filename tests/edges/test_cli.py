@@ -16,8 +16,8 @@ import pytest
 import conspectus as cs
 from conspectus import audit
 from conspectus.cli import explain, run
-from conspectus.cli.audit import DOORS
-from conspectus.mechanisms import OFFLINE, ONLINE
+from conspectus.cli.audit_command import DOORS
+from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from .conftest import RELEASE, ROWS, Command
 

@@ -24,8 +24,8 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """1,900 viewers, of whom each has seen a few of the 40 films."""
-    coins = np.random.Generator(np.random.PCG64(5))
-    lines = [f"{viewer},film {film}" for viewer in range(1900) for film in np.unique(coins.integers(0, 40, 3))]
+    rng = np.random.Generator(np.random.PCG64(5))
+    lines = [f"{viewer},film {film}" for viewer in range(1900) for film in np.unique(rng.integers(0, 40, 3))]
     (tmp_path / "views.csv").write_text("viewer,film\n" + "\n".join(lines) + "\n", encoding="utf-8")
     (tmp_path / "films.txt").write_text("".join(f"film {k}\n" for k in range(40)), encoding="utf-8")
     monkeypatch.chdir(tmp_path)

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 import conspectus as cs
-from conspectus.planning import problem_of
 from conspectus.privacy.guarantee import Budget, Guarantee
-from conspectus.privacy.noise import UnsafeSeededCoins
-from conspectus.releases import Release
-from conspectus.releasing import run
+from conspectus.privacy.noise import UnsafeSeededSampler
+from conspectus.releases.planning import problem_of
+from conspectus.releases.release import Release
+from conspectus.releases.run import run
 from conspectus.report import report_of, write_report
 from conspectus.report.comparison import comparison
 from conspectus.report.meaning import meaning_of, percent, rarity
@@ -167,7 +167,7 @@ def test_a_seeded_release_claims_nothing() -> None:
         neighbours=None,
         rows=None,
     )
-    text = report_of(run(opened, problem, mechanism="laplace", settings={}, coins=UnsafeSeededCoins(1)))
+    text = report_of(run(opened, problem, mechanism="laplace", settings={}, sampler=UnsafeSeededSampler(1)))
     assert "NOT PRIVATE" in text
     assert "(1, 0)-differential privacy" not in text
     assert "What ε means here" not in text
@@ -260,9 +260,7 @@ def test_the_comparison_agrees_with_the_theorems() -> None:
     assert advanced.epsilon > concentrated.epsilon
 
 
-@pytest.mark.parametrize(
-    "budget", [{"epsilon": 1e15}, {"epsilon": 1e5, "delta": 0.5}, {"rho": 1e9}, {"epsilon": 1e-9}]
-)
+@pytest.mark.parametrize("budget", [{"epsilon": 1e15}, {"epsilon": 1e5, "delta": 0.5}, {"rho": 1e9}, {"epsilon": 1e-9}])
 def test_absurd_budgets_still_make_a_page(budget: dict[str, float]) -> None:
     opened = table()
     made = cs.release(opened, cs.marginals(opened.schema, 2), mechanism="projection", **budget)

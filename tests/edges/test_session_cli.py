@@ -12,8 +12,8 @@ import pytest
 from tests.edges.conftest import Command
 from tests.standin import StandIn
 
-from conspectus.mechanisms import ONLINE
-from conspectus.privacy.ledger import Ledger
+from conspectus.mechanisms.registry import ONLINE
+from conspectus.privacy.ledger.ledger import Ledger
 
 OPEN = ("session", "small.csv", "--schema", "small.toml", "--path", "small.session", "--mechanism", "standin")
 BUDGET = ("--epsilon", 640, "--quiet")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import conspectus as cs
-from conspectus.queries.query import Workload, WorkloadError
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
 
 COLUMNS = {
     "a": {"type": "categorical", "values": ["x", "y"]},

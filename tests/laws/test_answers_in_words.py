@@ -7,7 +7,7 @@ import re
 import pytest
 
 import conspectus as cs
-from conspectus.answers import Answer, measured, projected
+from conspectus.releases.answer import Answer, measured, projected
 from conspectus.synopses.noisy_answers import Estimate
 from conspectus.synopses.synopsis import Total
 

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conspectus as cs
-from conspectus.mechanisms import make
+from conspectus.counting.counters import count
+from conspectus.counting.evaluation import indicator
 from conspectus.mechanisms.interactions import TAIL, Errors, Interactions
 from conspectus.mechanisms.mechanism import Claim, expected_size
-from conspectus.planning import claim_of, problem_of
+from conspectus.mechanisms.registry import make
 from conspectus.privacy.guarantee import Budget
-from conspectus.queries.counting import count
-from conspectus.queries.evaluation import indicator
-from conspectus.queries.query import Workload
+from conspectus.queries.workload import Workload
+from conspectus.releases.planning import claim_of, problem_of
 
 LAW = settings(max_examples=25, deadline=None)
 PLAYERS = ("laplace", "gaussian", "mwem", "projection", "boosting")
@@ -108,9 +108,9 @@ def test_projections_claim_against_many_releases(neighbours):
     overlaps, the wrong twin, is expected to be √(30/14) as large. The mean of the largest is about 0.84 of its claim,
     which is for less even tables, with a deviation of 0.025: five and more from either end."""
     schema = schema_of(2, 2, 3, 2, neighbours=neighbours)
-    coins = np.random.Generator(np.random.PCG64(3))
+    rng = np.random.Generator(np.random.PCG64(3))
     rows = 40_000
-    data = {f"c{i}": coins.integers(0, size, rows) for i, size in enumerate(schema.domain.sizes)}
+    data = {f"c{i}": rng.integers(0, size, rows) for i, size in enumerate(schema.domain.sizes)}
     table = cs.open_table(pa.table(data), schema)
     workload = cs.marginals(schema, 2)
     counts, _ = count(workload, table.chunks())

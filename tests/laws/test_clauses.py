@@ -11,10 +11,10 @@ import pytest
 from tests.made import people
 
 import conspectus as cs
-from conspectus.mechanisms import oracles
-from conspectus.mechanisms.oracles import OracleError, exact, search
-from conspectus.queries.clauses import AskedClauses
-from conspectus.queries.evaluation import is_true
+from conspectus.counting.evaluation import is_true
+from conspectus.mechanisms.dual_query import oracles
+from conspectus.mechanisms.dual_query.clauses import AskedClauses
+from conspectus.mechanisms.dual_query.oracles import OracleError, exact, search
 
 
 def asked():
@@ -62,21 +62,21 @@ def test_rows_are_put_to_every_query(game, rows):
 
 def test_picked_clauses_are_worth_what_their_queries_are(game):
     clauses, universe, truth = game
-    coins = np.random.Generator(np.random.PCG64(3))
+    rng = np.random.Generator(np.random.PCG64(3))
     for _ in range(20):
-        queries, values = coins.integers(0, truth.shape[1], 30), coins.integers(-4, 5, 30)
+        queries, values = rng.integers(0, truth.shape[1], 30), rng.integers(-4, 5, 30)
         picked, of_box, of_parity = clauses.pick(queries, values)
         assert (picked.box_values == values[of_box]).all()
         assert (picked.parity_values == values[of_parity]).all()
-        place = int(coins.integers(0, len(universe)))
+        place = int(rng.integers(0, len(universe)))
         assert picked.value(universe[place]) == truth[place, queries] @ values
 
 
 def test_the_exact_oracle_is_the_best_of_the_whole_universe(game):
     clauses, universe, truth = game
-    coins = np.random.Generator(np.random.PCG64(4))
+    rng = np.random.Generator(np.random.PCG64(4))
     for _ in range(12):
-        queries, values = coins.integers(0, truth.shape[1], 40), coins.integers(-4, 5, 40)
+        queries, values = rng.integers(0, truth.shape[1], 40), rng.integers(-4, 5, 40)
         picked, *_ = clauses.pick(queries, values)
         best = exact(picked, universe[0])
         assert best.optimal
@@ -87,13 +87,13 @@ def test_the_exact_oracle_is_the_best_of_the_whole_universe(game):
 def test_the_local_search_never_overstates_and_hardly_ever_misses(game):
     """With eight restarts on 40 clauses it finds the best row of the universe nearly always; its value is the row's."""
     clauses, universe, truth = game
-    coins = np.random.Generator(np.random.PCG64(5))
+    rng = np.random.Generator(np.random.PCG64(5))
     found = []
     for _ in range(40):
-        queries, values = coins.integers(0, truth.shape[1], 40), coins.integers(-4, 5, 40)
+        queries, values = rng.integers(0, truth.shape[1], 40), rng.integers(-4, 5, 40)
         picked, *_ = clauses.pick(queries, values)
-        starts = universe[coins.integers(0, len(universe), 8)]
-        best = search(picked, starts, restarts=8, coins=coins)
+        starts = universe[rng.integers(0, len(universe), 8)]
+        best = search(picked, starts, restarts=8, rng=rng)
         assert best.values[0] == picked.value(best.rows[0])
         assert best.values[0] >= max(picked.value(start) for start in starts)
         found.append(int(best.values[0]) == (truth[:, queries] @ values).max())
@@ -102,14 +102,19 @@ def test_the_local_search_never_overstates_and_hardly_ever_misses(game):
 
 def test_each_line_of_values_has_its_own_row(game):
     clauses, universe, truth = game
-    coins = np.random.Generator(np.random.PCG64(6))
-    queries = coins.integers(0, truth.shape[1], 25)
+    rng = np.random.Generator(np.random.PCG64(6))
+    queries = rng.integers(0, truth.shape[1], 25)
     picked, of_box, of_parity = clauses.pick(queries, np.ones(25, dtype=np.int64))
-    values = coins.integers(-4, 5, (9, 25))
+    values = rng.integers(-4, 5, (9, 25))
     lines = np.concatenate([values[:, of_box], values[:, of_parity]], axis=1)
     with ThreadPoolExecutor(2) as pool:
         best = search(
-            picked, universe[coins.integers(0, len(universe), 36)], values=lines, restarts=4, coins=coins, pool=pool
+            picked,
+            universe[rng.integers(0, len(universe), 36)],
+            values=lines,
+            restarts=4,
+            rng=rng,
+            pool=pool,
         )
     for row, value, line in zip(best.rows, best.values, values):
         place = int((universe == row).all(axis=1).nonzero()[0][0])
@@ -122,7 +127,7 @@ def test_columns_that_no_clause_reads_keep_their_start():
     picked, *_ = clauses.pick(np.array([0, 1]), np.array([1, 1]))
     start = np.array([[3, 4, 1, 0]], dtype=np.uint8)
     for row in (
-        search(picked, start, coins=np.random.Generator(np.random.PCG64(1))).rows[0],
+        search(picked, start, rng=np.random.Generator(np.random.PCG64(1))).rows[0],
         exact(picked, start[0]).rows[0],
     ):
         assert row.tolist() == [3, 4, 0, 1]

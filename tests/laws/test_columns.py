@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conspectus.data.columns import (
+from conspectus.data.columns.kinds import (
     Boolean,
     Categorical,
     Column,
@@ -25,8 +25,8 @@ from conspectus.data.columns import (
     UnknownValue,
     column_from_dict,
 )
+from conspectus.data.columns.values import Nulls
 from conspectus.data.domain import code_dtype
-from conspectus.data.values import Nulls
 
 DAY = datetime.date
 COLUMNS: list[Column] = [

@@ -11,9 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conspectus.counting import counters as counting
+from conspectus.counting.counters import Tally, count, counter_of
+from conspectus.counting.evaluation import indicator
+from conspectus.counting.joints import JOINT_CELLS, joint_tables
 from conspectus.data.domain import Chunk, Domain, code_dtype
-from conspectus.queries import counting
-from conspectus.queries.conjunctions import (
+from conspectus.queries.blocks.parity_list import ParityList
+from conspectus.queries.builders.conjunctions import (
     Conjunctions,
     Intervals,
     Marginal,
@@ -21,11 +25,9 @@ from conspectus.queries.conjunctions import (
     marginals,
     random_conjunctions,
 )
-from conspectus.queries.counting import Tally, count
-from conspectus.queries.evaluation import indicator
-from conspectus.queries.joints import JOINT_CELLS, joint_tables
-from conspectus.queries.parities import ParityList, parities
-from conspectus.queries.query import Literal, Predicate, Workload
+from conspectus.queries.builders.parities import parities
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
 
 
 class Bare:
@@ -38,8 +40,8 @@ class Bare:
 
 def table_of(domain: Domain, rows: int, seed: int) -> Chunk:
     """Skewed rows, so that some cells are crowded and others empty."""
-    coins = np.random.Generator(np.random.PCG64(seed))
-    codes = [(coins.random(rows) ** 3 * size).astype(code_dtype(size)) for size in domain.sizes]
+    rng = np.random.Generator(np.random.PCG64(seed))
+    codes = [(rng.random(rows) ** 3 * size).astype(code_dtype(size)) for size in domain.sizes]
     return Chunk(tuple(codes), rows)
 
 
@@ -132,7 +134,7 @@ def test_wide_codes_many_chunks_and_more_rows_than_a_buffer() -> None:
 def test_a_counter_adds_up_and_can_go_on() -> None:
     chunk = table_of(SMALL.domain, 700, 8)
     for block in MIXED.blocks:
-        counter = block.counter()
+        counter = counter_of(block)
         first, second = list(cut(chunk, [300]))
         counter.add(first)
         assert counter.counts().tolist() == by_brute_force(Workload(SMALL.domain, (block,)), first)

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from tests.made import people
 
 import conspectus as cs
+from conspectus.counting.evaluation import is_true
 from conspectus.curator.curator import Curator
-from conspectus.curator.scores import FASTEST, MOST_ROWS, STEPS, DualPayoffs
+from conspectus.curator.scores import FASTEST, LOG_WEIGHT_STEPS, MOST_ROWS, DualPayoffs
 from conspectus.data.domain import Domain
 from conspectus.privacy.accounting import Filter
-from conspectus.queries.evaluation import is_true
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.parities import Parities
-from conspectus.queries.query import Workload
+from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.parity_list import Parities
+from conspectus.queries.workload import Workload
 
 DOMAIN = Domain(("a", "b"), (2, 2))
 UNIVERSE = list(product(range(2), range(2)))
@@ -37,8 +38,8 @@ def tables(rows):
 
 
 def score(total=3, rate=5, seed=0):
-    coins = np.random.Generator(np.random.PCG64(seed))
-    return DualPayoffs(WORKLOAD, total, rate, coins.integers(0, rate + 1, len(WORKLOAD)))
+    rng = np.random.Generator(np.random.PCG64(seed))
+    return DualPayoffs(WORKLOAD, total, rate, rng.integers(0, rate + 1, len(WORKLOAD)))
 
 
 def neighbouring(relation, max_rows):
@@ -53,7 +54,7 @@ def neighbouring(relation, max_rows):
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_one_unit_moves_every_payoff_by_its_reach_at_most_and_some_by_all_of_it(relation, max_rows):
     payoffs = score()
-    reach = payoffs.reach(max_rows, max_rows == 1).under(relation)
+    reach = payoffs.sensitivity(Relation(relation, max_rows, max_rows == 1)).under(relation)
     widest = 0
     for rest in tables(2):
         crowd = counts(rest)
@@ -65,10 +66,10 @@ def test_one_unit_moves_every_payoff_by_its_reach_at_most_and_some_by_all_of_it(
     assert widest == 2 * reach
 
 
-@given(st.integers(1, 50), st.integers(0, 9 * STEPS), st.integers(0, 10**6))
+@given(st.integers(1, 50), st.integers(0, 9 * LOG_WEIGHT_STEPS), st.integers(0, 10**6))
 @settings(max_examples=60, deadline=None)
 def test_payoffs_are_those_of_the_definition(total, rate, seed):
-    """Σ η(q(D) − q(x)) for queries, and for negations with 1 − q, in steps of 1/(total·STEPS)."""
+    """Σ η(q(D) − q(x)) for queries, and for negations with 1 − q, in steps of 1/(total·LOG_WEIGHT_STEPS)."""
     payoffs = score(total, rate, seed)
     table = np.random.Generator(np.random.PCG64(seed)).integers(0, len(UNIVERSE), total)
     found = payoffs.of(counts(table))
@@ -119,14 +120,14 @@ def test_the_curator_draws_by_them_and_by_no_subclass():
     schema, table = people(rows=50)
     workload = cs.marginals(schema, 1)
     curator = Curator(table, Filter("pure", Fraction(10), "replace"), neighbours="replace")
-    payoffs = DualPayoffs(workload, 50, STEPS, np.zeros(len(workload), dtype=np.int64))
+    payoffs = DualPayoffs(workload, 50, LOG_WEIGHT_STEPS, np.zeros(len(workload), dtype=np.int64))
     drawn = curator.select(payoffs, Fraction(1, 2), draws=20)
     assert drawn.shape == (20,)
     assert drawn.max() < 2 * len(workload)
 
     class Cheaper(DualPayoffs):
-        def reach(self, max_rows, rows_are_units):
-            return super().reach(1, True)
+        def sensitivity(self, relation):
+            return super().sensitivity(Relation("replace"))
 
     with pytest.raises(TypeError, match="list of proved"):
-        curator.select(Cheaper(workload, 50, STEPS, payoffs.played), Fraction(1, 2))
+        curator.select(Cheaper(workload, 50, LOG_WEIGHT_STEPS, payoffs.played), Fraction(1, 2))

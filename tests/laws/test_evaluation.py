@@ -10,18 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conspectus.counting import evaluation
+from conspectus.counting.evaluation import answers_from_marginals, indicator, is_true
+from conspectus.counting.marginal_tree import MarginalTree
 from conspectus.data.domain import Domain
-from conspectus.queries import evaluation
-from conspectus.queries.conjunctions import Conjunctions, Intervals, Marginal, always, marginals, random_conjunctions
-from conspectus.queries.evaluation import (
-    answers_from_marginals,
-    indicator,
-    is_true,
+from conspectus.queries.blocks.parity_list import ParityList
+from conspectus.queries.builders.conjunctions import (
+    Conjunctions,
+    Intervals,
+    Marginal,
+    always,
+    marginals,
+    random_conjunctions,
 )
-from conspectus.queries.formulas import union
-from conspectus.queries.marginal_tree import MarginalTree
-from conspectus.queries.parities import ParityList, parities
-from conspectus.queries.query import Literal, Predicate, Workload
+from conspectus.queries.builders.parities import parities
+from conspectus.queries.language.formulas import union
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (2, 3, 1, 4, 2))
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.query import Workload
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.workload import Workload
 from conspectus.synopses import files
 from conspectus.synopses.files import BadSynopsisFile, CannotWriteFile
 from conspectus.synopses.histogram import Histogram

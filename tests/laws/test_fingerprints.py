@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conspectus as cs
-from conspectus.data.fingerprints import fingerprint, fingerprints, of_tuples
-from conspectus.data.records import Record
+from conspectus.data.records.fingerprints import fingerprint, fingerprints, of_tuples
+from conspectus.data.records.record import Record
 from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources import SourceError
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 
 from conspectus.data.domain import Domain
-from conspectus.synopses.fitting import CannotFit, Measurement, fit_histogram
-from conspectus.synopses.lbfgs import minimise
-from conspectus.synopses.least_squares import fit_least_squares, project_simplex
-from conspectus.synopses.residuals import Residuals, Target
+from conspectus.synopses.fitting.lbfgs import minimise
+from conspectus.synopses.fitting.least_squares import fit_least_squares, project_simplex
+from conspectus.synopses.fitting.max_entropy import CannotFit, Measurement, fit_histogram
+from conspectus.synopses.fitting.residuals import Residuals, Target
 
 LAW = settings(max_examples=25, deadline=None)
 

@@ -10,17 +10,18 @@ import pytest
 from tests.made import people, truth
 
 import conspectus as cs
+from conspectus.counting.counters import count
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms import row_search
+from conspectus.mechanisms.boosting import row_search
+from conspectus.mechanisms.boosting.mechanism import ROW_ROUNDS, Boosting
+from conspectus.mechanisms.boosting.row_search import RowSearch, measured_instead, usual_sample
 from conspectus.mechanisms.mechanism import NoMechanism
-from conspectus.mechanisms.offline.boosting import ROW_ROUNDS, Boosting
-from conspectus.mechanisms.row_search import RowSearch, measured_instead, usual_sample
-from conspectus.planning import problem_of
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.guarantee import Budget
-from conspectus.queries.counting import count
+from conspectus.privacy.relation import Relation
+from conspectus.releases.planning import problem_of
+from conspectus.synopses.fitting.row_fitting import OneWay, RowFitter, Wanted, independent_rows
 from conspectus.synopses.median_ensemble import MedianEnsemble
-from conspectus.synopses.row_fitting import OneWay, RowFitter, Wanted, independent_rows
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total
 
@@ -133,14 +134,14 @@ def test_fitted_rows_reach_answers_that_rows_can_have():
     codes = np.concatenate([np.stack(c.columns, axis=1) for c in table.chunks()]).astype(np.int64)
     sizes = schema.domain.sizes
     near = OneWay(tuple(np.bincount(codes[:, c], minlength=s) / 1024 for c, s in enumerate(sizes)), (0.001,) * 4)
-    coins = np.random.Generator(np.random.PCG64(2))
-    start = independent_rows(near, 1024, coins)
+    rng = np.random.Generator(np.random.PCG64(2))
+    start = independent_rows(near, 1024, rng)
     fitter = RowFitter(schema.domain, Wanted(queries, wanted, np.full(len(queries), 0.001)), near)
-    _, before = fitter.fit(start, 0, coins)
-    rows, after = fitter.fit(start, 60_000, coins)
+    _, before = fitter.fit(start, 0, rng)
+    rows, after = fitter.fit(start, 60_000, rng)
     assert after < before / 100
     # The incremental bookkeeping is right: a fresh count of the rows gives the same distance.
-    assert fitter.fit(rows, 0, coins)[1] == pytest.approx(after)
+    assert fitter.fit(rows, 0, rng)[1] == pytest.approx(after)
 
 
 def gap_of_two_columns(answer, *, heat=0.0):
@@ -151,8 +152,8 @@ def gap_of_two_columns(answer, *, heat=0.0):
     queries = [next(iter(cs.independence_gaps(schema).queries()))]
     near = OneWay((np.array([0.8, 0.2]),) * 2, (0.001,) * 2)
     fitter = RowFitter(schema.domain, Wanted(queries, np.array([answer]), np.array([0.001])), near)
-    coins = np.random.Generator(np.random.PCG64(3))
-    rows, left = fitter.fit(independent_rows(near, 1024, coins), 20_000, coins, heat=heat)
+    rng = np.random.Generator(np.random.PCG64(3))
+    rows, left = fitter.fit(independent_rows(near, 1024, rng), 20_000, rng, heat=heat)
     return fitter, rows, left
 
 
@@ -210,9 +211,7 @@ def test_claims_of_functions_are_typical_and_theorems_are_not_claimed():
 def test_the_better_the_answers_the_more_of_them_and_ever_fewer_a_round():
     schema, _ = people()
     workload = statistics(schema)
-    samples = [
-        usual_sample(problem(workload, schema, rho=rho), None, of=9_999, rounds=8) for rho in (1e-6, 1e-3, 1.0)
-    ]
+    samples = [usual_sample(problem(workload, schema, rho=rho), None, of=9_999, rounds=8) for rho in (1e-6, 1e-3, 1.0)]
     assert samples[0][0] <= samples[1][0] <= samples[2][0]
     assert sum(samples[0][1]) < sum(samples[1][1]) <= sum(samples[2][1])
     for first, draws in samples:
@@ -234,7 +233,7 @@ def test_a_direction_is_measured_for_no_more_than_the_distance(neighbours):
     assert len(instead) <= len(sample)
     assert not any(getattr(query, "kind", "") == "independence" for query in instead.queries())
     for rows in (1, 3):
-        mine, theirs = (w.sensitivity(neighbours, rows, rows == 1) for w in (instead, sample))
+        mine, theirs = (w.sensitivity(Relation(neighbours, rows, rows == 1)) for w in (instead, sample))
         assert mine.l2_squared / instead.grid**2 <= theirs.l2_squared / sample.grid**2
         assert mine.l1 / instead.grid <= theirs.l1 / sample.grid
     together, apart = ([[0, 0], [1, 1]] * 50, [[0, 1], [1, 0]] * 50)

@@ -12,15 +12,18 @@ import pytest
 from tests.made import people, truth
 
 import conspectus as cs
+from conspectus.counting.counters import count
 from conspectus.curator.curator import Curator
-from conspectus.curator.scores import GRID, query_errors, step_of, steps_of
+from conspectus.curator.scores import ERROR_STEPS, error_sensitivity, query_errors, steps_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.events import Noise
-from conspectus.queries.counting import count
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.query import Indices, Sensitivity, Workload, WorkloadError
+from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.query import Indices
+from conspectus.queries.sensitivity import Sensitivity, WorkloadError
+from conspectus.queries.workload import Workload
 
 ALPHA = 1e-6
 
@@ -48,10 +51,11 @@ class Weighted:
     def take(self, indices: Indices) -> Weighted:
         raise NotImplementedError
 
-    def moved(self, neighbours: str, max_rows: int, rows_are_units: bool) -> Sensitivity:
+    def sensitivity(self, relation: Relation) -> Sensitivity:
+        max_rows = relation.max_rows
         top = sorted(self.weights)[-2:]
         one = Sensitivity(max_rows * top[-1], (max_rows * top[-1]) ** 2, max_rows * top[-1])
-        if neighbours == "add-remove":
+        if not relation.replace:
             return one
         both = max_rows * max_rows * (top[0] ** 2 + top[1] ** 2)
         return Sensitivity(max_rows * sum(top), both, max_rows * top[-1])
@@ -102,13 +106,13 @@ def test_sensitivities_and_steps_cover_all_neighbours(workload: Workload) -> Non
         "replace": [each[a] - each[b] for a, b in product(universe, universe)],
     }
     for relation, found in moves.items():
-        declared = workload.sensitivity(relation)
+        declared = workload.sensitivity(Relation(relation))
         assert declared.l1 >= max(np.abs(move).sum() for move in found)
         assert declared.l2_squared >= max((move**2).sum() for move in found)
         assert declared.linf == max(np.abs(move).max() for move in found)
-        assert workload.step(relation) == Fraction(declared.linf, workload.grid)
+        assert workload.linf(Relation(relation)) == Fraction(declared.linf, workload.grid)
         # A score compares values rounded to its own, coarser grid.
-        here = step_of(workload, 1, True).under(relation)  # type: ignore[arg-type]
+        here = error_sensitivity(workload, Relation(relation)).under(relation)  # type: ignore[arg-type]
         for move in found:
             base = np.arange(len(move)) * 37 + 1000
             score = query_errors(workload, np.full(len(move), 11.0))
@@ -117,9 +121,9 @@ def test_sensitivities_and_steps_cover_all_neighbours(workload: Workload) -> Non
 
 def test_rounding_to_the_scores_grid_is_down_and_by_less_than_a_step() -> None:
     fine = np.arange(-200, 200)
-    assert np.all(steps_of(fine, 64) * (64 // GRID) <= fine)
-    assert np.all(steps_of(fine, 64) * (64 // GRID) > fine - 64 // GRID)
-    assert steps_of(fine, 1).tolist() == (fine * GRID).tolist()
+    assert np.all(steps_of(fine, 64) * (64 // ERROR_STEPS) <= fine)
+    assert np.all(steps_of(fine, 64) * (64 // ERROR_STEPS) > fine - 64 // ERROR_STEPS)
+    assert steps_of(fine, 1).tolist() == (fine * ERROR_STEPS).tolist()
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
@@ -164,7 +168,7 @@ def test_a_block_that_was_counted_beside_a_finer_one_keeps_its_own_steps() -> No
     exact = {name: truth(table, workload)[0] for name, workload in asked.items()}
     for first in asked.values():
         curator = Curator(table, Filter("zcdp", Fraction(10**12), "replace"), neighbours="replace")
-        curator.attend(first)
+        curator.count_ahead(first)
         for name, workload in asked.items():
             # Noise of scale 1e-3 is zero but for a probability of 2·exp(-1000) a draw.
             assert curator.measure(workload, Noise("laplace", 1e-3)).tolist() == exact[name].tolist()

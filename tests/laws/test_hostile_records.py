@@ -15,10 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conspectus as cs
-from conspectus.data.canonical import CANONICAL, NotCanonical, OpaqueRecord, address, canonical, read, shortened
 from conspectus.data.domain import RECORDS
-from conspectus.data.fingerprints import fingerprint, fingerprints
-from conspectus.data.forms import MISSING, MOST_PARTS, form_of
+from conspectus.data.records.canonical_form import (
+    CANONICAL,
+    NotCanonical,
+    OpaqueRecord,
+    address,
+    canonical,
+    read,
+    shortened,
+)
+from conspectus.data.records.fingerprints import fingerprint, fingerprints
+from conspectus.data.records.forms import MISSING, MOST_PARTS, form_of
 from conspectus.privacy.events import Noise
 from conspectus.report import write_report
 from conspectus.synopses.published_records import PublishedRecords

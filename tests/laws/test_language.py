@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conspectus.data.column import CutsBin, NotOrdered, UnknownValue
+from conspectus.counting.evaluation import is_true
+from conspectus.data.columns.column import CutsBin, NotOrdered, UnknownValue
 from conspectus.data.schema import Schema
-from conspectus.queries.conjunctions import random_conjunctions
-from conspectus.queries.declared import UnknownColumn
-from conspectus.queries.evaluation import is_true
-from conspectus.queries.formulas import MOST_BOXES, TooManyBoxes
-from conspectus.queries.language import NotAPredicate, parse, sql, to_sql
-from conspectus.queries.parities import parities
-from conspectus.queries.query import Literal, Predicate, WorkloadError
+from conspectus.queries.builders.arguments import UnknownColumn
+from conspectus.queries.builders.conjunctions import random_conjunctions
+from conspectus.queries.builders.parities import parities
+from conspectus.queries.language.formulas import MOST_BOXES, TooManyBoxes
+from conspectus.queries.language.from_sql import NotAPredicate, parse, sql, to_sql
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.sensitivity import WorkloadError
 
 SCHEMA = Schema.from_dict(
     {
@@ -60,7 +61,7 @@ def judge() -> duckdb.DuckDBPyConnection:
     """Every record twice: with the least and with the greatest values of its codes."""
     connection = duckdb.connect()
     connection.execute(
-        'CREATE TABLE ward (n INTEGER, sex VARCHAR, age INTEGER, kids INTEGER, income DOUBLE,'
+        "CREATE TABLE ward (n INTEGER, sex VARCHAR, age INTEGER, kids INTEGER, income DOUBLE,"
         ' "getting in/out of bed" BOOLEAN, admitted DATE)'
     )
     rows = [

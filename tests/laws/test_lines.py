@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from conspectus.data.arrays import mended
-from conspectus.data.columns import Boolean, Categorical, Integer
-from conspectus.data.draft import check_lines
+from conspectus.data.columns.arrays import mended
+from conspectus.data.columns.kinds import Boolean, Categorical, Integer
 from conspectus.data.schema import Schema
 from conspectus.data.sources import SourceError, lines, open_table
 from conspectus.data.sources.delimited import read_header
+from conspectus.data.sources.drafting import check_lines
 
 NAMES = ("age", "sex", "ok")
 SCHEMA = Schema(

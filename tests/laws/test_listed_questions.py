@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import conspectus as cs
-from conspectus.mechanisms import OFFLINE
+from conspectus.mechanisms.registry import OFFLINE
 from conspectus.synopses.synopsis import CannotAnswer
 
 SCHEMA = cs.Schema.from_dict(

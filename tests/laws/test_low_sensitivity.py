@@ -12,12 +12,13 @@ import pytest
 from tests.made import people, truth
 
 import conspectus as cs
+from conspectus.counting.counters import count
 from conspectus.data.domain import Chunk
+from conspectus.privacy.relation import Relation
 from conspectus.queries import refuter
-from conspectus.queries.counting import count
-from conspectus.queries.low_sensitivity import GRID, ForgottenFunction
-from conspectus.queries.query import WorkloadError
+from conspectus.queries.blocks.low_sensitivity import FUNCTION_STEPS, ForgottenFunction
 from conspectus.queries.refuter import RefutedSensitivity, examine
+from conspectus.queries.sensitivity import WorkloadError
 
 SCHEMA, TABLE = people(400)
 N = 400
@@ -66,14 +67,14 @@ def test_values_reach_the_release_and_noise_is_what_was_declared():
     shares = values / (workload.whole * workload.grid)
     assert rows == N
     codes = np.concatenate([np.stack(c.columns, axis=1) for c in TABLE.chunks()]).astype(np.int64)
-    assert shares == pytest.approx([smokers(codes), mode(codes)], abs=1 / (workload.whole * GRID))
+    assert shares == pytest.approx([smokers(codes), mode(codes)], abs=1 / (workload.whole * FUNCTION_STEPS))
     exact = cs.release(TABLE, workload, epsilon=1e7, mechanism="laplace")
     assert exact.answers == pytest.approx(shares, abs=1e-4)
     release = cs.release(TABLE, workload, epsilon=1, delta=1e-6, mechanism="gaussian")
-    moved = workload.sensitivity("replace")
-    assert moved == workload.sensitivity("add-remove", 3, rows_are_units=False)
+    moved = workload.sensitivity(Relation("replace"))
+    assert moved == workload.sensitivity(Relation("add-remove", 3, False))
     rho = release.guarantee.rho
-    assert release.parameters["scale"] * GRID == pytest.approx(math.sqrt(moved.l2_squared / (2 * rho)))
+    assert release.parameters["scale"] * FUNCTION_STEPS == pytest.approx(math.sqrt(moved.l2_squared / (2 * rho)))
 
 
 @pytest.mark.parametrize(
@@ -112,17 +113,17 @@ def test_a_function_is_charged_for_no_more_than_its_range_is_wide():
     for workload, most in ((wide, 0.75), (narrow, 0.125)):
         (block,), (function,) = workload.blocks, workload.queries()
         assert function.most == most
-        assert block.charged(0) == most * workload.whole * GRID + 1
+        assert block.charged(0) == most * workload.whole * FUNCTION_STEPS + 1
         half = np.zeros((2, 4), dtype=np.int64)
         one, two = half.copy(), half.copy()
         one[:1, 2], two[:, 2] = 1, 1
         off = abs(block.values(one)[0] - block.values(two)[0])
-        assert off == most * workload.whole * GRID
-        examine(workload, "replace", rows=N)
+        assert off == most * workload.whole * FUNCTION_STEPS
+        examine(workload, Relation("replace"), rows=N)
     assert wide != narrow
     assert len({wide, narrow}) == 2
     with pytest.raises(RefutedSensitivity):
-        examine(cs.unsafe_functions(SCHEMA, {"f": (threshold, 0.12)}, range=(0.25, 0.375)), "replace", rows=N)
+        examine(cs.unsafe_functions(SCHEMA, {"f": (threshold, 0.12)}, range=(0.25, 0.375)), Relation("replace"), rows=N)
 
 
 def test_the_fallback_is_part_of_what_is_refuted():
@@ -131,9 +132,9 @@ def test_the_fallback_is_part_of_what_is_refuted():
     def fails_on_smokers(codes):
         return 0.5 if (codes[:, 2] == 0).any() else math.nan
 
-    examine(cs.unsafe_functions(SCHEMA, {"f": (fails_on_smokers, 1 / N)}, fallback=0.5), "replace", rows=N)
+    examine(cs.unsafe_functions(SCHEMA, {"f": (fails_on_smokers, 1 / N)}, fallback=0.5), Relation("replace"), rows=N)
     with pytest.raises(RefutedSensitivity):
-        examine(cs.unsafe_functions(SCHEMA, {"f": (fails_on_smokers, 1 / N)}), "replace", rows=N)
+        examine(cs.unsafe_functions(SCHEMA, {"f": (fails_on_smokers, 1 / N)}), Relation("replace"), rows=N)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +218,7 @@ def test_charged_steps_cover_every_pair_of_neighbours():
         codes = np.array(rows, dtype=np.uint8).reshape(-1, 2)
         return count(workload, [Chunk((codes[:, 0], codes[:, 1]), len(codes))], threads=1)[0]
 
-    moved = workload.sensitivity("replace")
+    moved = workload.sensitivity(Relation("replace"))
     largest = 0
     for rest in itertools.combinations_with_replacement(cells, 3):
         found = [values([*rest, cell]) for cell in cells]
@@ -226,7 +227,7 @@ def test_charged_steps_cover_every_pair_of_neighbours():
             largest = max(largest, int(off.max()))
             assert off.max() <= moved.linf
             assert (off * off).sum() <= moved.l2_squared
-    assert largest >= 0.25 * workload.whole * GRID - 1
+    assert largest >= 0.25 * workload.whole * FUNCTION_STEPS - 1
 
 
 WRONG = {
@@ -257,25 +258,25 @@ def test_the_right_sensitivity_of_the_same_functions_is_not_refuted():
         smokers=(smokers, 1 / N), mode=(mode, 1 / N), threshold=(threshold, 1), gap=(majority_gap, 2 / N), m=(median, 1)
     )
     start = time.monotonic()
-    examine(right, "replace", rows=N)
+    examine(right, Relation("replace"), rows=N)
     assert time.monotonic() - start < 30  # it stops by itself; how soon is not a test
 
 
 def test_the_relation_and_the_unit_decide_what_is_refuted():
     gap = cs.unsafe_functions(SCHEMA, {"gap": (lambda c: abs(2 * (c[:, 2] == 1).sum() - len(c)) / N, 1 / N)})
-    examine(gap, "add-remove", rows=N)
+    examine(gap, Relation("add-remove"), rows=N)
     with pytest.raises(RefutedSensitivity):
-        examine(gap, "replace", rows=N)
+        examine(gap, Relation("replace"), rows=N)
     with pytest.raises(RefutedSensitivity):
-        examine(gap, "add-remove", rows=N, max_rows=2)
+        examine(gap, Relation("add-remove", 2, False), rows=N)
     # A mean moves by 1/n, which is not small where n is: without a declared number of rows every size is tried.
     mean = asked(mean=(lambda c: (c[:, 2] == 1).mean() if len(c) else 0.0, 1 / N))
-    examine(mean, "add-remove", rows=N)
+    examine(mean, Relation("add-remove"), rows=N)
     with pytest.raises(RefutedSensitivity):
-        examine(mean, "add-remove", rows=None)
+        examine(mean, Relation("add-remove"), rows=None)
     with pytest.raises(RefutedSensitivity):
         cs.release(TABLE, mean, epsilon=1, delta=1e-6, neighbours="add-remove")
-    examine(asked(smokers=(smokers, 1 / N)), "add-remove", rows=None)
+    examine(asked(smokers=(smokers, 1 / N)), Relation("add-remove"), rows=None)
 
 
 def test_the_search_looks_at_made_tables_alone(monkeypatch):
@@ -287,10 +288,10 @@ def test_the_search_looks_at_made_tables_alone(monkeypatch):
         return 0.0
 
     workload = asked(spy=(spy, 1.0))
-    examine(workload, "replace", rows=N, public_seed=5)
+    examine(workload, Relation("replace"), rows=N, public_seed=5)
     first, seen[:] = list(seen), []
     monkeypatch.setattr(refuter, "SECONDS", 60.0)
-    examine(workload, "replace", rows=N, public_seed=5)
+    examine(workload, Relation("replace"), rows=N, public_seed=5)
     assert seen[: len(first)] == first
     private = np.concatenate([np.stack(c.columns, axis=1) for c in TABLE.chunks()]).astype(np.int64)
     assert private.tobytes() not in seen
@@ -312,7 +313,7 @@ def test_no_evaluation_starts_when_time_is_up(monkeypatch, functions):
         return 0.0
 
     monkeypatch.setattr(refuter, "time", Clock)
-    examine(asked(**{f"slow {i}": (slow, 1 / N) for i in range(functions)}), "replace", rows=N)
+    examine(asked(**{f"slow {i}": (slow, 1 / N) for i in range(functions)}), Relation("replace"), rows=N)
     assert len(calls) == 2
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import conspectus as cs
-from conspectus.data.canonical import CANONICAL, OpaqueRecord, canonical, read
-from conspectus.data.fingerprints import fingerprint, fingerprints
+from conspectus.data.records.canonical_form import CANONICAL, OpaqueRecord, canonical, read
+from conspectus.data.records.fingerprints import fingerprint, fingerprints
 
 ROWS = [
     {"b": 1, "a": "x"},

@@ -12,11 +12,11 @@ from scipy.stats import binom
 from tests.made import grid, people, truth
 
 import conspectus as cs
-from conspectus.mechanisms import OFFLINE
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.accounting import rho_of
 from conspectus.privacy.guarantee import BudgetError
-from conspectus.privacy.ledger import Ledger
+from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.prices import cost_of
 
 ALPHA = 1e-6

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import conspectus as cs
-from conspectus.data.arrays import mended, tidy
-from conspectus.data.canonical import canonical, read
-from conspectus.data.fingerprints import fingerprint
+from conspectus.data.columns.arrays import mended, tidy
+from conspectus.data.records.canonical_form import canonical, read
+from conspectus.data.records.fingerprints import fingerprint
 
 RAW = ["M\ufffdller".encode(), b"Meier", b"\xc3", b"\xef\xbf\xbd", "é".encode(), b"M\xef\xbf\xbdef", b"\xed\xa0\x80x"]
 RAW += [mended(raw).encode() for raw in RAW[:4]]

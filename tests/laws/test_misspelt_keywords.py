@@ -10,10 +10,10 @@ import pytest
 
 import conspectus as cs
 from conspectus.data.sources.pairs import PairsTable
-from conspectus.data.sources.records import RecordTable
+from conspectus.data.sources.record_tables import RecordTable
 from conspectus.data.sources.table import Table
 from conspectus.sessions.session import Session
-from conspectus.spelling import spelled_methods
+from conspectus.suggestions import suggest_keywords
 from conspectus.synopses import synopsis
 
 KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -78,7 +78,7 @@ def test_the_calls_that_people_make_are_among_them() -> None:
 
 
 def test_methods_stay_what_they_were() -> None:
-    @spelled_methods
+    @suggest_keywords
     class Thing:
         @staticmethod
         def still(word: int) -> int:

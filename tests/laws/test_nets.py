@@ -15,18 +15,20 @@ import pyarrow as pa
 import pytest
 
 import conspectus as cs
-from conspectus.curator.curator import Curator, selection_range, selection_rate
+from conspectus.counting.counters import count
+from conspectus.curator.acts import selection_range, selection_rate
+from conspectus.curator.curator import Curator
 from conspectus.curator.laminar import LaminarDatabases, laminar_tree
 from conspectus.curator.nets import ListedNet, SmallDatabases, answer_levels, databases
 from conspectus.data.domain import Chunk
-from conspectus.mechanisms.answer_vectors import AnswerVectors
-from conspectus.mechanisms.nets import listed
-from conspectus.mechanisms.small_databases import multiset
+from conspectus.mechanisms.small_db.answer_vectors import AnswerVectors
+from conspectus.mechanisms.small_db.net_draws import listed
+from conspectus.mechanisms.small_db.signatures import signatures
+from conspectus.mechanisms.small_db.small_databases import multiset
 from conspectus.privacy.accounting import Filter
-from conspectus.privacy.events import Noise, Reach
+from conspectus.privacy.events import ByRelation, Noise
 from conspectus.privacy.levels import cutoff, level_weights
-from conspectus.queries.counting import count
-from conspectus.queries.signatures import signatures
+from conspectus.privacy.relation import Relation
 
 SCHEMA = cs.Schema.from_dict(
     {
@@ -159,7 +161,7 @@ def laws(workload, kind, tables, epsilon, max_rows, coarse, *, factor=1):
     """For each table the probability of every group of databases, as the curator would draw it."""
     known = signatures(workload)
     net = kind(workload, known.truth, known.sizes, 2, 4.0, coarse)
-    reach = net.reach(max_rows, False).replace
+    reach = net.sensitivity(Relation("replace", max_rows, False)).replace
     rate = selection_rate(reach, epsilon) * factor
     found = {}
     for table in tables:
@@ -239,8 +241,8 @@ def test_any_list_of_guesses_is_a_net():
 
 
 def test_multisets_are_sorted_and_each_is_met():
-    coins = np.random.Generator(np.random.PCG64(2))
-    met = Counter(tuple(multiset(3, 2, coins)) for _ in range(3000))
+    rng = np.random.Generator(np.random.PCG64(2))
+    met = Counter(tuple(multiset(3, 2, rng)) for _ in range(3000))
     assert set(met) == set(itertools.combinations_with_replacement(range(3), 2))
     # Six of them, each 500 times on average with a deviation of 20.4: six deviations, 1.2e-8 in all.
     assert max(abs(number - 500) for number in met.values()) < 6 * 20.5
@@ -249,8 +251,8 @@ def test_multisets_are_sorted_and_each_is_met():
 class Stranger(ListedNet):
     """A net that understates how far one unit moves it."""
 
-    def reach(self, max_rows, rows_are_units):
-        return Reach(replace=Fraction(0), add_remove=Fraction(0))
+    def sensitivity(self, relation):
+        return ByRelation(replace=Fraction(0), add_remove=Fraction(0))
 
 
 def test_a_net_of_ones_own_is_refused_and_no_net_is_measured():

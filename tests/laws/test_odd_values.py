@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conspectus.data.arrays import UNREADABLE, mended, tidied, tidy
-from conspectus.data.columns import Boolean, Categorical, Column, Date, Integer, Number
+from conspectus.data.columns.arrays import UNREADABLE, mended, tidied, tidy
+from conspectus.data.columns.kinds import Boolean, Categorical, Column, Date, Integer, Number
+from conspectus.data.columns.values import number_of, text_of
 from conspectus.data.schema import Schema
 from conspectus.data.sources import SourceError, open_table
-from conspectus.data.values import number_of, text_of
 
 DAY = datetime.date
 KINDS: list[Column] = [

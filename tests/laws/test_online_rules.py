@@ -9,23 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conspectus as cs
+from conspectus.counting.counters import count
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain
-from conspectus.mechanisms import ONLINE
 from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError
 from conspectus.mechanisms.online.sparse_weights import SparseGuess
-from conspectus.mechanisms.rule import BadState, Stream
+from conspectus.mechanisms.online_mechanism import BadState, SessionProblem
+from conspectus.mechanisms.registry import ONLINE
 from conspectus.mechanisms.sparse_vector import make_plan
 from conspectus.privacy.accounting import allowance
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.noise import UnsafeSeededCoins
-from conspectus.queries.conjunctions import Conjunctions
-from conspectus.queries.counting import count
+from conspectus.privacy.noise import UnsafeSeededSampler
+from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.listed_records import listed_records
-from conspectus.queries.query import Literal, Predicate, Workload, WorkloadError
-from conspectus.queries.sparse import SparseQueries
-from conspectus.queries.supports import written_out
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
 from conspectus.synopses.record_weights import RecordWeights
 from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis
 
@@ -36,9 +39,9 @@ RULES = {"pmw": {}, "pmw-book": {"priming": 0.0}, "sparse-mw": {}, "median": {},
 
 
 def made_table(rows: int = ROWS):
-    coins = np.random.Generator(np.random.PCG64(11))
-    a = coins.random(rows) < 0.8
-    columns = {"a": a, "b": a ^ (coins.random(rows) < 0.1), "c": coins.random(rows) < 0.3}
+    rng = np.random.Generator(np.random.PCG64(11))
+    a = rng.random(rows) < 0.8
+    columns = {"a": a, "b": a ^ (rng.random(rows) < 0.1), "c": rng.random(rows) < 0.3}
     columns["d"] = columns["b"] & columns["c"]
     return cs.open_table(pa.table(columns), SCHEMA)
 
@@ -52,23 +55,22 @@ def rule_of(name: str):
     return ONLINE[name.removesuffix("-book")](**RULES[name])
 
 
-def stream(budget=None, questions: int = 200, **facts) -> Stream:
+def stream(budget=None, questions: int = 200, **facts) -> SessionProblem:
     budget = budget or Budget(epsilon=3.0, delta=1e-6)
-    public = {"neighbours": "replace", "rows": ROWS, **facts}
-    return Stream(workload=Workload(SCHEMA.domain, ()), budget=budget, questions=questions, **public)
+    public = {"relation": Relation("replace"), "rows": ROWS, **facts}
+    return SessionProblem(workload=Workload(SCHEMA.domain, ()), budget=budget, questions=questions, **public)
 
 
 def curator(problem, seed: int = 5) -> Curator:
     purse = allowance(problem.budget, problem.neighbours)
-    return Curator(TABLE, purse, neighbours=problem.neighbours, coins=UnsafeSeededCoins(seed))
+    return Curator(TABLE, purse, neighbours=problem.neighbours, sampler=UnsafeSeededSampler(seed))
 
 
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_answers_are_within_their_margins_and_the_budget(name, relation):
     """Margins hold for all answers of a run at once with probability 0.999; five runs may not all but once fail."""
-    public = relation == "replace"
-    problem = stream(Budget(epsilon=5.0), neighbours=relation, total_is_public=public)
+    problem = stream(Budget(epsilon=5.0), relation=Relation(relation))
     missed = 0
     for seed in range(5):
         held = curator(problem, seed)
@@ -162,7 +164,7 @@ def test_claims_come_from_public_facts(name):
     poor = theorem.claim(stream(Budget(epsilon=0.001)))
     assert isinstance(poor, Refusal)
     assert "theorem" in poor.reason
-    private = theorem.claim(stream(neighbours="add-remove", total_is_public=False))
+    private = theorem.claim(stream(relation=Relation("add-remove")))
     assert isinstance(private, Refusal)
     assert rule.parameters(stream())["hits"] >= 1
 
@@ -203,7 +205,7 @@ class Definition:
 @given(st.data())
 def test_weights_are_those_of_the_definition(data):
     domain = Domain(("x",), (10**6,))
-    problem = Stream(
+    problem = SessionProblem(
         workload=Workload(domain, ()), budget=Budget(epsilon=1.0), neighbours="replace", rows=100, questions=50
     )
     total = Total(value=100.0, exact=True)

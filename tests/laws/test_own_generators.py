@@ -8,9 +8,9 @@ import pytest
 from tests.made import people, truth
 
 import conspectus as cs
-from conspectus.curator.scores import STEPS
+from conspectus.curator.scores import LOG_WEIGHT_STEPS
+from conspectus.mechanisms.boosting.reweighting import growing_rates, rounds_for
 from conspectus.mechanisms.mechanism import SettingError
-from conspectus.mechanisms.reweighting import growing_rates, rounds_for
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.rows import Rows
 
@@ -151,7 +151,7 @@ class Adversary:
 
     def __init__(self, edge: float, rounds: int) -> None:
         self.edge = edge
-        self.rate = growing_rates(K, rounds, 1.0)[0] / STEPS
+        self.rate = growing_rates(K, rounds, 1.0)[0] / LOG_WEIGHT_STEPS
         self.marks = np.zeros(K)
 
     def __call__(self, sample):

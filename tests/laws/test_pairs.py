@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 import conspectus as cs
 from conspectus.curator.curator import Curator
+from conspectus.data.columns.values import text_of
 from conspectus.data.schema import SchemaError
 from conspectus.data.sources import PairsTable, SourceError
 from conspectus.data.sources.numbering import Numbering
-from conspectus.data.values import text_of
 from conspectus.mechanisms.mechanism import ProblemError
 from conspectus.privacy.accounting import allowance
 from conspectus.privacy.guarantee import Budget
@@ -187,8 +187,8 @@ def test_a_release_of_pairs_is_a_release(tmp_path: Path) -> None:
 
 
 def test_many_users_in_many_chunks() -> None:
-    coins = np.random.Generator(np.random.PCG64(3))
-    users, items = coins.integers(0, 150_000, 400_000), coins.integers(0, 5, 400_000)
+    rng = np.random.Generator(np.random.PCG64(3))
+    users, items = rng.integers(0, 150_000, 400_000), rng.integers(0, 5, 400_000)
     table = cs.open_pairs(pa.table({"user": users, "item": items}), items=range(5), users=200_000)
     baskets = np.zeros((200_000, 5), dtype=bool)
     baskets[users, items] = True

@@ -10,15 +10,15 @@ import pytest
 from scipy.stats import binom, norm
 
 import conspectus as cs
-from conspectus.audit.sparse import column
+from conspectus.audit.keys_and_projections import column
 from conspectus.data.domain import RECORDS
-from conspectus.data.fingerprints import fingerprints
-from conspectus.mechanisms import make
-from conspectus.mechanisms.offline.sparse_project import price_of_median
-from conspectus.planning import claim_of, problem_of
+from conspectus.data.records.fingerprints import fingerprints
+from conspectus.mechanisms.registry import make
+from conspectus.mechanisms.sparse_project.mechanism import price_of_median
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
-from conspectus.queries.projections import Projection
+from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.releases.planning import claim_of, problem_of
 from conspectus.synopses.random_projection import RandomProjection, block_failure, kept_by_hash, majority_fails
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 

@@ -14,17 +14,19 @@ from scipy.stats import binom, norm
 from tests.made import people, truth
 
 import conspectus as cs
-from conspectus.audit.sparse import column, opposed
+from conspectus.audit.keys_and_projections import column, opposed
+from conspectus.counting.counters import counter_of
 from conspectus.data.domain import RECORDS, Domain
-from conspectus.data.field import P
-from conspectus.data.fingerprints import fingerprints
+from conspectus.data.records.field import P
+from conspectus.data.records.fingerprints import fingerprints
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
-from conspectus.mechanisms.offline.sparse_project import paper_independence, paper_size
+from conspectus.mechanisms.sparse_project.mechanism import paper_independence, paper_size
 from conspectus.privacy.events import Noise
+from conspectus.privacy.relation import Relation
 from conspectus.privacy.tails import moments_of, weighted_quantile
+from conspectus.queries.blocks.sparse_projection import Projection
 from conspectus.queries.hashing import SIGNS, polynomials, values_at
-from conspectus.queries.projections import Projection
-from conspectus.queries.query import WorkloadError
+from conspectus.queries.sensitivity import WorkloadError
 from conspectus.synopses.random_projection import RandomProjection
 from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis
 
@@ -110,7 +112,7 @@ def test_columns_have_one_sign_in_each_block(size, s):
 @pytest.mark.parametrize(("size", "s"), [(6, 6), (6, 1), (6, 2)])
 def test_sensitivities_bound_all_records_and_are_reached(size, s, neighbours):
     projection = opposed(size, s)
-    far = projection.moved(neighbours, 1, True)
+    far = projection.sensitivity(Relation(neighbours, 1, True))
     columns = [column(projection, place) for place in (0, 1)]
     apart = columns[0] - columns[1] if neighbours == "replace" else columns[0]
     assert (np.abs(apart).sum(), (apart**2).sum(), np.abs(apart).max()) == (far.l1, far.l2_squared, far.linf)
@@ -119,7 +121,7 @@ def test_sensitivities_bound_all_records_and_are_reached(size, s, neighbours):
     moves = (many[:, None] - many[None]).reshape(-1, size) if neighbours == "replace" else many
     assert np.abs(moves).sum(1).max() <= far.l1
     assert (moves**2).sum(1).max() <= far.l2_squared
-    three = projection.moved(neighbours, 3, False)
+    three = projection.sensitivity(Relation(neighbours, 3, False))
     assert (three.l1, three.l2_squared, three.linf) == (3 * far.l1, 9 * far.l2_squared, 3 * far.linf)
 
 
@@ -134,7 +136,7 @@ def test_impossible_projections_are_refused(bad):
 def exact_synopsis(rows, size, s, seed):
     table = cs.open_records(rows)
     projection = Projection(RECORDS, size, s, 4, seed)
-    counter = projection.counter()
+    counter = counter_of(projection)
     for chunk in table.chunks():
         counter.add(chunk)
     total = Total(value=float(len(rows)), exact=True)
@@ -209,13 +211,13 @@ def test_intervals_are_not_vacuous():
 def test_intervals_of_rare_records_are_hardly_wider_than_the_noise(m, s, widest):
     """40 hashes and noises: 95 % are covered (binomial quantile, ALPHA), and the width is at most this many times that
     of the noise alone, 1.96 deviations of a mean."""
-    rows, law, coins = 4000, Noise("laplace", 2.0 * s), np.random.default_rng(m)
+    rows, law, rng = 4000, Noise("laplace", 2.0 * s), np.random.default_rng(m)
     size = s * 1024 * math.ceil(math.sqrt(m) * rows / 2.83 / 1024)
     records, stop = fingerprints(np.arange(rows)), -math.expm1(-1 / law.scale)
     covered, widths = 0, []
     for seed in range(40):
         projection = Projection(RECORDS, size, s, 4, seed)
-        sums = coins.geometric(stop, size) - coins.geometric(stop, size)
+        sums = rng.geometric(stop, size) - rng.geometric(stop, size)
         projection.add(records, np.ones(rows, dtype=np.int64), sums)
         total = Total(value=float(rows), exact=True)
         synopsis = RandomProjection(RECORDS, projection, sums, law, total, "median" if s > 1 else "mean")
@@ -420,7 +422,7 @@ def test_every_mechanism_says_what_it_makes_of_records():
 
 def test_a_ledger_pays_for_a_projection(tmp_path):
     from conspectus.privacy.guarantee import Budget
-    from conspectus.privacy.ledger import Ledger
+    from conspectus.privacy.ledger.ledger import Ledger
 
     table = cs.open_records(list(range(100)))
     ledger = Ledger.create(

@@ -19,12 +19,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conspectus as cs
-from conspectus.audit.sparse import collision
+from conspectus.audit.keys_and_projections import collision
 from conspectus.curator.keys import counted_keys, shown_keys
-from conspectus.data.canonical import CANONICAL, LONGEST, LongRecord, NotCanonical, address, canonical, read, shortened
 from conspectus.data.domain import RECORDS, Domain
-from conspectus.data.fingerprints import fingerprint
-from conspectus.data.forms import form_of
+from conspectus.data.records.canonical_form import (
+    CANONICAL,
+    LONGEST,
+    LongRecord,
+    NotCanonical,
+    address,
+    canonical,
+    read,
+    shortened,
+)
+from conspectus.data.records.fingerprints import fingerprint
+from conspectus.data.records.forms import form_of
 from conspectus.privacy.events import Noise
 from conspectus.report import write_report
 from conspectus.synopses.published_records import PublishedRecords, record_array
@@ -153,9 +162,9 @@ VALUES = [
 def test_records_of_all_kinds_are_published_and_read_back(neighbours, tmp_path):
     """A count of 100 stays below the threshold of 28 with probability e^-36; one of 1 reaches it with 1e-6."""
     rows = [value for value in VALUES for _ in range(100)] + [f"rare {i}" for i in range(300)]
-    coins = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     asked = cs.sparse([[value] for value in VALUES] + [["rare 3"], {"a": 0.5, ("u", 3): 1}])
-    found = [released([rows[i] for i in coins.permutation(len(rows))], asked, neighbours=neighbours) for _ in range(2)]
+    found = [released([rows[i] for i in rng.permutation(len(rows))], asked, neighbours=neighbours) for _ in range(2)]
     for release in found:
         records = [record for record, _ in release.records]
         assert [canonical(record) for record in records] == sorted(map(canonical, VALUES))

@@ -11,7 +11,7 @@ import pytest
 from tests.made import people
 
 import conspectus as cs
-from conspectus.mechanisms import OFFLINE
+from conspectus.mechanisms.registry import OFFLINE
 from conspectus.synopses import files
 from conspectus.synopses.synopsis import CannotAnswer
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conspectus.synopses.rounding import CannotRound, integer_histogram, round_to_total, snake, systematic
+from conspectus.synopses.fitting.rounding import CannotRound, integer_histogram, round_to_total, snake, systematic
 
 LAW = settings(max_examples=150, deadline=None)
 weights = st.lists(st.floats(0, 1e6) | st.just(0.0), min_size=1, max_size=40).filter(lambda w: sum(w) > 0).map(np.array)
@@ -85,8 +85,8 @@ def errors_of(counts, shares, order):
 @pytest.mark.parametrize("public_seed", range(5))
 def test_marginals_of_the_integer_table_stay_close(public_seed):
     """Cells are within one; low marginals, sums of hundreds of cells, much closer than independent rounding leaves."""
-    coins = np.random.Generator(np.random.PCG64(public_seed))
-    table = coins.dirichlet(np.full(1024, 0.3)).reshape((2,) * 10)
+    rng = np.random.Generator(np.random.PCG64(public_seed))
+    table = rng.dirichlet(np.full(1024, 0.3)).reshape((2,) * 10)
     counts = integer_histogram(table, 700)
     shares = table * 700
     assert counts.sum() == 700
@@ -94,7 +94,7 @@ def test_marginals_of_the_integer_table_stay_close(public_seed):
     assert (np.abs(counts - shares) < 1 + SLACK).all()
     assert errors_of(counts, shares, 1) <= 3
     assert errors_of(counts, shares, 2) <= 5
-    independent = np.floor(shares) + (coins.random(shares.shape) < shares - np.floor(shares))
+    independent = np.floor(shares) + (rng.random(shares.shape) < shares - np.floor(shares))
     assert errors_of(independent, shares, 2) > errors_of(counts, shares, 2)
 
 

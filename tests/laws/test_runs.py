@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conspectus as cs
-from conspectus.data.runs import Runs, all_but, code_set, common, complement, of_runs, runs_of, together
-from conspectus.queries.counting import count
-from conspectus.queries.query import Literal, WorkloadError
+from conspectus.counting.counters import count
+from conspectus.data.code_sets import Runs, all_but, code_set, common, complement, of_runs, runs_of, together
+from conspectus.queries.query import Literal
+from conspectus.queries.sensitivity import WorkloadError
 
 SIZE = 300
 WIDE = cs.Schema.from_dict(
@@ -93,11 +94,11 @@ def test_a_negated_literal_is_two_runs_however_it_is_asked_for() -> None:
 
 
 def test_answers_keys_and_files_are_those_of_the_listed_codes() -> None:
-    coins = np.random.Generator(np.random.PCG64(3))
+    rng = np.random.Generator(np.random.PCG64(3))
     rows = 4_000
-    code = np.where(coins.random(rows) < 0.5, coins.integers(0, 20, rows), coins.integers(0, 40_000, rows))
-    word = coins.integers(0, 500, rows)
-    flag = coins.random(rows) < 0.3
+    code = np.where(rng.random(rows) < 0.5, rng.integers(0, 20, rows), rng.integers(0, 40_000, rows))
+    word = rng.integers(0, 500, rows)
+    flag = rng.random(rows) < 0.3
     table = cs.open_table(pa.table({"code": code, "word": [f"w{i}" for i in word], "flag": flag}), WIDE)
     texts = [f"code <> {i} AND word <> 'w{i}' AND flag" for i in range(12)]
     texts += [f"code >= {i} AND NOT flag" for i in (3, 11, 9_000)] + ["code <> 3 OR flag", "code NOT IN (3, 5, 7)"]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from conspectus.data.columns import Boolean, Categorical, Date, Integer, Number
-from conspectus.data.draft import check, draft
+from conspectus.data.columns.kinds import Boolean, Categorical, Date, Integer, Number
 from conspectus.data.schema import Schema, SchemaError, Unit
+from conspectus.data.sources.drafting import check, draft
 
 WHOLE = """
 name = "adult"

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.made import people
 
 import conspectus as cs
-from conspectus.answers import margin_of
 from conspectus.privacy.tails import laplace_tail
-from conspectus.queries.query import WorkloadError
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.releases.answer import margin_of
 from conspectus.sessions.questions import canonical
 
 SCHEMA, TABLE = people()

@@ -9,8 +9,8 @@ import pytest
 from tests.made import people, truth
 
 import conspectus as cs
-from conspectus.mechanisms import ONLINE
 from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.mechanisms.registry import ONLINE
 
 GUESS = "smoker AND ill AND age >= 78"
 SURPRISES = ["smoker", "ill", "region = 'west'", "NOT smoker AND NOT ill"]

@@ -11,7 +11,7 @@ from tests.children import child
 from tests.crashing import QUESTIONS, agree, analyst, heard, kill_again_and_again, session_at
 from tests.standin import StandIn
 
-from conspectus.mechanisms import ONLINE
+from conspectus.mechanisms.registry import ONLINE
 
 
 @pytest.fixture(autouse=True)

@@ -16,16 +16,18 @@ from tests.made import people
 from tests.standin import StandIn, StandInLoop
 
 import conspectus as cs
-from conspectus.curator.curator import Curator, WatchOver
-from conspectus.mechanisms import ONLINE
+from conspectus.curator.curator import Curator
+from conspectus.curator.watch import WatchOver
 from conspectus.mechanisms.mechanism import NoMechanism, ProblemError, SettingError
-from conspectus.mechanisms.rule import Margin, Reply
+from conspectus.mechanisms.online_mechanism import Margin, Reply
+from conspectus.mechanisms.registry import ONLINE
 from conspectus.privacy.accounting import BudgetExceeded, allowance
-from conspectus.privacy.events import Noise, Reach, ThresholdWatch
+from conspectus.privacy.events import ByRelation, Noise, ThresholdWatch
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.ledger import Ledger, LedgerError, Reservation, StaleCopy
-from conspectus.queries.language import NotAPredicate
-from conspectus.queries.query import Workload, WorkloadError
+from conspectus.privacy.ledger.ledger import Ledger, LedgerError, Reservation, StaleCopy
+from conspectus.queries.language.from_sql import NotAPredicate
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
 from conspectus.sessions.account import debits
 from conspectus.sessions.questions import canonical
 from conspectus.sessions.store import SessionError, Store
@@ -577,7 +579,7 @@ def test_a_ledger_refuses_an_act_from_behind(table, tmp_path: Path) -> None:
     ledger = ledger_for(table, tmp_path / "ledger", Budget(epsilon=1.0))
     bound = {"fingerprint": table.schema.fingerprint, "neighbours": "replace", "unit": str(table.schema.unit)}
     reservation = ledger.reserve(Budget(epsilon=1.0), "x", **bound)
-    watch = ThresholdWatch(epsilon=Reach(replace=Fraction(1, 10), add_remove=Fraction(1, 10)))
+    watch = ThresholdWatch(epsilon=ByRelation(replace=Fraction(1, 10), add_remove=Fraction(1, 10)))
     reservation.debit(watch, after=0, label="a")
     for wrong in (0, 2):
         with pytest.raises(StaleCopy):

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from conspectus.counting.counters import count
+from conspectus.data.chunks import MOST_ROWS, SetChunk, packed
 from conspectus.data.domain import Chunk, Domain
-from conspectus.data.sets import MOST_ROWS, SetChunk, packed
-from conspectus.queries.conjunctions import Conjunctions, always, marginals, random_conjunctions
-from conspectus.queries.counting import count
-from conspectus.queries.parities import parities
-from conspectus.queries.query import Literal, Predicate, Workload
+from conspectus.queries.builders.conjunctions import Conjunctions, always, marginals, random_conjunctions
+from conspectus.queries.builders.parities import parities
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
 
 
 class Bare:
@@ -39,16 +40,16 @@ MIXED = (
 
 def matrix_of(columns: int, rows: int, seed: int) -> NDArray[np.uint8]:
     """Columns from empty to full: some become lists, others bitmaps."""
-    coins = np.random.Generator(np.random.PCG64(seed))
-    shares = coins.permutation(np.concatenate([[0.0, 1.0, 0.5], 2.0 ** -coins.integers(1, 9, max(0, columns - 3))]))
-    return (coins.random((columns, rows)) < shares[:columns, None]).astype(np.uint8)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    shares = rng.permutation(np.concatenate([[0.0, 1.0, 0.5], 2.0 ** -rng.integers(1, 9, max(0, columns - 3))]))
+    return (rng.random((columns, rows)) < shares[:columns, None]).astype(np.uint8)
 
 
 def sets_of(matrix: NDArray[np.uint8], seed: int) -> SetChunk:
     """The chunk of a matrix from its ones, shuffled and some of them twice."""
     which, places = np.nonzero(matrix)
-    coins = np.random.Generator(np.random.PCG64(seed))
-    order = coins.permutation(np.concatenate([np.arange(len(which)), np.arange(len(which) // 2)]))
+    rng = np.random.Generator(np.random.PCG64(seed))
+    order = rng.permutation(np.concatenate([np.arange(len(which)), np.arange(len(which) // 2)]))
     return SetChunk.of_pairs(np.arange(len(matrix)), which[order], places[order], rows=matrix.shape[1])
 
 
@@ -68,10 +69,10 @@ def test_sets_count_what_codes_count(rows: list[int], seed: int, threads: int, a
 @given(st.integers(0, 1000), st.integers(2, 6))
 def test_lists_that_differ_much_in_length(seed: int, k: int) -> None:
     """A long list is searched, a short one walked through, a bitmap looked up: all three must agree with the codes."""
-    coins = np.random.Generator(np.random.PCG64(seed))
+    rng = np.random.Generator(np.random.PCG64(seed))
     rows = 5000
     shares = np.array([0.3, 0.1, 0.06, 0.05, 0.02, 0.004, 0.001, 0.0, 1.0])
-    matrix = (coins.random((9, rows)) < shares[:, None]).astype(np.uint8)
+    matrix = (rng.random((9, rows)) < shares[:, None]).astype(np.uint8)
     workload = random_conjunctions(WIDE, k, 140, seed, negations=True)
     chunk = sets_of(matrix, seed)
     assert {-1, 0} <= set(chunk.bitmap.tolist())

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 import conspectus as cs
-from conspectus.queries.evaluation import is_true
-from conspectus.queries.signatures import MOST_QUESTIONS, signatures
+from conspectus.counting.evaluation import is_true
+from conspectus.mechanisms.small_db.signatures import MOST_QUESTIONS, signatures
 
 SCHEMA = cs.Schema.from_dict(
     {

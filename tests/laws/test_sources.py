@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conspectus.data.columns import Boolean, Categorical, Date, Integer, Number
+from conspectus.data.columns.kinds import Boolean, Categorical, Date, Integer, Number
 from conspectus.data.domain import code_dtype
 from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources import SourceError, Table, open_table

@@ -17,13 +17,15 @@ from hypothesis import strategies as st
 from tests.made import people
 
 import conspectus as cs
-from conspectus.data.field import P, times
-from conspectus.data.fingerprints import KEY, fingerprint, fingerprints
+from conspectus.counting.counters import count
+from conspectus.data.records.field import P, times
+from conspectus.data.records.fingerprints import KEY, fingerprint, fingerprints
 from conspectus.data.sources import SourceError
-from conspectus.queries import sparse as blocks
+from conspectus.privacy.relation import Relation
 from conspectus.queries.addresses import addresses, codes_at
-from conspectus.queries.counting import count
-from conspectus.queries.query import Workload, WorkloadError
+from conspectus.queries.blocks import sparse_queries as blocks
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
 
 VALUES = st.one_of(
     st.none(),
@@ -177,7 +179,7 @@ def test_sensitivities_by_brute_force(neighbours, compared, mappings):
     blocks.MOST_COMPARED = limit if compared else -1
     try:
         workload = cs.sparse(mappings)
-        claimed = workload.sensitivity(neighbours)
+        claimed = workload.sensitivity(Relation(neighbours))
     finally:
         blocks.MOST_COMPARED = limit
     step = 2**16 // workload.grid
@@ -195,7 +197,7 @@ def test_persons_of_several_rows_stay_within_the_sensitivity(mappings, mine, you
     workload = cs.sparse(mappings)
     here, there = (count(workload, cs.open_records([*rows, 3, 5]).chunks())[0] for rows in (mine, yours))
     apart = np.abs(here - there)
-    replace = workload.sensitivity("replace", 4, rows_are_units=False)
+    replace = workload.sensitivity(Relation("replace", 4, False))
     assert apart.sum() <= replace.l1
     assert (apart**2).sum() <= replace.l2_squared
     assert apart.max(initial=0) <= replace.linf
@@ -204,8 +206,8 @@ def test_persons_of_several_rows_stay_within_the_sensitivity(mappings, mine, you
 def test_a_full_universe_needs_no_unlisted_record():
     schema = cs.Schema.from_dict({"name": "coin", "columns": {"side": {"type": "boolean"}}})
     workload = cs.sparse([{(True,): 1, (False,): 1}], schema)
-    assert workload.sensitivity("replace").l1 == 0
-    assert workload.sensitivity("add-remove").l1 == 1
+    assert workload.sensitivity(Relation("replace")).l1 == 0
+    assert workload.sensitivity(Relation("add-remove")).l1 == 1
 
 
 def test_a_schemas_records_are_tuples_or_mappings_of_values():

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conspectus.data.columns import Integer
+from conspectus.data.columns.kinds import Integer
 from conspectus.data.schema import Schema
 from conspectus.data.sources import SourceError, open_table
-from conspectus.data.sources.functions import FUNCTIONS
 from conspectus.data.sources.origin import Connection, fresh
+from conspectus.data.sources.sql_functions import FUNCTIONS
 
 SCHEMA = Schema("t", (Integer("x", 0, 99, missing=True),))
 MISSING = 100

@@ -13,10 +13,11 @@ from scipy.stats import binom
 from tests.made import people, truth
 
 import conspectus as cs
-from conspectus.curator.curator import keys_act
+from conspectus.counting.counters import count
+from conspectus.curator.acts import keys_act
 from conspectus.data.domain import RECORDS
 from conspectus.mechanisms.mechanism import NoMechanism
-from conspectus.mechanisms.offline.stable_histogram import threshold
+from conspectus.mechanisms.stable_histogram import threshold
 from conspectus.privacy.accounting import (
     BudgetExceeded,
     Declared,
@@ -28,10 +29,10 @@ from conspectus.privacy.accounting import (
     price_approximate,
 )
 from conspectus.privacy.events import (
+    ByRelation,
     GaussianNoise,
     LaplaceNoise,
     Noise,
-    Reach,
     RowTotal,
     StableKeys,
     ThresholdWatch,
@@ -39,9 +40,8 @@ from conspectus.privacy.events import (
     to_json,
 )
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.ledger import Ledger
+from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.prices import cost_of
-from conspectus.queries.counting import count
 from conspectus.synopses.files import BadSynopsisFile
 from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
@@ -207,13 +207,13 @@ def test_declared_lists_take_the_delta_from_the_budget():
     for budget in (Budget(epsilon=1.0, delta=float(delta) / 2), Budget(epsilon=0.99, delta=0.1), Budget(rho=100.0)):
         with pytest.raises(BudgetExceeded):
             Declared((RowTotal(), event), budget, "replace")
-    one = Reach(replace=Fraction(1), add_remove=Fraction(1))
-    noisy = GaussianNoise(reach_squared=one, sigma_squared=Fraction(100))
+    one = ByRelation(replace=Fraction(1), add_remove=Fraction(1))
+    noisy = GaussianNoise(l2_squared=one, sigma_squared=Fraction(100))
     mixed, rho, _ = best((event, noisy), 1e-4, "replace")
     alone, _, _ = best((noisy,), 1e-4 - float(delta), "replace")
     assert rho is None
     assert mixed == pytest.approx(float(alone + epsilon), rel=1e-6)
-    pure = LaplaceNoise(reach=one, reach_squared=one, reach_max=one, scale=Fraction(10))
+    pure = LaplaceNoise(l1=one, l2_squared=one, linf=one, scale=Fraction(10))
     assert best((event, pure), 1e-4, "replace")[0] <= epsilon + Fraction(1, 10)
 
 
@@ -314,7 +314,7 @@ def test_stored_keys_without_the_act_that_published_them_are_refused(tmp_path):
     release = cs.release(records, cs.sparse([["a"]]), epsilon=1.0, delta=1e-6, mechanism="stable-histogram")
     release.save(tmp_path / "whole")
     assert cs.load(tmp_path / "whole").guarantee == release.guarantee
-    noise = Reach(replace=Fraction(1, 9), add_remove=Fraction(1, 9))
+    noise = ByRelation(replace=Fraction(1, 9), add_remove=Fraction(1, 9))
     other = tuple(event for event in release.events if not isinstance(event, StableKeys))
     dataclasses.replace(release, events=(*other, ThresholdWatch(epsilon=noise))).save(tmp_path / "other")
     with pytest.raises(BadSynopsisFile, match="no act that published them"):

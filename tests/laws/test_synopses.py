@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conspectus.counting.marginal_tree import MarginalTree
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
-from conspectus.queries.intervals import Intervals
-from conspectus.queries.marginal_tree import MarginalTree
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.parities import Parities
-from conspectus.queries.predicates import Conjunctions
-from conspectus.queries.query import Literal, Parity, Predicate, Workload
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.parity_list import Parities
+from conspectus.queries.query import Literal, Parity, Predicate
+from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram, cells_to_chunk
 from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.noisy_answers import NoisyAnswers, paid_total

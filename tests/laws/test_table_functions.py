@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from tests.made import people, truth
 
 import conspectus as cs
+from conspectus.counting.counters import count
+from conspectus.counting.statistic_counts import Layout, StatisticCounts
 from conspectus.data.domain import Chunk
-from conspectus.queries.counting import count
-from conspectus.queries.query import Literal, Workload, WorkloadError
-from conspectus.queries.statistic import STEPS, Statistic, Statistics
-from conspectus.queries.statistic_counts import Layout, StatisticCounts
+from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.statistic import STATISTIC_STEPS, Statistic, Statistics
+from conspectus.queries.query import Literal
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
 
 SCHEMA = cs.Schema.from_dict(
     {
@@ -57,29 +60,29 @@ def plainly(f: Statistic, rows) -> int:
     held = [r for r in rows if any(all(r[a.column] in a.codes for a in box) for box in f.given)]
     if f.kind == "satisfied":
         total = sum(all(r[a.column] in a.codes for a in box) for r in rows for box in f.given)
-        return int(Fraction(STEPS * total, len(f.given)) // 1)
+        return int(Fraction(STATISTIC_STEPS * total, len(f.given)) // 1)
     classes = [tuple(c[r[at]] for at, c in zip(f.over, f.classes)) for r in held]
     classes = [c for c in classes if min(c) >= 0]
     shape = f.shape
     v = {c: classes.count(c) for c in itertools.product(*(range(s) for s in shape))}
     t = len(classes)
     if f.kind == "mode":
-        return STEPS * max(v.values())
+        return STATISTIC_STEPS * max(v.values())
     if f.kind == "mean":
         return sum(f.numbers[c[0]] for c in classes)
     if f.kind == "balance":
-        return STEPS * min(v.values())
+        return STATISTIC_STEPS * min(v.values())
     if f.kind == "quantile":
         lowest = sorted(classes)[: t * f.numbers[0] // f.numbers[1]]
         return sum(f.numbers[2 + c[0]] for c in lowest)
     if f.kind == "reference":
-        return max(abs(STEPS * sum(c[0] <= k for c in classes) - t * f.numbers[k]) for k in range(shape[0]))
+        return max(abs(STATISTIC_STEPS * sum(c[0] <= k for c in classes) - t * f.numbers[k]) for k in range(shape[0]))
     if not t:
         return 0
     r = [sum(v[i, j] for j in range(shape[1])) for i in range(shape[0])]
     s = [sum(v[i, j] for i in range(shape[0])) for j in range(shape[1])]
     total = sum((abs(v[i, j] - Fraction(r[i] * s[j], t)) for i, j in v), Fraction(0))
-    return int(STEPS * total / 4 // 1)
+    return int(STATISTIC_STEPS * total / 4 // 1)
 
 
 @given(st.lists(st.sampled_from(CELLS), max_size=12))
@@ -112,8 +115,8 @@ def neighbours_of(tables, relation):
 
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_no_pair_of_neighbours_moves_by_more_than_is_charged(tables, relation):
-    moved = EVERYTHING.sensitivity(relation)
-    steps = np.array([STEPS * (f.replaced if relation == "replace" else 1) for f in EVERYTHING.queries()])
+    moved = EVERYTHING.sensitivity(Relation(relation))
+    steps = np.array([STATISTIC_STEPS * (f.replaced if relation == "replace" else 1) for f in EVERYTHING.queries()])
     largest = np.zeros(len(EVERYTHING), dtype=np.int64)
     l1 = squared = 0
     for here, there in neighbours_of(tables, relation):
@@ -125,14 +128,14 @@ def test_no_pair_of_neighbours_moves_by_more_than_is_charged(tables, relation):
     assert squared <= moved.l2_squared
     assert largest.max() <= moved.linf
     # The bounds are tight: a wrong twin that charges nine tenths of a row would be refuted by most families.
-    reached = {f.kind for f, most in zip(EVERYTHING.queries(), largest) if most > 0.9 * STEPS}
+    reached = {f.kind for f, most in zip(EVERYTHING.queries(), largest) if most > 0.9 * STATISTIC_STEPS}
     assert reached >= {"mode", "mean", "quantile", "balance", "reference", "satisfied"}
 
 
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_units_of_two_rows_move_twice_as_far_at_most(tables, relation):
     """Chains of two neighbouring tables are the units of two rows; replaced units may lose or gain a row."""
-    single, double = EVERYTHING.sensitivity(relation), EVERYTHING.sensitivity(relation, 2, rows_are_units=False)
+    single, double = EVERYTHING.sensitivity(Relation(relation)), EVERYTHING.sensitivity(Relation(relation, 2, False))
     assert double.linf == 2 * single.linf
     for table, here in tables.items():
         if len(table) > 2:
@@ -150,8 +153,8 @@ def test_disjoint_parts_are_charged_together():
     schema, _ = people()
     parts = [{"region": region} for region in ("north", "east", "south", "west")]
     workload = cs.mode_shares(schema, ["age"], given=parts)
-    assert workload.sensitivity("add-remove").l2_squared == STEPS**2
-    assert workload.sensitivity("replace").l2_squared == 2 * STEPS**2
+    assert workload.sensitivity(Relation("add-remove")).l2_squared == STATISTIC_STEPS**2
+    assert workload.sensitivity(Relation("replace")).l2_squared == 2 * STATISTIC_STEPS**2
 
 
 @pytest.mark.parametrize("name", sorted(families()))
@@ -160,7 +163,7 @@ def test_functions_are_values_that_survive_storage_slices_and_sums(name):
     assert Workload.from_json(workload.to_json()) == workload
     assert hash(Workload.from_json(workload.to_json())) == hash(workload)
     assert not workload.counting
-    assert workload.grid == STEPS
+    assert workload.grid == STATISTIC_STEPS
     assert workload.whole is None
     both = workload + cs.marginals(SCHEMA, 1) + workload
     assert [both.query(i) for i in range(len(workload))] == list(workload.queries())
@@ -195,7 +198,7 @@ def test_familiar_numbers():
     n = len(rows)
 
     def shares(workload):
-        return (values(workload, rows) / STEPS / n).tolist()
+        return (values(workload, rows) / STATISTIC_STEPS / n).tolist()
 
     assert shares(cs.mode_shares(schema, ["a"])) == [0.5]
     assert shares(cs.truncated_means(schema, "a")) == [(2 * 0.5 + 2) / 8]
@@ -203,7 +206,7 @@ def test_familiar_numbers():
     assert shares(cs.interval_balances(schema, "a")) == [0.5, 0.25]
     assert shares(cs.kolmogorov_distances(schema, "a", [[2, 1, 1]])) == [0]
     # b is y exactly where a is 2: P(a ≤ 0, y) = 0 against ½·¼, and P(a ≤ 1, y) = 0 against ¾·¼.
-    assert shares(cs.independence_gaps(schema)) == pytest.approx([1 / 8, 3 / 16], abs=1 / STEPS / n)
+    assert shares(cs.independence_gaps(schema)) == pytest.approx([1 / 8, 3 / 16], abs=1 / STATISTIC_STEPS / n)
     assert shares(cs.satisfied_shares(schema, [[{"a": 2}, {"b": "y"}]])) == [0.25]
 
 
@@ -229,12 +232,12 @@ def test_requests_that_cannot_be_met_are_told_what_to_do(call, says):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"kind": "mean", "numbers": (0, 1, STEPS + 1)},
+        {"kind": "mean", "numbers": (0, 1, STATISTIC_STEPS + 1)},
         {"kind": "mean", "numbers": (-1, 0, 1)},
         {"kind": "quantile", "numbers": (3, 2, 0, 1, 2)},
         {"kind": "quantile", "numbers": (1, 2, 2, 1, 0)},
         {"kind": "reference", "numbers": (0, 5, 6)},
-        {"kind": "reference", "numbers": (9, 5, STEPS)},
+        {"kind": "reference", "numbers": (9, 5, STATISTIC_STEPS)},
         {"kind": "mode", "numbers": (1,)},
         {"kind": "balance"},
         {"kind": "median"},

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conspectus.data.columns import Categorical, Integer
+from conspectus.data.columns.kinds import Categorical, Integer
 from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources import open_table
 
 PEOPLE = ("ann", "bob", "cem", "dan")
 LETTERS = ("a", "b", "c")
 Row = tuple[str | None, str | None, int | None]
-Kept = Counter[tuple[int, ...]]
+ExactCounts = Counter[tuple[int, ...]]
 
 
 def schema_for(max_rows: int, *, listed: bool) -> Schema:
@@ -43,8 +43,8 @@ def table_of(rows: list[Row]) -> pa.Table:
     )
 
 
-def kept(source: Any, schema: Schema, *, rows: int = 1 << 17, public_seed: int = 0) -> Kept:
-    found: Kept = Counter()
+def kept(source: Any, schema: Schema, *, rows: int = 1 << 17, public_seed: int = 0) -> ExactCounts:
+    found: ExactCounts = Counter()
     with open_table(source, schema, public_seed=public_seed) as table:
         assert table.filtered
         for chunk in table.chunks(rows=rows):

@@ -13,20 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conspectus as cs
-from conspectus.curator import kept
-from conspectus.curator.curator import Curator, WatchOver
+from conspectus.counting.counters import count
+from conspectus.counting.single_query import SingleQueryCounts
+from conspectus.curator import exact_counts as kept
+from conspectus.curator.curator import Curator
 from conspectus.curator.scores import error_of, query_errors
+from conspectus.curator.watch import WatchOver
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.accounting import BudgetExceeded, Filter, Unpriced, price_pure, price_rho
-from conspectus.privacy.events import FurtherHit, Reach, ThresholdWatch, from_json, to_json
-from conspectus.privacy.noise import UnsafeSeededCoins
+from conspectus.privacy.events import ByRelation, FurtherHit, ThresholdWatch, from_json, to_json
+from conspectus.privacy.noise import UnsafeSeededSampler
 from conspectus.privacy.prices import pure_acts
-from conspectus.queries.conjunctions import Conjunctions
-from conspectus.queries.counting import count
-from conspectus.queries.one_by_one import OneByOne
-from conspectus.queries.parities import ParityList
-from conspectus.queries.query import Literal, Predicate, Workload
-from conspectus.queries.sparse import SparseQueries
+from conspectus.queries.blocks.parity_list import ParityList
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
 
 # --- the proof, summed exactly: P(outcome) = Σ_t P(T̂ = t) Π P(e + ν < t) Π P(e + ν ≥ t)
 
@@ -81,7 +83,7 @@ QUESTION = cs.sql(SCHEMA, ["a = true"])
 def curator(cap: Fraction, currency="pure") -> Curator:
     rows = pa.table({"a": [True] * 60 + [False] * 40, "b": [True] * 100})
     purse = Filter(currency, cap, "replace")
-    return Curator(cs.open_table(rows, SCHEMA), purse, neighbours="replace", coins=UnsafeSeededCoins(1))
+    return Curator(cs.open_table(rows, SCHEMA), purse, neighbours="replace", sampler=UnsafeSeededSampler(1))
 
 
 def test_a_watch_stops_hard_after_its_hits_and_pays_for_each_before_it_goes_on():
@@ -108,8 +110,8 @@ def test_a_hit_that_cannot_be_paid_for_is_not_looked_for():
 
 
 def test_a_kept_threshold_has_a_pure_price_alone():
-    further = FurtherHit(epsilon=Reach(replace=Fraction(1, 3), add_remove=Fraction(1, 3)))
-    watch = ThresholdWatch(epsilon=Reach(replace=Fraction(1), add_remove=Fraction(1)))
+    further = FurtherHit(epsilon=ByRelation(replace=Fraction(1, 3), add_remove=Fraction(1, 3)))
+    watch = ThresholdWatch(epsilon=ByRelation(replace=Fraction(1), add_remove=Fraction(1)))
     assert from_json(to_json(further)) == further
     assert price_pure(further, "replace") == Fraction(1, 3)
     with pytest.raises(Unpriced):
@@ -154,7 +156,7 @@ def test_what_is_kept_counts_as_a_pass_does(records):
         Workload(DOMAIN, (ParityList(DOMAIN, ((0, 2),)),)),
         Workload(DOMAIN, (listed,)),
     ]
-    for form in (kept.KeptCells, kept.KeptRows):
+    for form in (kept.HistogramInMemory, kept.RowsInMemory):
         held = form(DOMAIN, [chunk])
         assert held.rows == len(records)
         for workload in workloads:
@@ -162,13 +164,13 @@ def test_what_is_kept_counts_as_a_pass_does(records):
 
 
 def test_single_answers_are_those_of_marginals_however_wide():
-    coins = np.random.Generator(np.random.PCG64(7))
+    rng = np.random.Generator(np.random.PCG64(7))
     domain = Domain(tuple("abcdefgh"), (3, 4, 2, 5, 3, 2, 4, 3))
-    weights = coins.dirichlet(np.ones(domain.cells))
-    table = OneByOne(domain, weights)
+    weights = rng.dirichlet(np.ones(domain.cells))
+    table = SingleQueryCounts(domain, weights)
     for width in (1, 3, 5, 7, 8, 3, 1):
-        columns = np.sort(coins.choice(8, width, replace=False)).tolist()
-        chosen = [(c, coins.choice(domain.sizes[c], coins.integers(1, domain.sizes[c]), False)) for c in columns]
+        columns = np.sort(rng.choice(8, width, replace=False)).tolist()
+        chosen = [(c, rng.choice(domain.sizes[c], rng.integers(1, domain.sizes[c]), False)) for c in columns]
         box = tuple(Literal(c, tuple(np.sort(codes).tolist())) for c, codes in chosen)
         workload = Workload(domain, (Conjunctions.of(domain, [Predicate((box,))]),))
         truth = cs_answer(domain, weights, workload)
@@ -176,7 +178,7 @@ def test_single_answers_are_those_of_marginals_however_wide():
 
 
 def cs_answer(domain, weights, workload) -> float:
-    from conspectus.queries.evaluation import indicator
+    from conspectus.counting.evaluation import indicator
 
     columns, inside = indicator(workload.query(0), domain)
     others = tuple(axis for axis in range(len(domain)) if axis not in columns)

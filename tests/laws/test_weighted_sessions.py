@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 import conspectus as cs
-from conspectus.mechanisms.rule import Margin
+from conspectus.mechanisms.online_mechanism import Margin
 from conspectus.mechanisms.sparse_vector import Plan
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile

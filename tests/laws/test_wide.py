@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 import conspectus as cs
-from conspectus.data.columns import Boolean, Integer
+from conspectus.data.columns.kinds import Boolean, Integer
 from conspectus.data.domain import Domain, in_words
 from conspectus.data.schema import Schema
+from conspectus.privacy.relation import Relation
 from conspectus.synopses.rows import WIDE, Rows
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 
@@ -21,9 +22,9 @@ TOTAL = Total(value=50.0, exact=True)
 def wide(size: int, records: int, copies: bool) -> tuple[Domain, Rows]:
     width = WIDE + 13
     domain = Domain(tuple(f"c{c}" for c in range(width)), (2, size) + (2,) * (width - 2))
-    coins = np.random.Generator(np.random.PCG64(size))
-    codes = (coins.random((width, records)) * np.array(domain.sizes)[:, None]).astype(np.int64)
-    times = coins.integers(0, 4, records) + (np.arange(records) == 0) if copies else None
+    rng = np.random.Generator(np.random.PCG64(size))
+    codes = (rng.random((width, records)) * np.array(domain.sizes)[:, None]).astype(np.int64)
+    times = rng.integers(0, 4, records) + (np.arange(records) == 0) if copies else None
     return domain, Rows(domain, codes, TOTAL, times)
 
 
@@ -110,9 +111,11 @@ def test_single_literals_move_together() -> None:
     """One record satisfies as many of the single literals as it has second values: all of them, at worst."""
     schema = Schema("wide", tuple(Boolean(f"i{k}") for k in range(3000)))
     ones = cs.conjunctions(schema, [{f"i{k}": True} for k in range(3000)])
-    assert ones.sensitivity("replace").l2_squared == ones.sensitivity("add-remove").l2_squared == 3000
+    assert (
+        ones.sensitivity(Relation("replace")).l2_squared == ones.sensitivity(Relation("add-remove")).l2_squared == 3000
+    )
     both = ones + cs.conjunctions(schema, [{f"i{k}": False} for k in range(3000)])
-    assert both.sensitivity("add-remove").l2_squared == 6000  # blocks add up
+    assert both.sensitivity(Relation("add-remove")).l2_squared == 6000  # blocks add up
     joined = cs.conjunctions(schema, [{f"i{k // 2}": bool(k % 2)} for k in range(6000)])
-    assert joined.sensitivity("add-remove").l2_squared == 3000
-    assert joined.sensitivity("replace").l2_squared == 6000
+    assert joined.sensitivity(Relation("add-remove")).l2_squared == 3000
+    assert joined.sensitivity(Relation("replace")).l2_squared == 6000

@@ -9,8 +9,8 @@ import pytest
 from tests.made import people
 
 import conspectus as cs
-from conspectus.queries.query import Workload
-from conspectus.releases import QuestionsNeeded
+from conspectus.queries.workload import Workload
+from conspectus.releases.release import QuestionsNeeded
 from conspectus.synopses import files
 from conspectus.synopses.files import BadSynopsisFile
 

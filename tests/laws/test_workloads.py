@@ -13,9 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conspectus.counting.evaluation import is_true
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
-from conspectus.queries.conjunctions import (
+from conspectus.privacy.relation import Relation, RelationError
+from conspectus.queries.blocks.parity_list import Parities, ParityList
+from conspectus.queries.builders.arguments import UnknownColumn
+from conspectus.queries.builders.conjunctions import (
     Conjunctions,
     Marginal,
     always,
@@ -27,11 +31,11 @@ from conspectus.queries.conjunctions import (
     random_conjunctions,
     ranges,
 )
-from conspectus.queries.declared import UnknownColumn
-from conspectus.queries.evaluation import is_true
-from conspectus.queries.formulas import union
-from conspectus.queries.parities import Parities, ParityList, parities
-from conspectus.queries.query import Literal, Parity, Predicate, Sensitivity, Workload, WorkloadError
+from conspectus.queries.builders.parities import parities
+from conspectus.queries.language.formulas import union
+from conspectus.queries.query import Literal, Parity, Predicate
+from conspectus.queries.sensitivity import Sensitivity, WorkloadError
+from conspectus.queries.workload import Workload
 
 ALPHA = 1e-6
 
@@ -120,7 +124,7 @@ EXACT = [
 @pytest.mark.parametrize("workload", EXACT, ids=range(len(EXACT)))
 def test_single_blocks_have_exact_sensitivities(workload: Workload) -> None:
     for neighbours in ("replace", "add-remove"):
-        declared = workload.sensitivity(neighbours)
+        declared = workload.sensitivity(Relation(neighbours))
         assert (declared.l1, declared.l2_squared, declared.linf) == true_sensitivity(workload, neighbours, 1, True)
 
 
@@ -135,11 +139,11 @@ def test_sensitivities_are_never_below_the_truth(neighbours: str, max_rows: int)
         parities(Bare(2, 2, 2), 2) + parities(Bare(2, 2, 2), 1),
         marginals(small, 2)[1:4] + always(small.domain),
     ):
-        declared = workload.sensitivity(neighbours, max_rows, False)
+        declared = workload.sensitivity(Relation(neighbours, max_rows, False))
         true = true_sensitivity(workload, neighbours, max_rows, False)
         assert covers(declared, true)
         if max_rows == 1:
-            rows = workload.sensitivity(neighbours)
+            rows = workload.sensitivity(Relation(neighbours))
             true = true_sensitivity(workload, neighbours, 1, True)
             assert covers(rows, true)
 
@@ -147,20 +151,20 @@ def test_sensitivities_are_never_below_the_truth(neighbours: str, max_rows: int)
 def test_the_brute_force_would_notice_a_sensitivity_that_is_too_small() -> None:
     # The same comparison with contrast forgotten (a marginal counted as moving one cell under replacement).
     workload = marginals(Bare(2, 3), 2)
-    assert true_sensitivity(workload, "replace", 1, True)[0] > workload.sensitivity("add-remove").l1
+    assert true_sensitivity(workload, "replace", 1, True)[0] > workload.sensitivity(Relation("add-remove")).l1
 
 
 def test_persons_of_different_sizes_are_paid_for() -> None:
     total = always(Bare(2, 2).domain)
-    assert total.sensitivity("replace").l1 == 0
-    assert total.sensitivity("replace", 3, False).l1 == 3
+    assert total.sensitivity(Relation("replace")).l1 == 0
+    assert total.sensitivity(Relation("replace", 3, False)).l1 == 3
     assert true_sensitivity(total, "replace", 3, False) == (3, 9, 3)
 
 
 def test_units_that_make_no_sense_are_refused() -> None:
     for arguments in (("substitute",), ("replace", 0), ("replace", 2, True), ("add-remove", 0, False)):
-        with pytest.raises(WorkloadError):
-            MIXED.sensitivity(*arguments)
+        with pytest.raises(RelationError):
+            MIXED.sensitivity(Relation(*arguments))
 
 
 def boxes(domain: Domain) -> st.SearchStrategy[tuple[Literal, ...]]:
@@ -186,7 +190,7 @@ def test_listed_predicates_never_understate(queries: list[Predicate]) -> None:
     workload = Workload(SMALL, (Conjunctions.of(SMALL, queries),))
     assert list(workload.queries()) == queries
     for neighbours in ("replace", "add-remove"):
-        declared = workload.sensitivity(neighbours)
+        declared = workload.sensitivity(Relation(neighbours))
         true = true_sensitivity(workload, neighbours, 1, True)
         assert covers(declared, true)
         if len({query.columns for query in queries}) == 1:
@@ -269,7 +273,7 @@ def test_whole_blocks_stay_whole() -> None:
     assert second == workload.blocks[1]
     # Shuffled cells of one marginal are still cells of one marginal: two records differ on two of them at most.
     shuffled = workload.take(np.random.Generator(np.random.PCG64(0)).permutation(ends[1]))
-    assert shuffled.sensitivity("replace").l1 == 2
+    assert shuffled.sensitivity(Relation("replace")).l1 == 2
     assert isinstance(parities(SCHEMA, 2)[1:].blocks[0], ParityList)
     assert workload[-1].query(0) == workload.query(len(workload) - 1)
     with pytest.raises(IndexError):
@@ -299,14 +303,14 @@ def test_distinct_asks_each_question_once(spans: list[tuple[int, int]]) -> None:
     queries = list(distinct.queries())
     assert [queries[i] for i in workload.positions_in(distinct)] == list(workload.queries())
     assert distinct.distinct() == distinct
-    assert distinct.sensitivity("replace").l1 <= workload.sensitivity("replace").l1
+    assert distinct.sensitivity(Relation("replace")).l1 <= workload.sensitivity(Relation("replace")).l1
 
 
 def test_repetition_is_paid_for_unless_it_is_left_out() -> None:
     once = marginal(SCHEMA, ["sex", "age"])
     turned = marginal(SCHEMA, ["age", "sex"])
     both = once + turned + once
-    assert both.sensitivity("replace").l1 == 3 * once.sensitivity("replace").l1
+    assert both.sensitivity(Relation("replace")).l1 == 3 * once.sensitivity(Relation("replace")).l1
     assert both.distinct() == once
     queries = list(once.queries())
     assert [queries[i] for i in both.positions_in(once)] == list(both.queries())
@@ -453,6 +457,6 @@ def test_literals_are_uniform_over_values_and_not_over_columns() -> None:
 def test_the_exact_bound_of_parities_is_the_odd_intersection() -> None:
     for d, k in ((4, 2), (5, 3), (6, 3)):
         block = Parities(Domain(tuple(map(str, range(d))), (2,) * d), tuple(range(d)), k)
-        assert block.reach() == math.comb(d, k)
+        assert block.max_satisfied() == math.comb(d, k)
         odd = [sum(len(set(t) & set(range(s))) % 2 for t in combinations(range(d), k)) for s in range(d + 1)]
-        assert block.contrast() == max(odd)
+        assert block.max_differing() == max(odd)

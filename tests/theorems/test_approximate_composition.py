@@ -12,8 +12,8 @@ from fractions import Fraction
 
 import pytest
 
-from conspectus.curator.curator import keys_act
-from conspectus.mechanisms.offline.stable_histogram import threshold
+from conspectus.curator.acts import keys_act
+from conspectus.mechanisms.stable_histogram import threshold
 from conspectus.privacy.accounting import Filter, allowance, price_approximate
 from conspectus.privacy.events import StableKeys
 from conspectus.privacy.guarantee import Budget

@@ -18,14 +18,12 @@ from scipy.stats import binom
 from tests.made import truth
 
 import conspectus as cs
-from conspectus.curator.curator import selection_range
-from conspectus.curator.scores import GRID, STEPS, LogPotential, Reweighting, reweighting_reach
+from conspectus.curator.acts import selection_range
+from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, LogPotential, Reweighting, reweighting_sensitivity
 from conspectus.data.domain import Domain
-from conspectus.mechanisms.boosting_theorem import promise
-from conspectus.mechanisms.generators import SOLVER, all_tables, least_deviation, number_of_tables
-from conspectus.mechanisms.iterative import Candidates
-from conspectus.mechanisms.mechanism import NoMechanism, Problem, SettingError
-from conspectus.mechanisms.reweighting import (
+from conspectus.mechanisms.boosting.first_sample import first_sample, first_size
+from conspectus.mechanisms.boosting.generators import SOLVER, all_tables, least_deviation, number_of_tables
+from conspectus.mechanisms.boosting.reweighting import (
     FLOOR,
     RATE,
     edge_for,
@@ -38,12 +36,16 @@ from conspectus.mechanisms.reweighting import (
     rounds_as_drawn,
     rounds_for,
 )
-from conspectus.mechanisms.spread import first_sample, first_size
+from conspectus.mechanisms.boosting.theorem import promise
+from conspectus.mechanisms.iterative import Candidates
+from conspectus.mechanisms.mechanism import NoMechanism, Problem, SettingError
 from conspectus.privacy.exponential import FLOOR_BITS
 from conspectus.privacy.guarantee import Budget
-from conspectus.queries.conjunctions import Conjunctions
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.query import Literal, Predicate, Workload
+from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
 from conspectus.synopses.median_ensemble import MedianEnsemble, weighted_median
 
 ALPHA = 1e-6
@@ -83,51 +85,53 @@ def neighbours_of(cells: tuple[int, ...]) -> list[tuple[int, ...]]:
     guesses=st.lists(st.lists(st.floats(-2, 8), min_size=8, max_size=8), min_size=1, max_size=3),
     near=st.integers(0, 60),
     gap=st.integers(1, 200),
-    rate=st.integers(0, 3 * STEPS),
+    rate=st.integers(0, 3 * LOG_WEIGHT_STEPS),
     blocks=st.booleans(),
 )
 def test_no_neighbour_moves_the_weights_beyond_the_range(cells, guesses, near, gap, rate, blocks):
     starts = np.array([0, 4, 6]) if blocks else np.arange(8)
     rates = tuple(rate + turn for turn in range(len(guesses)))
     score = Reweighting(PAIR, starts, near, gap, tuple(np.array(guess) for guess in guesses), rates)
-    reach = score.reach(1, True).replace
+    reach = score.sensitivity(Relation("replace")).replace
     here, potential = score.of(pair_counts(cells)), LogPotential(score).of(pair_counts(cells))[0]
     for other in neighbours_of(cells):
         moved = score.of(pair_counts(other)) - here
         assert np.abs(moved).max() <= reach
         assert moved.max() - moved.min() <= 2 * reach
         moved_by = abs(LogPotential(score).of(pair_counts(other))[0] - potential)
-        assert moved_by <= LogPotential(score).reach(1, True).replace
+        assert moved_by <= LogPotential(score).sensitivity(Relation("replace")).replace
 
 
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_the_range_of_lemma_6_4_is_attained(rounds):
     """One row replaced: the error of one cell falls by a count and that of another rises, in every round."""
-    gap, rate = 8 * GRID, round(0.8 * STEPS)
+    gap, rate = 8 * ERROR_STEPS, round(0.8 * LOG_WEIGHT_STEPS)
     guess = np.zeros(8)
     score = Reweighting(PAIR, np.arange(8), 0, gap, (guess,) * rounds, (rate,) * rounds)
     moved = score.of(pair_counts((2, 1, 0, 0))) - score.of(pair_counts((1, 2, 0, 0)))
-    assert moved.max() - moved.min() == 2 * score.reach(1, True).replace
-    alpha, mu = rate / STEPS, gap / GRID
-    spread = float(selection_range(score.reach(1, True).replace, RATE))
+    assert moved.max() - moved.min() == 2 * score.sensitivity(Relation("replace")).replace
+    alpha, mu = rate / LOG_WEIGHT_STEPS, gap / ERROR_STEPS
+    spread = float(selection_range(score.sensitivity(Relation("replace")).replace, RATE))
     assert spread == pytest.approx(4 * alpha * rounds / mu, rel=1e-9)
     # Half of the reach, as if errors moved in one direction only, would be exceeded.
-    assert moved.max() - moved.min() > score.reach(1, True).replace
+    assert moved.max() - moved.min() > score.sensitivity(Relation("replace")).replace
 
 
 def test_the_potential_is_the_logarithm_of_the_sum_of_weights():
-    score = Reweighting(PAIR, np.arange(8), 3, 40, (np.linspace(0, 3, 8),) * 2, (STEPS, 2 * STEPS))
+    score = Reweighting(
+        PAIR, np.arange(8), 3, 40, (np.linspace(0, 3, 8),) * 2, (LOG_WEIGHT_STEPS, 2 * LOG_WEIGHT_STEPS)
+    )
     counts = pair_counts((1, 2, 0, 3))
-    exact = math.log(sum(math.exp(int(step) / STEPS**2) for step in score.of(counts)))
-    assert LogPotential(score).of(counts)[0] == math.floor(exact * STEPS)
+    exact = math.log(sum(math.exp(int(step) / LOG_WEIGHT_STEPS**2) for step in score.of(counts)))
+    assert LogPotential(score).of(counts)[0] == math.floor(exact * LOG_WEIGHT_STEPS)
 
 
 def test_weights_are_figure_6_1():
     guess = np.array([0.0])
     workload = singles(1)
-    near, gap = 2 * GRID, 4 * GRID
-    score = Reweighting(workload, np.zeros(1, dtype=np.int64), near, gap, (guess,), (STEPS,))
-    marks = [-int(score.of(np.array([error]))[0]) / STEPS**2 for error in (0, 2, 3, 4, 5, 6, 9)]
+    near, gap = 2 * ERROR_STEPS, 4 * ERROR_STEPS
+    score = Reweighting(workload, np.zeros(1, dtype=np.int64), near, gap, (guess,), (LOG_WEIGHT_STEPS,))
+    marks = [-int(score.of(np.array([error]))[0]) / LOG_WEIGHT_STEPS**2 for error in (0, 2, 3, 4, 5, 6, 9)]
     assert marks == [1, 1, 0.5, 0, -0.5, -1, -1]
 
 
@@ -136,13 +140,13 @@ def test_weights_are_figure_6_1():
 ADVERSARIES = ("heaviest", "lightest", "stubborn", "random")
 
 
-def adversary(kind: str, weights: np.ndarray, edge: float, coins) -> np.ndarray:
+def adversary(kind: str, weights: np.ndarray, edge: float, rng) -> np.ndarray:
     """The questions that it gets wrong: as much weight as an edge of η allows, in the order that it likes."""
     order = {
         "heaviest": np.argsort(-weights, kind="stable"),
         "lightest": np.argsort(weights, kind="stable"),
         "stubborn": np.arange(weights.size),
-        "random": coins.permutation(weights.size),
+        "random": rng.permutation(weights.size),
     }[kind]
     wrong = np.zeros(weights.size, dtype=bool)
     left = 0.5 - edge
@@ -158,22 +162,22 @@ def adversary(kind: str, weights: np.ndarray, edge: float, coins) -> np.ndarray:
 @pytest.mark.parametrize("kind", ADVERSARIES)
 def test_the_potential_falls_as_claim_6_3_says_and_the_median_is_right(kind, edge, growth):
     queries = 60
-    coins = np.random.Generator(np.random.PCG64(11))
+    rng = np.random.Generator(np.random.PCG64(11))
     workload = singles(queries)
     counts = np.full(queries, 1000, dtype=np.int64)
     rounds = rounds_for(queries, edge)
     shape = growth ** np.minimum(np.arange(rounds), 4)
-    rates = tuple(round(STEPS * rate_of(edge) * part / shape.mean()) for part in shape)
+    rates = tuple(round(LOG_WEIGHT_STEPS * rate_of(edge) * part / shape.mean()) for part in shape)
     near, gap = 10, 30
-    score = Reweighting(workload, np.arange(queries), near * GRID, gap * GRID)
+    score = Reweighting(workload, np.arange(queries), near * ERROR_STEPS, gap * ERROR_STEPS)
     for turn in range(rounds):
-        scaled = score.of(counts) / STEPS**2
+        scaled = score.of(counts) / LOG_WEIGHT_STEPS**2
         weights = np.exp(scaled - scaled.max())
-        wrong = adversary(kind, weights / weights.sum(), edge, coins)
+        wrong = adversary(kind, weights / weights.sum(), edge, rng)
         # Right ones use up λ; wrong ones go anywhere beyond, also between λ and λ + μ, on either side.
-        error = np.where(wrong, coins.uniform(near + 1, 3 * gap, queries), near)
-        score = score.joined(counts + error * coins.choice([-1, 1], queries), rates[turn])
-        total = float(np.exp(score.of(counts) / STEPS**2).sum())
+        error = np.where(wrong, rng.uniform(near + 1, 3 * gap, queries), near)
+        score = score.joined(counts + error * rng.choice([-1, 1], queries), rates[turn])
+        total = float(np.exp(score.of(counts) / LOG_WEIGHT_STEPS**2).sum())
         assert total <= potential_bound(queries, rates[: turn + 1], edge) * (1 + 1e-4)
         if growth == 1.0:
             assert total <= (1 - 4 * edge**2) ** ((turn + 1) / 2) * queries * (1 + 1e-4)
@@ -189,11 +193,11 @@ def test_the_potential_falls_as_claim_6_3_says_and_the_median_is_right(kind, edg
 def test_an_adversary_without_an_edge_is_not_stopped():
     """The twin: a generator that is wrong on more than half of the weight, always on the same questions, wins."""
     workload, counts = singles(20), np.full(20, 1000, dtype=np.int64)
-    rates = (round(STEPS * rate_of(0.25)),) * rounds_for(20, 0.25)
-    score = Reweighting(workload, np.arange(20), 0, 30 * GRID)
+    rates = (round(LOG_WEIGHT_STEPS * rate_of(0.25)),) * rounds_for(20, 0.25)
+    score = Reweighting(workload, np.arange(20), 0, 30 * ERROR_STEPS)
     for rate in rates:
         score = score.joined(counts + np.where(np.arange(20) < 11, 100, 0), rate)
-    assert np.exp(score.of(counts) / STEPS**2).sum() > 1
+    assert np.exp(score.of(counts) / LOG_WEIGHT_STEPS**2).sum() > 1
     assert (np.abs(weighted_median(np.stack(score.guesses), rates) - counts) > 30).any()
 
 
@@ -238,11 +242,11 @@ def test_rates_are_right_where_an_edge_is_nearly_a_half(queries, rounds):
 def test_rounds_pay_for_the_floor_and_for_rounding():
     """Z < 1 with the edge that is left, at every size; where the floor takes too much, no rounds suffice."""
     assert FLOOR == 2.0**-FLOOR_BITS
-    rate = round(STEPS * rate_of(1 / 3))
+    rate = round(LOG_WEIGHT_STEPS * rate_of(1 / 3))
     for queries in (1, 2, 560, 10**6, 10**9):
         rounds = rounds_as_drawn(queries, 1 / 3, rate)
         left = 1 / 3 - queries * FLOOR
-        grown = math.exp(rounds * rate / STEPS / STEPS)
+        grown = math.exp(rounds * rate / LOG_WEIGHT_STEPS / LOG_WEIGHT_STEPS)
         assert potential_bound(queries, (rate,) * rounds, left) * grown < 1
         assert rounds_for(queries, 1 / 3) <= rounds <= rounds_for(queries, 1 / 3) + 1
     with pytest.raises(ValueError, match="no number of rounds"):
@@ -251,14 +255,14 @@ def test_rounds_pay_for_the_floor_and_for_rounding():
 
 @pytest.mark.parametrize("budget", [Budget(epsilon=1), Budget(epsilon=1, delta=1e-6)])
 def test_draws_cost_what_they_may_and_hardly_less(budget):
-    problem = Problem(workload=PAIR, budget=budget, neighbours="replace", rows=1000)
+    problem = Problem(workload=PAIR, budget=budget, relation=Relation("replace"), rows=1000)
     price = problem.cap / 4
     plan = plan_sampling(problem, rates=growing_rates(100, 6, 1.6), draws=(9, 9, 8, 5, 2), near=3.0, price=price)
     assert 0.999 * price <= plan.price <= price
     for turn, spread in enumerate(plan.ranges):
-        assert spread == selection_range(reweighting_reach(plan.rates[: turn + 1], plan.gap, GRID), RATE)
+        assert spread == selection_range(reweighting_sensitivity(plan.rates[: turn + 1], plan.gap, ERROR_STEPS), RATE)
     for tiny in (Fraction(1, 10**30), Fraction(5e-324), Fraction(1, 10**700)):
-        assert plan_sampling(problem, rates=(STEPS,) * 3, draws=(9, 9), near=3.0, price=tiny) is None
+        assert plan_sampling(problem, rates=(LOG_WEIGHT_STEPS,) * 3, draws=(9, 9), near=3.0, price=tiny) is None
 
 
 # Theorem 6.1, with its generators.
@@ -266,9 +270,9 @@ def test_draws_cost_what_they_may_and_hardly_less(budget):
 
 def bits(rows: int, columns: int, public_seed: int = 3):
     """Two-valued columns that hang together, and their schema."""
-    coins = np.random.Generator(np.random.PCG64(public_seed))
-    common = coins.random(rows) < 0.4
-    values = {f"b{i}": np.where(coins.random(rows) < 0.7, common, coins.random(rows) < 0.5) for i in range(columns)}
+    rng = np.random.Generator(np.random.PCG64(public_seed))
+    common = rng.random(rows) < 0.4
+    values = {f"b{i}": np.where(rng.random(rows) < 0.7, common, rng.random(rows) < 0.5) for i in range(columns)}
     schema = cs.Schema.from_dict({"name": "bits", "columns": {name: {"type": "boolean"} for name in values}})
     return schema, cs.open_table(pa.table(values), schema)
 
@@ -319,7 +323,7 @@ def test_promises_shrink_with_rows_and_budget():
 
     def promised(rows, epsilon):
         budget = Budget(epsilon=epsilon, delta=1e-6)
-        problem = Problem(workload=cs.marginals(schema, 2), budget=budget, neighbours="replace", rows=rows)
+        problem = Problem(workload=cs.marginals(schema, 2), budget=budget, relation=Relation("replace"), rows=rows)
         return promise(problem, problem.cap).counts / rows
 
     assert promised(1000, 1) > promised(10_000, 1) > promised(100_000, 1)
@@ -335,19 +339,19 @@ def test_brute_force_lists_every_table_once():
 
 
 def test_the_linear_program_finds_the_least_deviation():
-    coins = np.random.Generator(np.random.PCG64(2))
-    lines = (coins.random((12, 16)) < 0.4).astype(np.uint8)
-    weights = coins.dirichlet(np.ones(16))
+    rng = np.random.Generator(np.random.PCG64(2))
+    lines = (rng.random((12, 16)) < 0.4).astype(np.uint8)
+    weights = rng.dirichlet(np.ones(16))
     exact = least_deviation(lines, lines @ weights)
     assert np.abs(lines @ exact - lines @ weights).max() < 1e-7
-    noisy = lines @ weights + coins.uniform(-0.05, 0.05, 12)
+    noisy = lines @ weights + rng.uniform(-0.05, 0.05, 12)
     fitted = least_deviation(lines, noisy)
     assert fitted.sum() == pytest.approx(1)
     assert np.abs(lines @ fitted - noisy).max() <= np.abs(lines @ weights - noisy).max() + 1e-9
     for _ in range(20):
-        lines = (coins.random((30, 64)) < 0.5).astype(np.uint8)
-        weights = coins.dirichlet(np.full(64, 0.1))
-        noisy = lines @ weights + coins.laplace(0, 0.1, 30)
+        lines = (rng.random((30, 64)) < 0.5).astype(np.uint8)
+        weights = rng.dirichlet(np.full(64, 0.1))
+        noisy = lines @ weights + rng.laplace(0, 0.1, 30)
         fitted = least_deviation(lines, noisy)
         assert np.abs(lines @ fitted - noisy).max() <= np.abs(lines @ weights - noisy).max() + SOLVER
 
@@ -435,10 +439,10 @@ def test_a_generator_that_finds_nothing_costs_accuracy_alone():
 
 def hidden_triples(rows: int, columns: int, public_seed: int = 5):
     """Columns of which every pair is independent, and some triples are not: a sample of marginals may miss them."""
-    coins = np.random.Generator(np.random.PCG64(public_seed))
-    values = coins.random((columns, rows)) < 0.5
-    for a, b, c in coins.permutation(columns)[: columns // 3 * 3].reshape(-1, 3):
-        values[c] = values[a] ^ values[b] ^ (coins.random(rows) < 0.1)
+    rng = np.random.Generator(np.random.PCG64(public_seed))
+    values = rng.random((columns, rows)) < 0.5
+    for a, b, c in rng.permutation(columns)[: columns // 3 * 3].reshape(-1, 3):
+        values[c] = values[a] ^ values[b] ^ (rng.random(rows) < 0.1)
     names = [f"b{i}" for i in range(columns)]
     schema = cs.Schema.from_dict({"name": "hidden", "columns": {name: {"type": "boolean"} for name in names}})
     return schema, cs.open_table(pa.table(dict(zip(names, values))), schema)

@@ -11,12 +11,12 @@ from scipy.stats import binom
 from tests.made import people, truth
 
 import conspectus as cs
-from conspectus.curator.scores import GRID, ROUNDED
-from conspectus.mechanisms import boosting_theorem
-from conspectus.mechanisms.boosting_theorem import promise
+from conspectus.curator.scores import ERROR_STEPS, ROUNDED
+from conspectus.mechanisms.boosting import theorem as boosting_theorem
+from conspectus.mechanisms.boosting.theorem import promise
 from conspectus.mechanisms.mechanism import NoMechanism, maximum_bound
-from conspectus.planning import problem_of
 from conspectus.privacy.guarantee import Budget
+from conspectus.releases.planning import problem_of
 from conspectus.synopses.rows import Rows
 
 ALPHA = 1e-6
@@ -72,7 +72,7 @@ def test_no_sample_has_more_noise_than_was_promised(asked, delta):
         law = problem.law(problem.sensitivity(sample), found.measuring)
         half = maximum_bound(law, len(sample), found.failure)
         # One table off by half and another off by half the other way, both rounded to the grid of errors.
-        assert 2 * half / sample.grid * GRID + ROUNDED <= found.sampling.near
+        assert 2 * half / sample.grid * ERROR_STEPS + ROUNDED <= found.sampling.near
 
 
 def test_noise_of_a_wrong_grid_would_break_the_promise(monkeypatch):
@@ -82,7 +82,7 @@ def test_noise_of_a_wrong_grid_would_break_the_promise(monkeypatch):
     monkeypatch.setattr(boosting_theorem, "_most_moved", lambda problem, draws, grid: right(problem, draws, 1))
     found = promise(problem, problem.cap)
     law = problem.law(problem.sensitivity(problem.workload), found.measuring)
-    assert 2 * maximum_bound(law, 2, found.failure) / 256 * GRID + ROUNDED > found.sampling.near
+    assert 2 * maximum_bound(law, 2, found.failure) / 256 * ERROR_STEPS + ROUNDED > found.sampling.near
 
 
 def test_what_the_theorem_cannot_serve_is_said():

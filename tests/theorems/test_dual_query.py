@@ -12,22 +12,16 @@ from scipy.sparse import csr_array
 from tests.made import people, truth
 
 import conspectus as cs
-from conspectus.mechanisms import dual_game
-from conspectus.mechanisms.dual_schedule import (
-    Shape,
-    fit,
-    for_accuracy,
-    lay_out,
-    theorem_4_2,
-    theorem_4_3,
-)
-from conspectus.mechanisms.filling import Filling, single_columns, single_width
+from conspectus.mechanisms.dual_query import game as dual_game
+from conspectus.mechanisms.dual_query.initial_rows import Filling, single_columns, single_width
+from conspectus.mechanisms.dual_query.mechanism import DualQuery
+from conspectus.mechanisms.dual_query.parameters import Shape, fit, for_accuracy, lay_out, theorem_4_2, theorem_4_3
+from conspectus.mechanisms.dual_query.row_weights import fitted, most_drawn
 from conspectus.mechanisms.mechanism import Problem, SettingError
-from conspectus.mechanisms.offline.dual_query import DualQuery
-from conspectus.mechanisms.row_weights import fitted, most_drawn
 from conspectus.privacy.accounting import cap_of, price
 from conspectus.privacy.events import ExponentialDraws
 from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.relation import Relation
 from conspectus.synopses.rows import Rows
 
 PRINTED = [((35, 47), 1.00351), ((40, 62), 2.00623), ((45, 71), 2.96598), ((50, 78), 3.98249), ((55, 83), 4.96426)]
@@ -63,13 +57,12 @@ def test_the_setting_for_many_queries_is_dearer_than_printed_and_far_cheaper_by_
     assert float(schedule.price) == pytest.approx(0.00838, rel=2e-3)
 
 
-def _problem(schema, rows=2000, epsilon=1.0, delta=1e-3, **more):
+def _problem(schema, rows=2000, epsilon=1.0, delta=1e-3, relation=("replace",)):
     return Problem(
         workload=cs.marginals(schema, 2),
         budget=Budget(epsilon=epsilon, delta=delta),
-        neighbours=more.pop("neighbours", "replace"),
+        relation=Relation(*relation),
         rows=rows,
-        **more,
     )
 
 
@@ -78,7 +71,7 @@ def _problem(schema, rows=2000, epsilon=1.0, delta=1e-3, **more):
 def test_every_round_is_charged_for_all_rounds_before_it(delta, decay):
     """Σ_t s·2·m·Σ_{τ<t} η_τ/n in ε, and an eighth of the squares in ρ, but for the rounding that is charged too."""
     schema, _ = people(rows=5)
-    problem = _problem(schema, delta=delta, max_rows=3, rows_are_units=False)
+    problem = _problem(schema, delta=delta, relation=("replace", 3, False))
     rates = Shape(decay=decay).rates(1.5, 12)
     schedule = lay_out(problem, total=500, rates=rates, draws=(7,) * 12)
     etas = np.array(rates) / 2**20
@@ -130,7 +123,7 @@ class TrueDraws:
 
     def __init__(self, counts, sign=1):
         self.counts, self.sign = counts, sign
-        self.coins = np.random.Generator(np.random.PCG64(8))
+        self.rng = np.random.Generator(np.random.PCG64(8))
 
     def tell(self, *_):
         pass
@@ -138,7 +131,7 @@ class TrueDraws:
     def select(self, payoffs, spread, *, draws):
         logs = self.sign * payoffs.of(self.counts) / (payoffs.total * 2**20)
         weights = np.exp(logs - logs.max())
-        return self.coins.choice(len(weights), size=draws, p=weights / weights.sum())
+        return self.rng.choice(len(weights), size=draws, p=weights / weights.sum())
 
 
 def test_the_game_converges_with_consistent_signs_and_diverges_with_mixed_ones():
@@ -157,7 +150,7 @@ def test_the_game_converges_with_consistent_signs_and_diverges_with_mixed_ones()
                 schedule,
                 filling=Filling(schema.domain, "uniform"),
                 responding=dual_game.Responding(responses=1, restarts=2, exact=False, seconds=1.0),
-                coins=np.random.Generator(np.random.PCG64(9)),
+                rng=np.random.Generator(np.random.PCG64(9)),
                 pool=pool,
             )
             worst.append(np.abs(dual_game.answers_of(clauses, game, pool) - counts / rows).max())
@@ -222,22 +215,22 @@ def test_one_way_marginals_are_paid_by_what_one_row_moves():
     workload = cs.marginals(schema, 2)
     singles = single_columns(workload)
     assert single_width(workload) == 6
-    assert singles.sensitivity("replace").l2_squared == 6
+    assert singles.sensitivity(Relation("replace")).l2_squared == 6
 
 
 def test_rows_are_filled_by_the_rule():
     """20,000 rows: shares within 5 deviations of those asked for (a false alarm has probability below 1e-6 a share)."""
     schema, _ = people(rows=5)
-    coins = np.random.Generator(np.random.PCG64(2))
+    rng = np.random.Generator(np.random.PCG64(2))
     sizes = schema.domain.sizes
-    shares = np.concatenate([coins.dirichlet(np.ones(size)) for size in sizes])
-    rows = Filling(schema.domain, "marginals", shares).draw(20_000, coins)
+    shares = np.concatenate([rng.dirichlet(np.ones(size)) for size in sizes])
+    rows = Filling(schema.domain, "marginals", shares).draw(20_000, rng)
     seen = np.concatenate([np.bincount(rows[:, c], minlength=size) / 20_000 for c, size in enumerate(sizes)])
     assert np.abs(seen - shares).max() < 5 * math.sqrt(0.25 / 20_000)
     assert np.abs(seen - np.roll(shares, 1)).max() > 5 * math.sqrt(0.25 / 20_000)
-    even = Filling(schema.domain, "uniform").draw(20_000, coins)
+    even = Filling(schema.domain, "uniform").draw(20_000, rng)
     assert [int(even[:, c].max()) for c in range(4)] == [size - 1 for size in sizes]
-    assert not Filling(schema.domain, "first").draw(3, coins).any()
+    assert not Filling(schema.domain, "first").draw(3, rng).any()
 
 
 def test_weights_fit_what_was_measured_and_stay_where_nothing_was():

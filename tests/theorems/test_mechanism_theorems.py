@@ -12,16 +12,13 @@ from tests.made import people, truth
 
 import conspectus as cs
 from conspectus.data.domain import Domain
+from conspectus.mechanisms.iterative_construction import IterativeConstruction, printed_alpha, promised_alpha, updates
 from conspectus.mechanisms.mechanism import Problem, Refusal
-from conspectus.mechanisms.offline.iterative_construction import (
-    IterativeConstruction,
-    printed_alpha,
-    promised_alpha,
-    updates,
-)
 from conspectus.privacy.guarantee import Budget
-from conspectus.queries.conjunctions import Conjunctions
-from conspectus.queries.query import Literal, Predicate, Workload
+from conspectus.privacy.relation import Relation
+from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
 
 ALPHA = 1e-6
 CLAIMED = 0.05
@@ -29,9 +26,9 @@ CLAIMED = 0.05
 
 def bits(rows: int, width: int = 3, *, public_seed: int = 2):
     """A skewed table of bits."""
-    coins = np.random.Generator(np.random.PCG64(public_seed))
-    hidden = coins.random(rows)
-    columns = {f"b{i}": hidden * 0.7 + coins.random(rows) * 0.3 < 0.15 * (i + 1) for i in range(width)}
+    rng = np.random.Generator(np.random.PCG64(public_seed))
+    hidden = rng.random(rows)
+    columns = {f"b{i}": hidden * 0.7 + rng.random(rows) * 0.3 < 0.15 * (i + 1) for i in range(width)}
     schema = cs.Schema.from_dict({"name": "bits", "columns": {name: {"type": "boolean"} for name in columns}})
     return schema, cs.open_table(pa.table(columns), schema)
 
@@ -49,8 +46,8 @@ def thousand_queries() -> Workload:
 )
 def test_the_corrected_constants_of_the_iterative_construction(rows, pure, approximate):
     workload = thousand_queries()
-    exact = Problem(workload=workload, budget=Budget(epsilon=1), neighbours="replace", rows=rows)
-    loose = Problem(workload=workload, budget=Budget(epsilon=1, delta=1e-6), neighbours="replace", rows=rows)
+    exact = Problem(workload=workload, budget=Budget(epsilon=1), relation=Relation("replace"), rows=rows)
+    loose = Problem(workload=workload, budget=Budget(epsilon=1, delta=1e-6), relation=Relation("replace"), rows=rows)
     assert printed_alpha(exact) == pytest.approx(pure, rel=5e-3)
     assert printed_alpha(loose) == pytest.approx(approximate, rel=5e-3)
     # For a pure budget the accounting is the same, but for whole rounds; for an approximate one it is twice as good.
@@ -59,7 +56,7 @@ def test_the_corrected_constants_of_the_iterative_construction(rows, pure, appro
 
 
 def test_a_vacuous_theorem_is_refused_with_its_number():
-    problem = Problem(workload=thousand_queries(), budget=Budget(epsilon=1), neighbours="replace", rows=1000)
+    problem = Problem(workload=thousand_queries(), budget=Budget(epsilon=1), relation=Relation("replace"), rows=1000)
     said = IterativeConstruction(theorem=True).claim(problem)
     assert isinstance(said, Refusal)
     assert "says nothing" in said.reason

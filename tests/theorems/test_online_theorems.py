@@ -15,12 +15,13 @@ import pytest
 from scipy.stats import binom
 
 import conspectus as cs
+from conspectus.counting.counters import count
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms import ONLINE
 from conspectus.mechanisms.mechanism import Claim, Problem
 from conspectus.mechanisms.online import median, multiplicative_weights, perceptron, sparse_weights
 from conspectus.mechanisms.online.loop import OnlineConstruction
-from conspectus.mechanisms.rule import Stream
+from conspectus.mechanisms.online_mechanism import SessionProblem
+from conspectus.mechanisms.registry import ONLINE
 from conspectus.mechanisms.sparse_vector_theorem import (
     above_threshold_error,
     book_level,
@@ -33,11 +34,11 @@ from conspectus.mechanisms.sparse_vector_theorem import (
     sparse_scale,
 )
 from conspectus.privacy.accounting import allowance, price
-from conspectus.privacy.events import LaplaceNoise, Noise, Reach, ThresholdWatch
+from conspectus.privacy.events import ByRelation, LaplaceNoise, Noise, ThresholdWatch
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.noise import UnsafeSeededCoins
-from conspectus.queries.counting import count
-from conspectus.queries.query import Workload
+from conspectus.privacy.noise import UnsafeSeededSampler
+from conspectus.privacy.relation import Relation
+from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 
@@ -49,9 +50,9 @@ SETTINGS = {"sparse-mw": {"sparsity": 4}}
 @pytest.fixture(scope="module")
 def table():
     schema = cs.Schema.from_dict({"name": "small", "columns": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}})
-    coins = np.random.Generator(np.random.PCG64(1))
-    a = coins.random(ROWS) < 0.9
-    b = a ^ (coins.random(ROWS) < 0.05)
+    rng = np.random.Generator(np.random.PCG64(1))
+    a = rng.random(ROWS) < 0.9
+    b = a ^ (rng.random(ROWS) < 0.05)
     return cs.open_table(pa.table({"a": a, "b": b}), schema)
 
 
@@ -61,19 +62,19 @@ def asked(table):
     return workload, count(workload, table.chunks())[0]
 
 
-def stream(table, budget) -> Stream:
+def stream(table, budget) -> SessionProblem:
     empty = Workload(table.domain, ())
-    return Stream(workload=empty, budget=budget, neighbours="replace", rows=ROWS, questions=QUESTIONS)
+    return SessionProblem(workload=empty, budget=budget, relation=Relation("replace"), rows=ROWS, questions=QUESTIONS)
 
 
 def worst(loop: OnlineConstruction, workload, counts, seed: int) -> float:
     """The largest error of a run that asks for what is worst answered so far, now and then for something else."""
-    coins = np.random.Generator(np.random.PCG64(seed))
+    rng = np.random.Generator(np.random.PCG64(seed))
     questions = list(workload)
     off = 0.0
     for turn in range(QUESTIONS):
         errors = [abs(loop.guess(query) - truth) for query, truth in zip(questions, counts)] if turn % 4 else [0.0]
-        index = int(np.argmax(errors)) if turn % 4 else int(coins.integers(len(questions)))
+        index = int(np.argmax(errors)) if turn % 4 else int(rng.integers(len(questions)))
         off = max(off, abs(loop.ask(questions[index]).count - counts[index]) / ROWS)
     return off
 
@@ -89,7 +90,7 @@ def levels(table, asked, budget, name, forget: bool = False) -> tuple[int, list[
     failed, used = 0, []
     for run in range(RUNS):
         curator = Curator(
-            table, allowance(budget, "replace"), neighbours="replace", coins=UnsafeSeededCoins(1_000 + run)
+            table, allowance(budget, "replace"), neighbours="replace", sampler=UnsafeSeededSampler(1_000 + run)
         )
         loop = rule.open(curator, problem)
         if forget:
@@ -120,31 +121,31 @@ def test_an_adversary_gets_no_more_updates_than_the_theorem_says(name):
     """The worst question is asked as long as it is off by α, and answered wrongly by just less than α."""
     schema = cs.Schema.from_dict({"name": "t", "columns": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}})
     workload = cs.marginals(schema, 1) + cs.marginals(schema, 2)
-    coins = np.random.Generator(np.random.PCG64(3))
-    problem = Stream(
+    rng = np.random.Generator(np.random.PCG64(3))
+    problem = SessionProblem(
         workload=Workload(schema.domain, ()), budget=BUDGETS[0], neighbours="replace", rows=1000, questions=100
     )
     rule = ONLINE[name](theorem=True, **SETTINGS.get(name, {}))
     total = Total(value=1000.0, exact=True)
     seen = []
     for level in (0.05, 0.15):
-        for truth in coins.dirichlet(np.full(4, 0.3), 5):
+        for truth in rng.dirichlet(np.full(4, 0.3), 5):
             answers = Histogram(schema.domain, truth, total).answer(workload)
             guess = rule.start(problem, total, level)
-            done = adversary(guess, list(workload), answers, level, coins, limit=most_updates(name, level))
+            done = adversary(guess, list(workload), answers, level, rng, limit=most_updates(name, level))
             seen.append(done)
             assert done <= most_updates(name, level)
     assert max(seen) >= 2
 
 
-def adversary(guess, questions, answers, level, coins, *, limit: float) -> int:
+def adversary(guess, questions, answers, level, rng, *, limit: float) -> int:
     done = 0
     while done <= limit:
         errors = np.array([answer - guess.of(query) for query, answer in zip(questions, answers)])
         at = int(np.argmax(np.abs(errors)))
         if abs(errors[at]) < level:
             break
-        wrong = 0.99 * level * coins.choice([-1.0, 1.0])
+        wrong = 0.99 * level * rng.choice([-1.0, 1.0])
         guess.learn(questions[at], (answers[at] + wrong) * 1000.0, Noise("laplace", 1.0))
         done += 1
     return done
@@ -153,7 +154,7 @@ def adversary(guess, questions, answers, level, coins, *, limit: float) -> int:
 def test_steps_the_wrong_way_are_more_than_the_theorem_says():
     """The same adversary against multiplicative weights that move away from the answer."""
     schema = cs.Schema.from_dict({"name": "t", "columns": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}})
-    problem = Stream(
+    problem = SessionProblem(
         workload=Workload(schema.domain, ()), budget=BUDGETS[0], neighbours="replace", rows=1000, questions=100
     )
     total = Total(value=1000.0, exact=True)
@@ -161,9 +162,9 @@ def test_steps_the_wrong_way_are_more_than_the_theorem_says():
     answers = Histogram(schema.domain, np.array([0.9, 0.05, 0.03, 0.02]), total).answer(workload)
     guess = ONLINE["pmw"](theorem=True).start(problem, total, 0.15)
     guess._rule.rate = -guess._rule.rate
-    coins = np.random.Generator(np.random.PCG64(4))
+    rng = np.random.Generator(np.random.PCG64(4))
     limit = most_updates("pmw", 0.15)
-    assert adversary(guess, list(workload), answers, 0.15, coins, limit=limit) > limit
+    assert adversary(guess, list(workload), answers, 0.15, rng, limit=limit) > limit
 
 
 def test_a_guess_that_learns_nothing_is_refused(table, asked):
@@ -185,12 +186,12 @@ def test_updates_by_the_formulas():
 
 def test_a_net_is_as_fine_as_it_says():
     """Every distribution over three cells is within α of a database of the net, on every query, and not much nearer."""
-    coins = np.random.Generator(np.random.PCG64(2))
+    rng = np.random.Generator(np.random.PCG64(2))
     rows = median.net_rows(3, 0.1)
     net = np.array(list(median._databases(3, rows))) / rows
     assert len(net) == median.net_size(3, rows)
     subsets = np.array([[bool(mask >> c & 1) for c in range(3)] for mask in range(8)], dtype=float)
-    far = [np.abs((net - p) @ subsets.T).max(axis=1).min() for p in coins.dirichlet(np.ones(3), 300)]
+    far = [np.abs((net - p) @ subsets.T).max(axis=1).min() for p in rng.dirichlet(np.ones(3), 300)]
     assert 0.04 < max(far) <= 0.1
 
 
@@ -239,8 +240,8 @@ def test_the_level_of_the_book_solves_its_inequality_and_is_the_larger_one(table
 def test_the_books_constants_fit_their_budget(table, budget):
     problem = Problem(workload=Workload(table.domain, ()), budget=budget, neighbours="replace", rows=ROWS)
     plan = book_plan(problem, hits=10, threshold=100.0)
-    spent, moved = (Reach(replace=bound, add_remove=bound) for bound in (plan.epsilon, Fraction(1)))
+    spent, moved = (ByRelation(replace=bound, add_remove=bound) for bound in (plan.epsilon, Fraction(1)))
     watch = price(ThresholdWatch(epsilon=spent), problem.currency, "replace")
-    act = LaplaceNoise(reach=moved, reach_squared=moved, reach_max=moved, scale=Fraction(plan.law.scale))
+    act = LaplaceNoise(l1=moved, l2_squared=moved, linf=moved, scale=Fraction(plan.law.scale))
     assert 10 * (watch + price(act, problem.currency, "replace")) <= problem.cap
     assert numeric_shares(9.0) == pytest.approx((8.0, 2.0))

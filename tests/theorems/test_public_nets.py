@@ -16,10 +16,10 @@ from tests.made import people, truth
 
 import conspectus as cs
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
-from conspectus.mechanisms.nets import NetError
-from conspectus.mechanisms.offline.net import FAILURE, VOUCHED, NetMechanism
-from conspectus.planning import problem_of
+from conspectus.mechanisms.small_db.net_draws import NetError
+from conspectus.mechanisms.small_db.net_mechanism import FAILURE, VOUCHED, NetMechanism
 from conspectus.privacy.guarantee import Budget
+from conspectus.releases.planning import problem_of
 
 ALPHA = 1e-6
 SCHEMA = cs.Schema.from_dict({"name": "two", "columns": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}})
@@ -80,12 +80,12 @@ def test_neighbours_are_told_apart_by_at_most_epsilon():
 def test_the_bound_holds_at_level():
     """A grid of shares is a net with α = 1/20 for one question. The claim fails with probability 0.05 at most: more
     than the 1 − ALPHA quantile of 80 has chance ALPHA. α alone fails."""
-    coins = np.random.Generator(np.random.PCG64(5))
+    rng = np.random.Generator(np.random.PCG64(5))
     yes = cs.Schema.from_dict({"name": "one", "columns": {"a": {"type": "boolean"}}})
     net = cs.net(yes, [np.array([1 - share, share]) for share in np.arange(0.05, 1, 0.1)])
     broken = tight = 0
     for _ in range(80):
-        ones = int(coins.integers(0, 301))
+        ones = int(rng.integers(0, 301))
         table = cs.open_table(pa.table({"a": [True] * ones + [False] * (300 - ones)}), yes)
         release = cs.release(table, cs.sql(yes, ["a"]), epsilon=0.05, mechanism="net", net=net, alpha=0.05)
         bound = release.claim.bound

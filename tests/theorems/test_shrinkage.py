@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from conspectus.mechanisms.shrinkage import FEWEST, FINEST, posterior_means
+from conspectus.mechanisms.dual_query.shrinkage import FEWEST, FINEST, posterior_means
 from conspectus.privacy.events import Noise
 
 TOTAL = 10_000.0
@@ -14,8 +14,8 @@ TOTAL = 10_000.0
 
 def errors(shares: NDArray[np.float64], noise: float, kind: str) -> tuple[float, float]:
     """Mean errors: of the posterior means, and of clipping."""
-    coins = np.random.Generator(np.random.PCG64(11))
-    drawn = coins.standard_normal(len(shares)) if kind == "gaussian" else coins.laplace(size=len(shares))
+    rng = np.random.Generator(np.random.PCG64(11))
+    drawn = rng.standard_normal(len(shares)) if kind == "gaussian" else rng.laplace(size=len(shares))
     noisy = shares + noise * drawn
     law = Noise("gaussian" if kind == "gaussian" else "laplace", noise * TOTAL)
     found = posterior_means(noisy, law, total=TOTAL)
@@ -26,10 +26,10 @@ def errors(shares: NDArray[np.float64], noise: float, kind: str) -> tuple[float,
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_rare_items_lose_their_noise(kind: str) -> None:
-    coins = np.random.Generator(np.random.PCG64(1))
-    better, clipped = errors(np.minimum(coins.exponential(0.001, 5000), 1), 0.03, kind)
+    rng = np.random.Generator(np.random.PCG64(1))
+    better, clipped = errors(np.minimum(rng.exponential(0.001, 5000), 1), 0.03, kind)
     assert better < clipped / 5
-    better, clipped = errors(1 - np.minimum(coins.exponential(0.001, 5000), 1), 0.03, kind)
+    better, clipped = errors(1 - np.minimum(rng.exponential(0.001, 5000), 1), 0.03, kind)
     assert better < clipped / 5
 
 

@@ -17,15 +17,15 @@ from scipy.stats import binom, chi2
 from tests.made import people, truth
 
 import conspectus as cs
+from conspectus.counting.evaluation import is_true
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
-from conspectus.mechanisms.offline.small_db import FAILURE, SmallDb, book_size, sampling_error, theorem_alpha
-from conspectus.mechanisms.small_databases import SmallNet
-from conspectus.planning import problem_of
+from conspectus.mechanisms.small_db.mechanism import FAILURE, SmallDb, book_size, sampling_error, theorem_alpha
+from conspectus.mechanisms.small_db.signatures import signatures
+from conspectus.mechanisms.small_db.small_databases import SmallNet
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.guarantee import Budget
-from conspectus.queries.evaluation import is_true
-from conspectus.queries.signatures import signatures
+from conspectus.releases.planning import problem_of
 
 ALPHA = 1e-6
 SCHEMA = cs.Schema.from_dict(
@@ -77,10 +77,10 @@ def test_frequencies_are_those_of_the_exponential_mechanism(method, merge, monke
     net = net_of(workload, size=size, merge=merge)
     problem = problem_of(SCHEMA, workload, budget=Budget(epsilon=epsilon), neighbours=None, rows=9)
     curator = Curator(TABLE, Filter("pure", Fraction(10**6), "replace"), neighbours="replace")
-    draw, coins = net.drawn(method, problem, 9.0), np.random.Generator(np.random.PCG64())
+    draw, rng = net.drawn(method, problem, 9.0), np.random.Generator(np.random.PCG64())
     found: Counter = Counter()
     for member in curator.select(draw.net, Fraction(epsilon), draws=draws):
-        found[tuple((draw.counts(member, coins) @ net.signatures.truth / size).tolist())] += 1
+        found[tuple((draw.counts(member, rng) @ net.signatures.truth / size).tolist())] += 1
     right = exact_law(workload, TABLE, epsilon=epsilon, size=size, merge=merge)
     wrong = exact_law(workload, TABLE, epsilon=epsilon / 2, size=size, merge=merge)
     assert set(found) <= set(right)
@@ -106,10 +106,10 @@ def test_which_records_are_shown(merge, chance):
     net = net_of(workload, size=2, merge=merge)
     counts = np.where(net.signatures.truth[:, 0], 2, 0)
     assert net.signatures.sizes[int(counts.argmax())] == 2
-    coins = np.random.Generator(np.random.PCG64())
+    rng = np.random.Generator(np.random.PCG64())
     equal, draws = 0, 2000
     for _ in range(draws):
-        first, second = net.records(counts, coins)
+        first, second = net.records(counts, rng)
         equal += first == second
     assert binom.ppf(ALPHA / 2, draws, chance) <= equal <= binom.ppf(1 - ALPHA / 2, draws, chance)
 
@@ -221,11 +221,11 @@ def test_a_private_total_is_bought_and_answers_are_scaled_by_it():
 
 def test_a_universe_of_a_trillion_records():
     """Twelve columns of ten values; three questions tell eight kinds of records apart."""
-    coins = np.random.Generator(np.random.PCG64(8))
+    rng = np.random.Generator(np.random.PCG64(8))
     names = [f"c{i}" for i in range(12)]
     columns = {name: {"type": "integer", "min": 0, "max": 9} for name in names}
     schema = cs.Schema.from_dict({"name": "wide", "columns": columns})
-    table = cs.open_table(pa.table({name: coins.integers(0, 10, 2000) for name in names}), schema)
+    table = cs.open_table(pa.table({name: rng.integers(0, 10, 2000) for name in names}), schema)
     workload = cs.sql(schema, ["c0 < 4 AND c1 > 2", "c2 = 4 OR c3 < 6", "c4 < 5 OR c0 > 7"])
     counts, rows = truth(table, workload)
     for merge in (True, False):

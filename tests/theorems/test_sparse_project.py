@@ -17,8 +17,8 @@ SIZES = (1, 4, 16, 64, 256)
 def test_the_error_grows_like_the_root_of_m(form):
     """Root mean squares over 200 queries have a relative deviation of at most 8 % (Laplace noise): a slope off by 0.12
     and a deviation off by half are beyond five deviations (1e-6); a slope of 0 or 1 is far outside."""
-    coins = np.random.default_rng(4)
-    queries = [coins.choice(ROWS, m, replace=False).tolist() for m in SIZES for _ in range(EACH)]
+    rng = np.random.default_rng(4)
+    queries = [rng.choice(ROWS, m, replace=False).tolist() for m in SIZES for _ in range(EACH)]
     workload = cs.sparse(queries)
     settings = {"size": 1 << 15} if form == "sparse" else {"form": "dense", "size": 2048}
     release = cs.release(

@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import composition, doors, ledgers, nets, sparse, watches
+from . import (
+    composition_game as composition,
+)
+from . import (
+    doors,
+    ledgers,
+    watches,
+)
+from . import (
+    keys_and_projections as sparse,
+)
+from . import (
+    net_draws_audit as nets,
+)
 from .evidence import ALPHA as ALPHA
 from .evidence import Audited as Audited
 from .evidence import AuditResult as AuditResult

@@ -14,27 +14,30 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.curator.curator import HALF, Curator, Net, Watch, selection_range
-from conspectus.curator.scores import GRID, STEPS, DualPayoffs, Reweighting, Score, query_errors
+from conspectus.curator.acts import Net, selection_range
+from conspectus.curator.curator import HALF, Curator
+from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, DualPayoffs, Reweighting, Score, query_errors
+from conspectus.curator.watch import Watch
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.data.sources import Table, open_records, open_table
 from conspectus.mechanisms.mechanism import root_up
 from conspectus.privacy.accounting import Currency, Filter, epsilon_of, scale_up
 from conspectus.privacy.events import Noise
-from conspectus.privacy.guarantee import Neighbours
-from conspectus.privacy.noise import Coins, SystemCoins, UnsafeSeededCoins, discrete_gaussian, discrete_laplace
-from conspectus.queries.conjunctions import Conjunctions
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.query import Literal, Predicate, Workload
-from conspectus.queries.statistic import Statistic, Statistics
+from conspectus.privacy.noise import Sampler, SystemSampler, UnsafeSeededSampler, discrete_gaussian, discrete_laplace
+from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.statistic import Statistic, Statistics
+from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
 
 from .evidence import ALPHA, TWIN_ALPHA, AuditResult, lower_bound
 
 Play = Callable[[Curator], float]
 
 
-class DrawnAhead(UnsafeSeededCoins):
+class DrawnAhead(UnsafeSeededSampler):
     """The real sampler's noise, drawn in batches and handed out one by one: an audit asks for millions of single draws.
 
     Each draw is used once. It is for audits alone, since noise that lies in memory could be read there.
@@ -45,7 +48,7 @@ class DrawnAhead(UnsafeSeededCoins):
         self._drawn: dict[tuple[Draw, float], list[int]] = {}
 
     def bytes(self, count: int) -> bytes:
-        return SystemCoins().bytes(count)
+        return SystemSampler().bytes(count)
 
     def discrete_laplace(self, count: int, scale: float) -> NDArray[np.int64]:
         return self._next(discrete_laplace, count, scale)
@@ -56,11 +59,11 @@ class DrawnAhead(UnsafeSeededCoins):
     def _next(self, draw: Draw, count: int, scale: float) -> NDArray[np.int64]:
         ready = self._drawn.setdefault((draw, scale), [])
         if len(ready) < count:
-            ready.extend(draw(np.zeros(_BATCH + count, dtype=np.int64), scale, SystemCoins()).tolist())
+            ready.extend(draw(np.zeros(_BATCH + count, dtype=np.int64), scale, SystemSampler()).tolist())
         return np.array([ready.pop() for _ in range(count)], dtype=np.int64)
 
 
-Draw = Callable[[NDArray[np.int64], float, Coins], NDArray[np.int64]]
+Draw = Callable[[NDArray[np.int64], float, Sampler], NDArray[np.int64]]
 _BATCH = 4096
 
 
@@ -113,8 +116,8 @@ class BareThreshold(Curator):
     def above_threshold(
         self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
     ) -> Watch:
-        reach = Fraction(GRID * self.max_rows)
-        return Watch(self._noisy_error, int(threshold * GRID), scale_up(4 * reach / epsilon))
+        moved = Fraction(ERROR_STEPS * self.max_rows)
+        return Watch(self._noisy_error, int(threshold * ERROR_STEPS), scale_up(4 * moved / epsilon))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +159,7 @@ def _plays(case: Case, kind: type[Curator], rows: NDArray[Any], trials: int) -> 
     table = open_records(rows.tolist()) if rows.ndim == 1 else _coded(rows)
     currency: Currency = "zcdp" if case.delta else "pure"
     endless = Filter(currency, Fraction(10**12), case.neighbours, missing=Fraction(10**12))
-    curator = kind(table, endless, neighbours=case.neighbours, coins=DrawnAhead())
+    curator = kind(table, endless, neighbours=case.neighbours, sampler=DrawnAhead())
     return np.array([case.play(curator) for _ in range(trials)])
 
 
@@ -168,9 +171,9 @@ def _coded(codes: NDArray[np.int64]) -> Table:
 
 def cases() -> Iterator[Case]:
     """Every door under both relations, on tables chosen so that one unit does the most it can."""
-    relations: tuple[Neighbours, ...] = ("replace", "add-remove")
+    relations = tuple(Neighbours)
     for neighbours in relations:
-        replaced = neighbours == "replace"
+        replaced = neighbours is Neighbours.REPLACE
         half = np.repeat([[0], [1]], 8, axis=0)
         neighbour = np.repeat([[0], [1]], [7, 9], axis=0) if replaced else half[:-1]
         moved = 2 if replaced else 1
@@ -275,7 +278,7 @@ def _measuring(law: Noise) -> Play:
 
     def play(curator: Curator) -> float:
         zeros, ones = curator.measure(question, law)
-        return float(ones - zeros) if curator.neighbours == "replace" else float(ones)
+        return float(ones - zeros) if curator.neighbours is Neighbours.REPLACE else float(ones)
 
     return play
 
@@ -284,7 +287,7 @@ def _measuring_a_function(neighbours: Neighbours) -> Play:
     """The share of the most common value, with the noise that its proved sensitivity asks for."""
     domain = _domain(1)
     question = Workload(domain, (Statistics(domain, (Statistic("mode", ((),), (0,), ((0, 1),)),)),))
-    law = Noise("laplace", float(question.sensitivity(neighbours).l1))
+    law = Noise("laplace", float(question.sensitivity(Relation(neighbours)).l1))
 
     def play(curator: Curator) -> float:
         return float(curator.measure(question, law)[0])
@@ -303,25 +306,25 @@ def _selecting(guess: NDArray[np.float64], epsilon: Fraction) -> Play:
 
 def _boosted(guess: NDArray[np.float64]) -> tuple[Reweighting, Fraction]:
     """Weights after three rounds with the same guess, all errors between λ and λ + μ, and the range of a draw: 1."""
-    rounds, gap = 3, 12 * GRID
-    rate = gap * STEPS // (4 * GRID * rounds)
+    rounds, gap = 3, 12 * ERROR_STEPS
+    rate = gap * LOG_WEIGHT_STEPS // (4 * ERROR_STEPS * rounds)
     score = Reweighting(
         _ones(len(guess)), np.arange(len(guess)), near=0, gap=gap, guesses=(guess,) * rounds, rates=(rate,) * rounds
     )
-    reach = score.reach(1, True).replace
-    assert reach is not None
-    return score, selection_range(reach, Fraction(1, STEPS * STEPS))
+    moved = score.sensitivity(Relation(Neighbours.REPLACE)).replace
+    assert moved is not None
+    return score, selection_range(moved, Fraction(1, LOG_WEIGHT_STEPS * LOG_WEIGHT_STEPS))
 
 
 def _payoffs(width: int) -> tuple[DualPayoffs, Fraction]:
     """Payoffs after two rounds, whose rows satisfied every query but the first, and the range of a draw: 1."""
     total = 7
-    rate = total * STEPS // 2
+    rate = total * LOG_WEIGHT_STEPS // 2
     played = np.array([0] + [rate] * (width - 1), dtype=np.int64)
     score = DualPayoffs(_ones(width), total, rate, played)
-    reach = score.reach(1, True).replace
-    assert reach is not None
-    return score, selection_range(reach, Fraction(1, total * STEPS))
+    moved = score.sensitivity(Relation(Neighbours.REPLACE)).replace
+    assert moved is not None
+    return score, selection_range(moved, Fraction(1, total * LOG_WEIGHT_STEPS))
 
 
 def _drawing(score: Reweighting | DualPayoffs, spread: Fraction) -> Play:

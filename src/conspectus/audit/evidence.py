@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from conspectus.privacy.guarantee import Neighbours
+from conspectus.privacy.relation import Neighbours
 
 ALPHA = 1e-6
 """The chance that an audit of an honest door refutes it."""

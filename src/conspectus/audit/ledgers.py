@@ -13,16 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-from conspectus.curator.curator import keys_act
-from conspectus.mechanisms.offline.stable_histogram import threshold
+from conspectus.curator.acts import keys_act
+from conspectus.mechanisms.stable_histogram import threshold
 from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.events import Event, StableKeys
-from conspectus.privacy.guarantee import RELATIONS, Budget, Neighbours
-from conspectus.privacy.ledger import Ledger
-from conspectus.privacy.noise import SystemCoins, discrete_laplace
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.ledger.ledger import Ledger
+from conspectus.privacy.noise import SystemSampler, discrete_laplace
 from conspectus.privacy.prices import Cost
+from conspectus.privacy.relation import Neighbours
 
-from .composition import Experiment, Floats, Views
+from .composition_game import Experiment, Floats, Views
 
 PROMISE = Budget(epsilon=2.0, delta=0.2)
 ASIDE = 0.5
@@ -64,7 +65,7 @@ def admitted(kind: type[Ledger], act: StableKeys, neighbours: Neighbours, *, mos
 
 def cases() -> Iterator[Experiment]:
     """The ledger against its twin, under both relations."""
-    for neighbours in RELATIONS:
+    for neighbours in Neighbours:
         act = keys_act(SCALE, threshold(SCALE, 1, EACH), max_rows=1)
         assert PROMISE.epsilon is not None
         claim = (PROMISE.epsilon, PROMISE.delta)
@@ -86,7 +87,7 @@ def _views(kind: type[Ledger], act: StableKeys, neighbours: Neighbours) -> Views
         seen = np.zeros(plays)
         if side == 0:
             for _ in range(admitted(kind, act, neighbours)):
-                noisy = discrete_laplace(np.ones(plays, dtype=np.int64), float(act.scale), SystemCoins())
+                noisy = discrete_laplace(np.ones(plays, dtype=np.int64), float(act.scale), SystemSampler())
                 seen += noisy >= act.threshold
         return seen
 

@@ -14,15 +14,17 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.curator.curator import HALF, Curator, Watch
-from conspectus.curator.scores import GRID, Score, error_of
+from conspectus.curator.curator import HALF, Curator
+from conspectus.curator.scores import ERROR_STEPS, Score, error_of
+from conspectus.curator.watch import Watch
 from conspectus.data.domain import Domain
 from conspectus.privacy.accounting import scale_up
 from conspectus.privacy.events import Noise
-from conspectus.privacy.guarantee import Neighbours
 from conspectus.privacy.noise import discrete_laplace
-from conspectus.queries.conjunctions import Conjunctions
-from conspectus.queries.query import Literal, Predicate, Workload
+from conspectus.privacy.relation import Neighbours
+from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
 
 from .doors import Case, Play
 
@@ -34,11 +36,11 @@ class _Variant(Curator):
     """Draws a threshold as a published variant does; `epsilon` is all that it believes to spend."""
 
     def _drawn(self, threshold: Fraction, epsilon: Fraction) -> int:
-        steps = np.array([int(threshold * GRID)], dtype=np.int64)
-        return int(discrete_laplace(steps, scale_up(GRID * self.max_rows / epsilon), self._coins)[0])
+        steps = np.array([int(threshold * ERROR_STEPS)], dtype=np.int64)
+        return int(discrete_laplace(steps, scale_up(ERROR_STEPS * self.max_rows / epsilon), self._sampler)[0])
 
     def _comparing(self, epsilon: Fraction) -> float:
-        return scale_up(GRID * self.max_rows / epsilon)
+        return scale_up(ERROR_STEPS * self.max_rows / epsilon)
 
 
 class SameNoise(_Variant):
@@ -54,7 +56,7 @@ class SameNoise(_Variant):
         return Watch(remembered, self._drawn(threshold, epsilon / 2), self._comparing(epsilon / (2 * hits)), hits=hits)
 
     def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
-        return np.array([self._compared // GRID], dtype=np.int64)
+        return np.array([self._compared // ERROR_STEPS], dtype=np.int64)
 
 
 class UnscaledNoise(_Variant):
@@ -92,9 +94,9 @@ class NeverOver(_Variant):
 
 def cases() -> Iterator[Case]:
     """Both private forms and a released value, under both relations."""
-    relations: tuple[Neighbours, ...] = ("replace", "add-remove")
+    relations = tuple(Neighbours)
     for neighbours in relations:
-        replaced = neighbours == "replace"
+        replaced = neighbours is Neighbours.REPLACE
         # From the first table to the second the error of the first question falls by one count and all others rise.
         guess = np.array([0.0] + [0.0 if replaced else 1.0] * (WIDTH - 1))
         person = np.array([[1] + [0 if replaced else 1] * (WIDTH - 1)])

@@ -12,7 +12,7 @@ DONE, BUG, BAD_INPUT, REFUSED, NO_MECHANISM = 0, 1, 2, 3, 4
 # By class and home, so that nothing is imported before something went wrong; the first that fits decides.
 _CODES: tuple[tuple[str, str, int], ...] = (
     ("conspectus.privacy.accounting", "BudgetExceeded", REFUSED),
-    ("conspectus.privacy.ledger", "LedgerMismatch", REFUSED),
+    ("conspectus.privacy.ledger.ledger", "LedgerMismatch", REFUSED),
     ("conspectus.mechanisms.mechanism", "NoMechanism", NO_MECHANISM),
 )
 

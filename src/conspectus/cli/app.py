@@ -6,7 +6,27 @@ from typing import Annotated
 
 import typer
 
-from . import audit, demo, ledger, reading, releasing, schema, session
+from . import (
+    audit_command as audit,
+)
+from . import (
+    demo_command as demo,
+)
+from . import (
+    ledger_commands as ledger,
+)
+from . import (
+    reading_commands as reading,
+)
+from . import (
+    release_commands as releasing,
+)
+from . import (
+    schema_commands as schema,
+)
+from . import (
+    session_commands as session,
+)
 
 
 def _version(asked: bool) -> None:

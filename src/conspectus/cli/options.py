@@ -14,7 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from conspectus.data.schema import Schema
-    from conspectus.queries.query import Workload
+    from conspectus.queries.workload import Workload
 
 
 class OptionError(ValueError):
@@ -261,7 +261,7 @@ def _random(schema: Schema, text: str) -> Workload:
 
 def _saved(schema: Schema, path: Path) -> Workload:
     import conspectus as cs
-    from conspectus.queries.supports import for_records
+    from conspectus.queries.builders.sparse import for_records
 
     try:
         stored = json.loads(text_of(path))

@@ -53,11 +53,11 @@ missing = true                    # not everyone was followed up
 
 def made_people(rows: int = ROWS, *, public_seed: int = PUBLIC_SEED) -> pa.Table:
     """A table of made patients: age, sex and smoking drive the diagnosis, which drives the stay and the return."""
-    coins = np.random.Generator(np.random.PCG64(public_seed))
-    age = np.clip(coins.gamma(9.0, 6.2, rows) + 6, 18, 99).astype(np.int64)
-    female = coins.random(rows) < 0.53
-    region = coins.choice(np.array(["north", "east", "south", "west"]), rows, p=[0.38, 0.27, 0.2, 0.15])
-    smoker = coins.random(rows) < np.where(age < 65, 0.31, 0.16) + np.where(region == "east", 0.08, 0.0)
+    rng = np.random.Generator(np.random.PCG64(public_seed))
+    age = np.clip(rng.gamma(9.0, 6.2, rows) + 6, 18, 99).astype(np.int64)
+    female = rng.random(rows) < 0.53
+    region = rng.choice(np.array(["north", "east", "south", "west"]), rows, p=[0.38, 0.27, 0.2, 0.15])
+    smoker = rng.random(rows) < np.where(age < 65, 0.31, 0.16) + np.where(region == "east", 0.08, 0.0)
     chances = np.stack(
         [
             np.where(age < 45, 3.0, 1.0),
@@ -70,12 +70,12 @@ def made_people(rows: int = ROWS, *, public_seed: int = PUBLIC_SEED) -> pa.Table
         axis=1,
     )
     bounds = np.cumsum(chances / chances.sum(axis=1, keepdims=True), axis=1)
-    drawn = np.minimum((coins.random((rows, 1)) > bounds).sum(axis=1), 5)
+    drawn = np.minimum((rng.random((rows, 1)) > bounds).sum(axis=1), 5)
     names = np.array(["injury", "heart", "lung", "cancer", "birth", "fever"])
     usual = np.array([1.6, 5.0, 4.0, 8.0, 2.5, 1.2])[drawn] * (0.6 + age / 100)
-    nights = np.round(np.minimum(coins.gamma(1.4, usual / 1.4), 80), 1)
-    back = coins.random(rows) < 0.06 + 0.12 * np.isin(drawn, [1, 3]) + 0.004 * np.minimum(nights, 20)
-    unknown = coins.random(rows) < 0.07
+    nights = np.round(np.minimum(rng.gamma(1.4, usual / 1.4), 80), 1)
+    back = rng.random(rows) < 0.06 + 0.12 * np.isin(drawn, [1, 3]) + 0.004 * np.minimum(nights, 20)
+    unknown = rng.random(rows) < 0.07
     return pa.table(
         {
             "sex": np.where(female, "female", "male"),

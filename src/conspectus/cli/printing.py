@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from conspectus.mechanisms.certificate import Certificate, Potential
-    from conspectus.releases import Release
+    from conspectus.releases.release import Release
 
 
 def width() -> int:
@@ -74,9 +74,13 @@ def certificate_text(release: Release) -> str:
     held = release.certificate
     if held is None:
         return "none: intervals come from the noise itself" if release.synopsis.kind == "noisy-answers" else "none"
-    said = VACUOUS if held.vacuous else (
-        f"every released answer is within {held.bound:.4f} of the truth, "
-        f"except with probability {held.failure_probability:g} ({held.scope})"
+    said = (
+        VACUOUS
+        if held.vacuous
+        else (
+            f"every released answer is within {held.bound:.4f} of the truth, "
+            f"except with probability {held.failure_probability:g} ({held.scope})"
+        )
     )
     return f"{said}; {potential_text(held)}" if held.potential is not None else said
 

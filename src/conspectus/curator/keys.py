@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import CodedRows, Domain
-from conspectus.data.field import Elements
+from conspectus.data.records.field import Elements
 from conspectus.data.sources import Table
 from conspectus.queries.addresses import addresses_of
 

@@ -17,13 +17,14 @@ from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from conspectus.privacy.events import Reach
-from conspectus.queries.query import Workload
+from conspectus.compiled import compiled
+from conspectus.privacy.events import ByRelation
+from conspectus.privacy.relation import Relation
+from conspectus.queries.workload import Workload
 
-from .scores import step_of, steps_of, to_grid
+from .scores import error_sensitivity, steps_of, to_grid
 
 HIGHEST = 1 << 20
 """Levels of a listed or enumerated net; worse errors count as this one, which moves no score further."""
@@ -49,9 +50,9 @@ class Ranked(Protocol):
     def member(self, level: int, rank: int) -> Member: ...
 
 
-def net_reach(workload: Workload, coarse: int, max_rows: int, rows_are_units: bool) -> Reach:
+def net_sensitivity(workload: Workload, coarse: int, relation: Relation) -> ByRelation:
     """How many levels of `coarse` grid steps one unit moves the worst error by: ⌈16·m/coarse⌉ for counting queries."""
-    moved = step_of(workload, max_rows, rows_are_units)
+    moved = error_sensitivity(workload, relation)
     return moved.mapped(lambda step: Fraction(-(-step // coarse)))
 
 
@@ -87,8 +88,8 @@ class ListedNet:
     def mass(self) -> int:
         return sum(self.masses)
 
-    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
-        return net_reach(self.workload, self.coarse, max_rows, rows_are_units)
+    def sensitivity(self, relation: Relation) -> ByRelation:
+        return net_sensitivity(self.workload, self.coarse, relation)
 
     def ranked(self, counts: NDArray[np.int64], farthest: int) -> Ranked:
         """The levels; those beyond `farthest` from the best one need not be told apart, and are."""
@@ -150,8 +151,8 @@ class Databases:
     def mass(self) -> int:
         return databases(sum(self.sizes), self.size)
 
-    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
-        return net_reach(self.workload, self.coarse, max_rows, rows_are_units)
+    def sensitivity(self, relation: Relation) -> ByRelation:
+        return net_sensitivity(self.workload, self.coarse, relation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +225,7 @@ def _check_coarse(coarse: int) -> None:
         raise ValueError("a level is a whole number of grid steps, at least one")
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def _enumerate(
     first: int,
     size: int,

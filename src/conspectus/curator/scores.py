@@ -1,9 +1,9 @@
 """The closed list of scores of the truth.
 
-A score is a deterministic integer function of the exact counts and of public numbers, on a grid of `GRID` steps to a
-count. The public part (the guess) is rounded to the grid *before* it meets the counts, so a score moves by whole grid
-steps and its sensitivity needs no rounding allowance. Why each is Lipschitz is written in `scores.proof.md`; nothing
-that is not on this list may be selected by or measured.
+A score is a deterministic integer function of the exact counts and of public numbers, on a grid of `ERROR_STEPS` steps
+to a count. The public part (the guess) is rounded to the grid *before* it meets the counts, so a score moves by whole
+grid steps and its sensitivity needs no rounding allowance. Why each is Lipschitz is written in `scores.proof.md`;
+nothing that is not on this list may be selected by or measured.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.privacy.events import Reach
-from conspectus.privacy.guarantee import RELATIONS
-from conspectus.queries.query import Workload
+from conspectus.privacy.events import ByRelation
+from conspectus.privacy.relation import Relation
+from conspectus.queries.workload import Workload
 
-GRID = 16
+ERROR_STEPS = 16
 """Grid steps to one count: a power of two, fine against any noise that is worth adding."""
 
 ROUNDED = 1.5
 """By how many grid steps an error may be off: a guess is rounded to the nearest step, a value of a finer grid down."""
 
-STEPS = 1 << 20
+LOG_WEIGHT_STEPS = 1 << 20
 """Steps to one in boosting's rates and marks: a weight is exp of a whole number of 1/STEPS²."""
 
 _FARTHEST = 2.0**50
 WIDEST = 1 << 40
-"""The largest gap, distance and sum of rates of a reweighting: products with STEPS stay within 64 bits."""
+"""The largest gap, distance and sum of rates of a reweighting: products with LOG_WEIGHT_STEPS stay within 64 bits."""
 
 MOST_ROWS, FASTEST = 1 << 31, 1 << 30
 """The largest total and sum of rates of DualQuery's payoffs, and the largest count that they read: 2⁶² at most."""
@@ -39,18 +39,17 @@ MOST_ROWS, FASTEST = 1 << 31, 1 << 30
 
 def steps_of(values: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
     """Values of a workload with `grid` steps to a count as whole grid steps, rounded down where its grid is finer."""
-    return values * (GRID // grid) if grid <= GRID else values // (grid // GRID)
+    return values * (ERROR_STEPS // grid) if grid <= ERROR_STEPS else values // (grid // ERROR_STEPS)
 
 
-def step_of(workload: Workload, max_rows: int, rows_are_units: bool) -> Reach:
+def error_sensitivity(workload: Workload, relation: Relation) -> ByRelation:
     """How many grid steps one unit moves any single query of a workload."""
-    replace, add_remove = (workload.step(relation, max_rows, rows_are_units) for relation in RELATIONS)
-    return Reach(replace=Fraction(math.ceil(GRID * replace)), add_remove=Fraction(math.ceil(GRID * add_remove)))
+    return ByRelation.of(relation, lambda each: math.ceil(ERROR_STEPS * workload.linf(each)))
 
 
 def to_grid(counts: NDArray[np.float64]) -> NDArray[np.int64]:
     """Public numbers in counts, rounded to whole grid steps; what is not a number becomes 0."""
-    steps = np.nan_to_num(counts, nan=0.0, posinf=_FARTHEST, neginf=-_FARTHEST) * GRID
+    steps = np.nan_to_num(counts, nan=0.0, posinf=_FARTHEST, neginf=-_FARTHEST) * ERROR_STEPS
     return np.rint(np.clip(steps, -_FARTHEST, _FARTHEST)).astype(np.int64)
 
 
@@ -59,10 +58,10 @@ def error_of(count: int, grid: int, guess: float) -> int:
 
     Guarantee: that of `WorstErrors`, of which it is the case of a single query.
     """
-    steps = count * GRID if grid == 1 else int(steps_of(np.array([count], dtype=np.int64), grid)[0])
+    steps = count * ERROR_STEPS if grid == 1 else int(steps_of(np.array([count], dtype=np.int64), grid)[0])
     if math.isnan(guess):
         return abs(steps)
-    return abs(steps - round(min(max(guess * GRID, -_FARTHEST), _FARTHEST)))
+    return abs(steps - round(min(max(guess * ERROR_STEPS, -_FARTHEST), _FARTHEST)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,20 +92,20 @@ class WorstErrors:
     def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.maximum.reduceat(np.abs(steps_of(counts, self.workload.grid) - self._guess), self.starts)
 
-    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
-        return step_of(self.workload, max_rows, rows_are_units)
+    def sensitivity(self, relation: Relation) -> ByRelation:
+        return error_sensitivity(self.workload, relation)
 
 
 @dataclass(frozen=True, eq=False)
 class Reweighting:
-    """Boosting's log-weights of groups of consecutive queries: −Σ_j α_j·a_j, in steps of `STEPS` squared.
+    """Boosting's log-weights of groups of consecutive queries: −Σ_j α_j·a_j, in steps of `LOG_WEIGHT_STEPS` squared.
 
     A group's error under the j-th guess is its worst one, d_j. It is well answered (a_j = 1) up to `near`, badly
     (a_j = −1) from `near + gap` on, and a_j falls linearly in between. `near` and `gap` are in grid steps, guesses in
-    counts; each α_j and a_j is a whole number of 1/`STEPS`.
+    counts; each α_j and a_j is a whole number of 1/`LOG_WEIGHT_STEPS`.
 
     Guarantee: one unit that moves any query by at most Δ grid steps (16·m for counting queries and m rows) moves every
-    score by at most ⌈2·Δ·STEPS/gap⌉ steps for each step of each α_j.
+    score by at most ⌈2·Δ·LOG_WEIGHT_STEPS/gap⌉ steps for each step of each α_j.
     """
 
     workload: Workload
@@ -141,22 +140,22 @@ class Reweighting:
         for errors, rate in zip(self._errors_of, self.rates):
             # To clip first is to clip last, since ±1 are whole steps, and it keeps the product within 64 bits.
             left = np.clip(self.gap - 2 * (errors.of(counts) - self.near), -self.gap, self.gap)
-            found -= rate * (left * STEPS // self.gap)
+            found -= rate * (left * LOG_WEIGHT_STEPS // self.gap)
         return found
 
-    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
-        step = step_of(self.workload, max_rows, rows_are_units)
-        return step.mapped(lambda moved: reweighting_reach(self.rates, self.gap, int(moved)))
+    def sensitivity(self, relation: Relation) -> ByRelation:
+        step = error_sensitivity(self.workload, relation)
+        return step.mapped(lambda moved: reweighting_sensitivity(self.rates, self.gap, int(moved)))
 
 
-def reweighting_reach(rates: Sequence[int], gap: int, step: int) -> Fraction:
+def reweighting_sensitivity(rates: Sequence[int], gap: int, step: int) -> Fraction:
     """How far one unit that moves any query by `step` grid steps moves a reweighting's score, whatever the guesses."""
-    return Fraction(sum(rates) * -(-2 * step * STEPS // gap))
+    return Fraction(sum(rates) * -(-2 * step * LOG_WEIGHT_STEPS // gap))
 
 
 @dataclass(frozen=True, eq=False)
 class LogPotential:
-    """ln Z = ln Σ exp(log-weight) over the groups of a reweighting, one number, in whole steps of 1/`STEPS`.
+    """ln Z = ln Σ exp(log-weight) over the groups of a reweighting, one number, in whole steps of 1/`LOG_WEIGHT_STEPS`.
 
     Guarantee: one unit moves it by at most as much as it moves any log-weight, rounded up to a step, and one step more.
     """
@@ -178,22 +177,22 @@ class LogPotential:
     def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         steps = self.reweighting.of(counts)
         top = int(steps.max())
-        mass = float(np.exp((steps - top) / STEPS**2).sum())
-        return np.array([np.floor((top / STEPS**2 + np.log(mass)) * STEPS)]).astype(np.int64)
+        mass = float(np.exp((steps - top) / LOG_WEIGHT_STEPS**2).sum())
+        return np.array([np.floor((top / LOG_WEIGHT_STEPS**2 + np.log(mass)) * LOG_WEIGHT_STEPS)]).astype(np.int64)
 
-    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
-        moved = self.reweighting.reach(max_rows, rows_are_units)
-        return moved.mapped(lambda step: Fraction(-(-step // STEPS) + 1))
+    def sensitivity(self, relation: Relation) -> ByRelation:
+        moved = self.reweighting.sensitivity(relation)
+        return moved.mapped(lambda step: Fraction(-(-step // LOG_WEIGHT_STEPS) + 1))
 
 
 @dataclass(frozen=True, eq=False)
 class DualPayoffs:
     """DualQuery's log-weights of every query q, then of every negation q̄: Σ_τ η_τ·(q(D) − q(x_τ)) for rows x_τ.
 
-    In steps of 1/(`total`·`STEPS`) they are ±(rate·c_q − total·played_q): `rate` is Σ_τ η_τ, `played` Σ_τ η_τ·q(x_τ),
-    in whole steps of 1/`STEPS`, and `total` the number of rows that fractions are of, public or paid for. The
-    negation's payoff is the query's with the other sign. A query that the rows satisfy too rarely has a large payoff,
-    so a best response to what is drawn *satisfies* as much of it as it can.
+    In steps of 1/(`total`·`LOG_WEIGHT_STEPS`) they are ±(rate·c_q − total·played_q): `rate` is Σ_τ η_τ, `played` Σ_τ
+    η_τ·q(x_τ), in whole steps of 1/`LOG_WEIGHT_STEPS`, and `total` the number of rows that fractions are of, public or
+    paid for. The negation's payoff is the query's with the other sign. A query that the rows satisfy too rarely has a
+    large payoff, so a best response to what is drawn *satisfies* as much of it as it can.
 
     Guarantee: one unit of at most m rows moves every score by at most rate·m steps, under both relations.
     """
@@ -228,9 +227,9 @@ class DualPayoffs:
         np.negative(payoffs, out=negated)
         return found
 
-    def reach(self, max_rows: int, rows_are_units: bool) -> Reach:
-        step = Fraction(self.rate * max_rows)
-        return Reach(replace=step, add_remove=step)
+    def sensitivity(self, relation: Relation) -> ByRelation:
+        step = Fraction(self.rate * relation.max_rows)
+        return ByRelation(replace=step, add_remove=step)
 
 
 Score = WorstErrors | Reweighting | LogPotential | DualPayoffs

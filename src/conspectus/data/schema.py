@@ -17,11 +17,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from conspectus.data.column import suggestion
-from conspectus.data.columns import Boolean, Categorical, Column, SchemaError, column_from_dict
-from conspectus.data.domain import Codes, Domain
-from conspectus.data.values import Nulls, text_of
-from conspectus.spelling import spelled_methods
+from conspectus.data.columns.column import suggestion
+from conspectus.data.columns.kinds import Boolean, Categorical, Column, SchemaError, column_from_dict
+from conspectus.data.columns.values import Nulls, text_of
+from conspectus.suggestions import suggest_keywords
+
+from .domain import Codes, Domain
 
 RELATIONS = ("replace", "add-remove")
 _KEYS = ("name", "neighbours", "null_values", "unit", "columns", "draft", "items", "items_file")
@@ -84,7 +85,7 @@ def _named(column: object) -> bool:
     return isinstance(column, str) and bool(column.strip())
 
 
-@spelled_methods
+@suggest_keywords
 @dataclass(frozen=True)
 class Schema:
     """The declaration of one table. Codes follow the order of its columns."""

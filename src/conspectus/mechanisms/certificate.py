@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.curator.scores import GRID, ROUNDED, STEPS, LogPotential, Reweighting, worst_error
+from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, ROUNDED, LogPotential, Reweighting, worst_error
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import lower_quantile
-from conspectus.queries.query import Sensitivity, Workload
+from conspectus.queries.sensitivity import Sensitivity
+from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import Total
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Potential:
     @property
     def upper(self) -> float:
         """ln Z is at most this, except with the stated probability; it was rounded down, by less than a step."""
-        return (self.noisy + lower_quantile(self.law, self.failure_probability) + 2) / STEPS
+        return (self.noisy + lower_quantile(self.law, self.failure_probability) + 2) / LOG_WEIGHT_STEPS
 
     @property
     def holds(self) -> bool:
@@ -124,7 +125,10 @@ class Certificate:
 
         What was compared had been rounded to the grid.
         """
-        return max(0.0, (self.noisy_maximum + lower_quantile(self.law, 1 - confidence)) / GRID) + ROUNDED / GRID
+        return (
+            max(0.0, (self.noisy_maximum + lower_quantile(self.law, 1 - confidence)) / ERROR_STEPS)
+            + ROUNDED / ERROR_STEPS
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -161,7 +165,7 @@ def certify(
     """
     if answers.size and not (answers.min() >= -_ROUNDING and answers.max() <= 1 + _ROUNDING):
         raise ValueError("a certificate is for answers between 0 and 1")
-    step = problem.step
+    step = problem.error_sensitivity
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
     noisy = curator.measure(worst_error(workload, answers * total.divisor), law)
     slip = total.margin(1 - FAILURE / 2)
@@ -174,16 +178,16 @@ def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -
 
     At best ln Z is ln|Q| − Σα. What the bound adds for the noise may be twice that far from 0, not more.
     """
-    reach = LogPotential(reweighting).reach(problem.max_rows, problem.rows_are_units).under(problem.neighbours)
+    reach = LogPotential(reweighting).sensitivity(problem.relation).under(problem.neighbours)
     assert reach is not None
     step = int(reach)
     law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
-    best = math.log(reweighting.candidates) - sum(reweighting.rates) / STEPS
-    return law if lower_quantile(law, FAILURE) <= -2 * best * STEPS else None
+    best = math.log(reweighting.candidates) - sum(reweighting.rates) / LOG_WEIGHT_STEPS
+    return law if lower_quantile(law, FAILURE) <= -2 * best * LOG_WEIGHT_STEPS else None
 
 
 def measure_potential(curator: Curator, reweighting: Reweighting, law: Noise) -> Potential:
     """Measure ln Z of a finished run of boosting."""
     noisy = int(curator.measure(LogPotential(reweighting), law)[0])
-    inaccurate = (reweighting.near + reweighting.gap + ROUNDED) / GRID
+    inaccurate = (reweighting.near + reweighting.gap + ROUNDED) / ERROR_STEPS
     return Potential(noisy=noisy, law=law, inaccurate=inaccurate)

@@ -29,9 +29,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from conspectus.privacy.events import Noise
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.query import Workload
-from conspectus.synopses.fitting import KAPPA
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.max_entropy import KAPPA
 from conspectus.synopses.synopsis import variance_of
 
 Vector = NDArray[np.float64]

@@ -15,14 +15,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.counting.evaluation import indicator
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import WorstErrors
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
-from conspectus.queries.evaluation import indicator
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.query import Workload
-from conspectus.synopses.fitting import Fit, Measurement, fit_histogram
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.max_entropy import Fit, Measurement, fit_histogram
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 

@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.curator.curator import Curator
-from conspectus.curator.scores import step_of
+from conspectus.curator.scores import error_sensitivity
 from conspectus.data.domain import in_words
 from conspectus.privacy.accounting import rho_of, scale_up
 from conspectus.privacy.events import Event, Noise
-from conspectus.privacy.guarantee import Budget, Neighbours
-from conspectus.queries.query import Sensitivity, Workload
-from conspectus.queries.sparse import SparseQueries
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.sensitivity import Sensitivity
+from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
@@ -44,20 +46,29 @@ class NoMechanism(LookupError):
 class Problem:
     """Everything public about a release. Claims, defaults and refusals are functions of this alone.
 
-    `rows` is the public or declared number of rows; `rows_are_units` says that every unit holds exactly one row;
-    `ledgered` that a ledger, which adds up in one currency, will pay; `aside` is what it has left of the δ that it set
-    aside for acts with a δ of their own.
+    `relation` says who are neighbours; `rows` is the public or declared number of rows; `ledgered` that a ledger, which
+    adds up in one currency, will pay; `aside` is what it has left of the δ that it set aside for acts with a δ of their
+    own.
     """
 
     workload: Workload
     budget: Budget
-    neighbours: Neighbours
+    relation: Relation
     rows: int | None = None
-    max_rows: int = 1
-    rows_are_units: bool = True
-    total_is_public: bool = True
     ledgered: bool = False
     aside: Fraction = Fraction(0)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return self.relation.neighbours
+
+    @property
+    def max_rows(self) -> int:
+        return self.relation.max_rows
+
+    @property
+    def total_is_public(self) -> bool:
+        return self.relation.total_is_public
 
     @property
     def currency(self) -> Literal["pure", "zcdp"]:
@@ -94,14 +105,14 @@ class Problem:
 
     def sensitivity(self, workload: Workload) -> Sensitivity:
         """How far one unit moves the counts of a workload, jointly, under this problem's relation."""
-        return workload.sensitivity(self.neighbours, self.max_rows, self.rows_are_units)
+        return workload.sensitivity(self.relation)
 
     @property
-    def step(self) -> int:
-        """How many grid steps of a score one unit moves any query of the workload."""
-        reach = step_of(self.workload, self.max_rows, self.rows_are_units).under(self.neighbours)
-        assert reach is not None
-        return max(int(reach), 1)
+    def error_sensitivity(self) -> int:
+        """How many steps of an error one unit moves any query of the workload."""
+        moved = error_sensitivity(self.workload, self.relation).under(self.neighbours)
+        assert moved is not None
+        return max(int(moved), 1)
 
     @property
     def whole(self) -> int | None:

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from conspectus.curator.curator import Curator, Watch
-from conspectus.curator.scores import GRID
+from conspectus.curator.curator import Curator
+from conspectus.curator.scores import ERROR_STEPS
+from conspectus.curator.watch import Watch
 from conspectus.privacy.accounting import BudgetExceeded, scale_up
 from conspectus.privacy.events import Noise
-from conspectus.queries.query import Sensitivity, Workload
-from conspectus.queries.sparse import FINEST
+from conspectus.queries.blocks.sparse_queries import WEIGHT_STEPS
+from conspectus.queries.sensitivity import Sensitivity
+from conspectus.queries.workload import Workload
 
 from .mechanism import Problem, SettingError, root_down
-from .rule import Margin, Stream
+from .online_mechanism import Margin, SessionProblem
 
 FAILURE = 0.05
 """The probability with which the noises of a whole session may reach further than its default threshold allows for."""
@@ -61,7 +63,7 @@ class Plan:
         """
         thresholds = max(self.watches, 1 if self.kept else self.hits)
         noises = ((self.threshold_noise, thresholds), (self.error_noise, questions))
-        return Margin(offset=max(self.threshold, 0.0) + 1 / GRID, noises=noises, grid=GRID)
+        return Margin(offset=max(self.threshold, 0.0) + 1 / ERROR_STEPS, noises=noises, grid=ERROR_STEPS)
 
     def measured(self, grid: int = 1) -> Margin:
         """How wrong a measured answer to a question on this grid may be, for all of them at once."""
@@ -69,7 +71,7 @@ class Plan:
 
     def reach(self, confidence: float) -> float:
         """How wrong measured answers may be, in counts, on whatever grid their questions are."""
-        grids = (1 << power for power in range(FINEST.bit_length()))
+        grids = (1 << power for power in range(WEIGHT_STEPS.bit_length()))
         return max(self.measured(grid).counts_at(confidence) for grid in grids)
 
     def to_json(self) -> dict[str, Any]:
@@ -88,7 +90,7 @@ class Plan:
     def slip(self, questions: int, failure: float = FAILURE) -> float:
         """How far a comparison may err, in counts, for all of `questions` at once, except with this probability."""
         margin = self.passed(questions)
-        return margin.counts_at(1 - failure) - margin.offset + 1 / GRID
+        return margin.counts_at(1 - failure) - margin.offset + 1 / ERROR_STEPS
 
 
 def make_plan(
@@ -111,7 +113,7 @@ def make_plan(
     pure = problem.currency == "pure"
     part = Fraction(measuring) if measuring is not None else Fraction(1, 9) if pure else Fraction(1, 5)
     if kept is None:
-        kept = pure and not (isinstance(problem, Stream) and problem.concentrated)
+        kept = pure and not (isinstance(problem, SessionProblem) and problem.concentrated)
     if hits < 1 or not 0 < part < 1:
         raise SettingError("hits is at least 1, and measuring lies strictly between 0 and 1")
     if kept and not pure:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from conspectus.curator.curator import Curator
-from conspectus.queries.conjunctions import always
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.query import Workload
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.builders.conjunctions import always
+from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import Total
 
 from .mechanism import Problem

@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Protocol
 
 from . import composition
-from .events import Event, GaussianNoise, LaplaceNoise, Reach, StableKeys
-from .guarantee import Budget, Guarantee, Neighbours, exact
+from .events import ByRelation, Event, GaussianNoise, LaplaceNoise, StableKeys
+from .guarantee import Budget, Guarantee, exact
 from .prices import Currency as Currency
 from .prices import Unpriced as Unpriced
 from .prices import add_up, cost_of, pure_acts, scale_down
@@ -23,6 +23,7 @@ from .prices import price_approximate as price_approximate
 from .prices import price_pure as price_pure
 from .prices import price_rho as price_rho
 from .prices import scale_up as scale_up
+from .relation import Neighbours
 
 
 class BudgetExceeded(ValueError):
@@ -246,9 +247,7 @@ class Declared:
         )
 
 
-def best(
-    events: Sequence[Event], delta: float, neighbours: Neighbours
-) -> tuple[Fraction | None, Fraction | None, str]:
+def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple[Fraction | None, Fraction | None, str]:
     """(ε, ρ, theorem) of a list fixed in advance: the least ε at δ that a theorem proves, and Σρ where there is one.
 
     Acts with a δ of their own take it from δ; their ε add to what the others cost at the rest of it.
@@ -307,11 +306,11 @@ def calibrate_laplace(l1: Fraction, l2_squared: Fraction, linf: Fraction, budget
             share = composition.optimal_share(budget.epsilon, acts, budget.delta)
             scales.append(Fraction(scale_up(l1 / acts / Fraction(share))))
     scale = float(min(scales))
-    moved = {"reach": l1, "reach_squared": l2_squared, "reach_max": linf}
-    reaches = {name: Reach(replace=norm, add_remove=norm) for name, norm in moved.items()}
+    moved = {"l1": l1, "l2_squared": l2_squared, "linf": linf}
+    moved_by = {name: ByRelation(replace=norm, add_remove=norm) for name, norm in moved.items()}
     # Rounding inside a theorem may cost the last digits: widen until the very check that the release will pass passes.
     step = 2.0**-45
-    while not _fits(LaplaceNoise(scale=Fraction(scale), **reaches), budget):
+    while not _fits(LaplaceNoise(scale=Fraction(scale), **moved_by), budget):
         scale *= 1 + step
         step *= 2
     return Fraction(scale)
@@ -319,15 +318,15 @@ def calibrate_laplace(l1: Fraction, l2_squared: Fraction, linf: Fraction, budget
 
 def _fits(event: Event, budget: Budget) -> bool:
     try:
-        Declared((event,), budget, "replace")
+        Declared((event,), budget, Neighbours.REPLACE)
     except BudgetExceeded:
         return False
     return True
 
 
-def calibrate_gaussian(reach_squared: Fraction, rho: Fraction) -> Fraction:
-    """The least σ, as an exact float, at which Gaussian noise on counts with this squared L2 reach costs at most ρ."""
-    square = reach_squared / (2 * rho)
+def calibrate_gaussian(l2_squared: Fraction, rho: Fraction) -> Fraction:
+    """The least σ, as an exact float, at which Gaussian noise of this squared L2 sensitivity costs at most ρ."""
+    square = l2_squared / (2 * rho)
     sigma = math.sqrt(square)
     while Fraction(sigma) ** 2 < square:
         sigma = math.nextafter(sigma, math.inf)

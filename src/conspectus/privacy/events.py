@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, assert_never
 
-from .guarantee import Neighbours
+from .relation import Neighbours, Relation
 
 
 class Noise(NamedTuple):
@@ -24,18 +24,35 @@ class Noise(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reach:
-    """How far one unit moves something, under each relation; None where there is no bound."""
+class ByRelation:
+    """A bound under each kind of neighbours, None where there is none: how far one unit moves something, or an ε.
+
+    A ledger may be about another relation than the release that made the act, so that an act carries both.
+    """
 
     replace: Fraction | None
     add_remove: Fraction | None
 
-    def under(self, neighbours: Neighbours) -> Fraction | None:
-        return self.replace if neighbours == "replace" else self.add_remove
+    @classmethod
+    def of(cls, relation: Relation, bound: Callable[[Relation], Fraction | int]) -> ByRelation:
+        """The bound for the units of a relation, under both kinds of neighbours."""
+        return cls(
+            replace=Fraction(bound(relation.under(Neighbours.REPLACE))),
+            add_remove=Fraction(bound(relation.under(Neighbours.ADD_REMOVE))),
+        )
 
-    def mapped(self, change: Callable[[Fraction], Fraction]) -> Reach:
+    def under(self, neighbours: Neighbours) -> Fraction | None:
+        match neighbours:
+            case Neighbours.REPLACE:
+                return self.replace
+            case Neighbours.ADD_REMOVE:
+                return self.add_remove
+            case _:
+                assert_never(neighbours)
+
+    def mapped(self, change: Callable[[Fraction], Fraction]) -> ByRelation:
         """The same function of both bounds, where there are bounds."""
-        return Reach(
+        return ByRelation(
             replace=None if self.replace is None else change(self.replace),
             add_remove=None if self.add_remove is None else change(self.add_remove),
         )
@@ -45,21 +62,21 @@ class Reach:
 class LaplaceNoise:
     """Integer counts were published with independent discrete Laplace noise of this scale.
 
-    `reach`, `reach_squared` and `reach_max` bound the L1, the *squared* L2 and the L∞ norm of what one unit moves.
+    `l1`, `l2_squared` and `linf` bound the L1, the *squared* L2 and the L∞ norm of what one unit moves.
     Pure: ε = L1/b. Concentrated: a coordinate moved by Δ is (Δ/b)-pure, so ρ = Σ Δ²/2b² = L2²/2b².
     """
 
-    reach: Reach
-    reach_squared: Reach
-    reach_max: Reach
+    l1: ByRelation
+    l2_squared: ByRelation
+    linf: ByRelation
     scale: Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise:
-    """Integer counts were published with discrete Gaussian noise; `reach_squared` is their *squared* L2 sensitivity."""
+    """Integer counts were published with discrete Gaussian noise; `l2_squared` is their *squared* L2 sensitivity."""
 
-    reach_squared: Reach
+    l2_squared: ByRelation
     sigma_squared: Fraction
 
 
@@ -68,7 +85,7 @@ class ExponentialDraws:
     """`draws` draws by the exponential mechanism; `range` bounds, per draw, the length of the interval in which the
     log-weights of all candidates move between neighbours, rounding included (bounded range)."""
 
-    range: Reach
+    range: ByRelation
     draws: int
 
 
@@ -76,7 +93,7 @@ class ExponentialDraws:
 class ThresholdWatch:
     """One AboveThreshold: a stream of queries against one noisy threshold until the first hit; pure, with this ε."""
 
-    epsilon: Reach
+    epsilon: ByRelation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,18 +103,18 @@ class FurtherHit:
     Together with the watch it is pure with the sum of their ε: no price of its own in other currencies.
     """
 
-    epsilon: Reach
+    epsilon: ByRelation
 
 
 @dataclass(frozen=True, kw_only=True)
 class StableKeys:
     """The keys of a table whose noisy counts reach a threshold were published, with these counts.
 
-    Every key that some row has got discrete Laplace noise of this scale on its count; `reach` bounds the L1 norm of
+    Every key that some row has got discrete Laplace noise of this scale on its count; `l1` bounds the L1 norm of
     what one unit moves, and `rows` the rows of a unit, so also how many keys it alone may have, and their counts.
     """
 
-    reach: Reach
+    l1: ByRelation
     rows: int
     scale: Fraction
     threshold: int
@@ -114,8 +131,9 @@ Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | Furth
 def to_json(event: Event) -> dict[str, Any]:
     """A tagged, exact JSON form; fractions are written as strings."""
     fields: dict[str, Any] = {"event": _TAG[type(event)]}
-    for name, value in vars(event).items():
-        if isinstance(value, Reach):
+    for field, value in vars(event).items():
+        name = _STORED.get(field, field)
+        if isinstance(value, ByRelation):
             fields[name] = {key: None if bound is None else str(bound) for key, bound in vars(value).items()}
         else:
             fields[name] = str(value) if isinstance(value, Fraction) else value
@@ -142,14 +160,17 @@ def from_json(fields: Mapping[str, Any]) -> Event:
         for name, value in fields.items():
             if name == "event":
                 continue
+            if name in _STORED:
+                raise ValueError("a field by another name than files have")
+            name = _FIELD.get(name, name)
             if isinstance(value, Mapping):
-                values[name] = Reach(
+                values[name] = ByRelation(
                     **{key: None if bound is None else read_fraction(bound) for key, bound in value.items()}
                 )
             else:
                 values[name] = read_fraction(value) if isinstance(value, str) else int(value)
-        numbers = [value for value in values.values() if not isinstance(value, Reach)]
-        bounds = [bound for value in values.values() if isinstance(value, Reach) for bound in vars(value).values()]
+        numbers = [value for value in values.values() if not isinstance(value, ByRelation)]
+        bounds = [bound for value in values.values() if isinstance(value, ByRelation) for bound in vars(value).values()]
         if any(number <= 0 for number in numbers) or any(bound is not None and bound < 0 for bound in bounds):
             raise ValueError("scales and numbers of draws are above 0, and bounds are not below")
         return kind(**values)
@@ -166,4 +187,7 @@ _KIND: dict[str, type[Event]] = {
     "stable-keys": StableKeys,
     "rows": RowTotal,
 }
+_STORED = {"l1": "reach", "l2_squared": "reach_squared", "linf": "reach_max"}
+"""What fields are called in files, for good: files of every version are read and written alike."""
+_FIELD = {stored: field for field, stored in _STORED.items()}
 _TAG: dict[type[Event], str] = {kind: tag for tag, kind in _KIND.items()}

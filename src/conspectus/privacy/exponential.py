@@ -15,10 +15,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from .noise import Coins, discrete_laplace
+from conspectus.compiled import compiled
+
+from .noise import Sampler, discrete_laplace
 
 FLOOR_BITS = 40
 """Weights below 2⁻⁴⁰ of the largest are raised to it: free of charge, and at most |Q|·2⁻⁴⁰ of the mass in all."""
@@ -51,7 +52,7 @@ def slack() -> Fraction:
     return Fraction(1, 1 << 51)
 
 
-def draw(scores: NDArray[np.int64], *, rate: Fraction, draws: int, coins: Coins) -> Indices:
+def draw(scores: NDArray[np.int64], *, rate: Fraction, draws: int, sampler: Sampler) -> Indices:
     """Indices of `draws` candidates, independent and with replacement, each with probability ∝ exp(rate·score).
 
     Guarantee: if between neighbouring tables the changes of all scores lie in an interval of length r, every draw has
@@ -62,13 +63,13 @@ def draw(scores: NDArray[np.int64], *, rate: Fraction, draws: int, coins: Coins)
         raise SelectionError(f"a number of draws cannot be {draws}: give 0 or more")
     powers, best = _powers(rate), np.max(scores)
     high, low = _cumulative(scores, best, powers, _BLOCK)
-    uniform = _uniform_below((int(high[-1]) << 64) | int(low[-1]), draws, coins)
+    uniform = _uniform_below((int(high[-1]) << 64) | int(low[-1]), draws, sampler)
     chosen = np.empty(draws, np.int64)
     _locate(*uniform, scores, best, powers.cutoff, powers.mantissas, powers.exponents, high, low, _BLOCK, chosen)
     return chosen
 
 
-def peel(scores: NDArray[np.int64], barred: Indices, *, rate: Fraction, draws: int, coins: Coins) -> Indices:
+def peel(scores: NDArray[np.int64], barred: Indices, *, rate: Fraction, draws: int, sampler: Sampler) -> Indices:
     """`draws` different candidates, none of them `barred`: each drawn as by `draw` from those that are left.
 
     Guarantee: what is barred being public, each draw has the bounded range of one of `draw`, given those before it.
@@ -78,13 +79,13 @@ def peel(scores: NDArray[np.int64], barred: Indices, *, rate: Fraction, draws: i
         raise SelectionError(f"{draws} different candidates cannot be drawn from {len(left)}")
     found = np.empty(draws, np.int64)
     for turn in range(draws):
-        place = draw(scores[left], rate=rate, draws=1, coins=coins)[0]
+        place = draw(scores[left], rate=rate, draws=1, sampler=sampler)[0]
         found[turn] = left[place]
         left = np.delete(left, place)
     return found
 
 
-def report_noisy_max(scores: NDArray[np.int64], *, scale: float, coins: Coins) -> int:
+def report_noisy_max(scores: NDArray[np.int64], *, scale: float, sampler: Sampler) -> int:
     """The index of the largest score after discrete Laplace noise on each; the first one where several are equal.
 
     Only the index may leave. The noisy maximum itself is *not* free (the book's Example 3.4 is wrong about that: for m
@@ -95,7 +96,7 @@ def report_noisy_max(scores: NDArray[np.int64], *, scale: float, coins: Coins) -
     replaced, and not for errors). Bounded range does not hold: in ρ it is a pure act.
     """
     _check(scores, Fraction(1))
-    return int(np.argmax(discrete_laplace(scores, scale, coins)))
+    return int(np.argmax(discrete_laplace(scores, scale, sampler)))
 
 
 def integer_weights(scores: NDArray[np.int64], *, rate: Fraction) -> list[int]:
@@ -182,21 +183,21 @@ def _cumulative(scores: NDArray[np.int64], best: np.int64, powers: _Powers, bloc
     return high, low
 
 
-def _uniform_below(total: int, count: int, coins: Coins) -> tuple[Words, Words]:
+def _uniform_below(total: int, count: int, sampler: Sampler) -> tuple[Words, Words]:
     """`count` independent uniform integers in 0 … total − 1, as pairs of words: bits of the right number, or again."""
     bits = total.bit_length()
     masks = np.uint64((1 << max(bits - 64, 0)) - 1), np.uint64((1 << min(bits, 64)) - 1)
     limit_high, limit_low = np.uint64(total >> 64), np.uint64(total & ((1 << 64) - 1))
     found_high, found_low = np.empty(0, np.uint64), np.empty(0, np.uint64)
     while len(found_high) < count:
-        words = np.frombuffer(coins.bytes(32 * (count - len(found_high)) + 64), "<u8").reshape(-1, 2)
+        words = np.frombuffer(sampler.bytes(32 * (count - len(found_high)) + 64), "<u8").reshape(-1, 2)
         high, low = words[:, 0] & masks[0], words[:, 1] & masks[1]
         below = (high < limit_high) | ((high == limit_high) & (low < limit_low))
         found_high, found_low = np.append(found_high, high[below]), np.append(found_low, low[below])
     return found_high[:count], found_low[:count]
 
 
-@njit(nogil=True, cache=True, inline="always")  # type: ignore[untyped-decorator, unused-ignore]
+@compiled(inline=True)
 def _times(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """The 128-bit product of two words, as (high, low)."""
     a1, a0, b1, b0 = a >> _U32, a & _LOW, b >> _U32, b & _LOW
@@ -206,7 +207,7 @@ def _times(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     return high, (middle << _U32) | (lowest & _LOW)
 
 
-@njit(nogil=True, cache=True, inline="always")  # type: ignore[untyped-decorator, unused-ignore]
+@compiled(inline=True)
 def _weight(
     distance: np.uint64, cutoff: np.uint64, mantissas: Words, exponents: NDArray[np.int64]
 ) -> tuple[np.uint64, np.uint64]:
@@ -234,7 +235,7 @@ def _weight(
     return _U0, mantissa >> np.uint64(-shift)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def _sum_blocks(
     scores: NDArray[np.int64],
     best: np.int64,
@@ -256,7 +257,7 @@ def _sum_blocks(
         sums_high[number], sums_low[number] = high, low
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def _locate(
     uniform_high: Words,
     uniform_low: Words,

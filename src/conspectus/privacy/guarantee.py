@@ -7,11 +7,8 @@ import math
 import numbers
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, get_args
 
-Neighbours = Literal["replace", "add-remove"]
-RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
-
+from .relation import Neighbours
 
 LEAST, MOST = 1e-9, 1e15
 """Budgets outside are mistakes: noise beyond 64-bit counts, or none at all."""
@@ -79,6 +76,7 @@ class Guarantee:
     missing: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
         prices = [value for value in (self.epsilon, self.rho) if value is not None]
         numbers = [*prices, self.delta, self.missing]
         if not prices or any(type(value) not in (int, float) or not 0 <= value < math.inf for value in numbers):
@@ -86,7 +84,7 @@ class Guarantee:
         if self.missing > self.delta or (self.missing and self.rho is None):
             raise ValueError("what a rho is missing is a part of delta")
         words = (self.unit, self.theorem, *self.warnings)
-        if self.delta >= 1 or self.neighbours not in RELATIONS or type(self.private) is not bool:
+        if self.delta >= 1 or not isinstance(self.neighbours, Neighbours) or type(self.private) is not bool:
             raise ValueError("a guarantee has a delta below 1, a known relation, and is private or not")
         if not all(isinstance(word, str) for word in words):
             raise ValueError("a guarantee names its unit, its theorem and its warnings in words")
@@ -100,7 +98,7 @@ class Guarantee:
         if self.rho is not None:
             but = f"{printed(self.missing, 3)}-approximate " if self.missing else ""
             parts.append(f"{but}{printed(self.rho, 6)}-zero-concentrated differential privacy")
-        change = "one {} replaced by another" if self.neighbours == "replace" else "one {} added or removed"
+        change = "one {} replaced by another" if self.neighbours is Neighbours.REPLACE else "one {} added or removed"
         text = f"{' and '.join(parts)} for {change.format(self.unit)}, by {self.theorem}"
         return text + "".join(f". Warning: {warning}" for warning in self.warnings)
 

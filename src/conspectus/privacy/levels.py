@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
 
-from .noise import Coins
+from .noise import Sampler
 
 DEPTH = 40
 """Everything beyond the cutoff weighs at most 2⁻⁴⁰ of the best level, all members together."""
@@ -33,7 +33,7 @@ def steepest(mass: int) -> Fraction:
 
 
 def draw_levels(
-    distances: Sequence[int], masses: Sequence[int], *, total: int, rate: Fraction, draws: int, coins: Coins
+    distances: Sequence[int], masses: Sequence[int], *, total: int, rate: Fraction, draws: int, sampler: Sampler
 ) -> list[tuple[int, int]]:
     """Levels, each with the rank of a member: every member has probability ∝ exp(−rate·min(distance, cutoff)).
 
@@ -50,7 +50,7 @@ def draw_levels(
     sums = list(accumulate((mass * weight for mass, weight in zip(masses, weights)), initial=0))
     drawn = []
     for _ in range(draws):
-        goal = uniform_below(sums[-1], coins)
+        goal = uniform_below(sums[-1], sampler)
         level = bisect_right(sums, goal) - 1
         # What is left of the same integer is uniform over the level's members, each of which owns `weight` integers.
         drawn.append((level, (goal - sums[level]) // weights[level]))
@@ -101,10 +101,10 @@ def _exp_minus(exponent: Fraction, bits: int) -> int:
     return max(1, (result - (1 << (working - bits - _GUARD // 2))) >> (working - bits))
 
 
-def uniform_below(bound: int, coins: Coins) -> int:
+def uniform_below(bound: int, sampler: Sampler) -> int:
     """A uniform integer in 0 … bound − 1: bits of the right number, or again."""
     bits = bound.bit_length()
     while True:
-        found = int.from_bytes(coins.bytes(-(-bits // 8)), "little") & ((1 << bits) - 1)
+        found = int.from_bytes(sampler.bytes(-(-bits // 8)), "little") & ((1 << bits) - 1)
         if found < bound:
             return found

@@ -26,7 +26,7 @@ class ScaleError(ValueError):
     """A noise scale that no sampler can honour."""
 
 
-class Coins(Protocol):
+class Sampler(Protocol):
     """A source of uniform bytes. `private` is False when they can be foreseen, which happens in tests alone."""
 
     @property
@@ -35,8 +35,8 @@ class Coins(Protocol):
     def bytes(self, count: int) -> bytes: ...
 
 
-class SystemCoins:
-    """The operating system's cryptographic coins: the default and the only private ones."""
+class SystemSampler:
+    """The operating system's cryptographic randomness: the default, and the only private one."""
 
     @property
     def private(self) -> bool:
@@ -46,7 +46,7 @@ class SystemCoins:
         return os.urandom(count)
 
 
-class UnsafeSeededCoins:
+class UnsafeSeededSampler:
     """Coins that a seed foretells, for tests only: whatever is drawn with them is NOT PRIVATE."""
 
     def __init__(self, seed: int) -> None:
@@ -76,27 +76,27 @@ class UnsafeSeededCoins:
         return found[:count]
 
 
-def discrete_laplace(values: Counts, scale: float, coins: Coins) -> Counts:
+def discrete_laplace(values: Counts, scale: float, sampler: Sampler) -> Counts:
     """`values` plus independent discrete Laplace noise, P(Z = z) ∝ exp(−|z| / scale).
 
     Guarantee: if one unit moves `values` by at most Δ in L1 norm, the result is (Δ / scale)-differentially private,
     and (Δ / scale)² / 2 zero-concentrated. Sums are saturated to 64 bits after the noise: post-processing.
     """
     _check(values, scale)
-    if isinstance(coins, UnsafeSeededCoins):
-        return values + coins.discrete_laplace(len(values), scale)
+    if isinstance(sampler, UnsafeSeededSampler):
+        return values + sampler.discrete_laplace(len(values), scale)
     return _noisy(values, _laplace_sampler(scale))
 
 
-def discrete_gaussian(values: Counts, sigma: float, coins: Coins) -> Counts:
+def discrete_gaussian(values: Counts, sigma: float, sampler: Sampler) -> Counts:
     """`values` plus independent discrete Gaussian noise, P(Z = z) ∝ exp(−z² / 2σ²).
 
     Guarantee: if one unit moves the integers `values` by at most Δ in L2 norm, the result is Δ² / 2σ² zero-concentrated
     differentially private. Sums are saturated to 64 bits after the noise: post-processing.
     """
     _check(values, sigma)
-    if isinstance(coins, UnsafeSeededCoins):
-        return values + coins.discrete_gaussian(len(values), sigma)
+    if isinstance(sampler, UnsafeSeededSampler):
+        return values + sampler.discrete_gaussian(len(values), sigma)
     return _noisy(values, _gaussian_sampler(sigma))
 
 

@@ -13,17 +13,17 @@ from fractions import Fraction
 from typing import Literal, assert_never
 
 from .events import (
+    ByRelation,
     Event,
     ExponentialDraws,
     FurtherHit,
     GaussianNoise,
     LaplaceNoise,
-    Reach,
     RowTotal,
     StableKeys,
     ThresholdWatch,
 )
-from .guarantee import Neighbours
+from .relation import Neighbours
 
 Currency = Literal["pure", "zcdp"]
 
@@ -38,7 +38,7 @@ def price_pure(event: Event, neighbours: Neighbours) -> Fraction:
     """The ε of an act under a relation: acts add up (Theorem 3.14)."""
     match event:
         case LaplaceNoise():
-            return _bound(event.reach, neighbours) / _positive(event.scale)
+            return _bound(event.l1, neighbours) / _positive(event.scale)
         case ExponentialDraws():
             return _bound(event.range, neighbours) * _times(event.draws)
         case ThresholdWatch() | FurtherHit():
@@ -61,9 +61,9 @@ def price_rho(event: Event, neighbours: Neighbours) -> Fraction:
     """
     match event:
         case LaplaceNoise():
-            return _bound(event.reach_squared, neighbours) / (2 * _positive(event.scale) ** 2)
+            return _bound(event.l2_squared, neighbours) / (2 * _positive(event.scale) ** 2)
         case GaussianNoise():
-            return _bound(event.reach_squared, neighbours) / (2 * _positive(event.sigma_squared))
+            return _bound(event.l2_squared, neighbours) / (2 * _positive(event.sigma_squared))
         case ExponentialDraws():
             return _bound(event.range, neighbours) ** 2 / 8 * _times(event.draws)
         case ThresholdWatch():
@@ -90,7 +90,7 @@ def price_approximate(event: StableKeys, neighbours: Neighbours) -> tuple[Fracti
         raise Unpriced("a threshold has to lie above the number of rows of a unit")
     power = math.exp(-float(above / scale)) / (1 + math.exp(-float(1 / scale)))
     missing = min(Fraction(1), Fraction(event.rows * power * (1 + 1e-12) + 5e-324))
-    return _bound(event.reach, neighbours) / scale, missing
+    return _bound(event.l1, neighbours) / scale, missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +120,7 @@ def cost_of(event: Event, currency: Currency, neighbours: Neighbours) -> Cost:
     epsilon, delta = price_approximate(event, neighbours)
     if currency == "pure":
         return Cost(price=epsilon, delta=delta)
-    squared = min(_bound(event.reach, neighbours) * event.rows, _bound(event.reach, neighbours) ** 2)
+    squared = min(_bound(event.l1, neighbours) * event.rows, _bound(event.l1, neighbours) ** 2)
     return Cost(price=squared / (2 * event.scale**2), delta=delta)
 
 
@@ -129,7 +129,7 @@ def price(event: Event, currency: Currency, neighbours: Neighbours) -> Fraction:
     return price_pure(event, neighbours) if currency == "pure" else price_rho(event, neighbours)
 
 
-def _bound(reach: Reach, neighbours: Neighbours) -> Fraction:
+def _bound(reach: ByRelation, neighbours: Neighbours) -> Fraction:
     bound = reach.under(neighbours)
     if bound is None:
         raise Unpriced(f"this act has no bound under {neighbours} neighbours: use the other relation")
@@ -151,7 +151,7 @@ def _times(draws: int) -> int:
 
 
 def _free_total(neighbours: Neighbours) -> Fraction:
-    if neighbours != "replace":
+    if neighbours is not Neighbours.REPLACE:
         raise Unpriced("the exact number of rows is private under add-remove neighbours: measure it with noise")
     return Fraction(0)
 
@@ -191,8 +191,8 @@ def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fracti
         whole = price_pure(event, neighbours)
         if kept and isinstance(event, ThresholdWatch | FurtherHit):
             watched += whole
-        elif isinstance(event, LaplaceNoise) and _bound(event.reach_max, neighbours) <= 1:
-            acts[1 / event.scale] += math.floor(_bound(event.reach, neighbours))
+        elif isinstance(event, LaplaceNoise) and _bound(event.linf, neighbours) <= 1:
+            acts[1 / event.scale] += math.floor(_bound(event.l1, neighbours))
         elif isinstance(event, ExponentialDraws):
             acts[_bound(event.range, neighbours)] += event.draws
         else:

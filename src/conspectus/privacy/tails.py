@@ -1,4 +1,4 @@
-"""Exact tails of discrete noise and of its sums, for honest intervals. Public mathematics: no truth, no coins.
+"""Exact tails of discrete noise and of its sums, for honest intervals. Public mathematics: no truth, no sampler.
 
 Quantiles err on the wide side alone: whatever is computed in floats is widened by a margin before it is compared.
 """

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.field import Elements, compiled
+from conspectus.compiled import compiled
+from conspectus.data.records.field import Elements
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _EMPTY = np.int64(-1)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import CodedRows, Domain
-from conspectus.data.field import Elements, P
-from conspectus.data.fingerprints import of_tuples
+from conspectus.data.records.field import Elements, P
+from conspectus.data.records.fingerprints import of_tuples
 
 
 def exact(domain: Domain) -> bool:

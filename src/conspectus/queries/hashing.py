@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.field import Elements, P, compiled, horner
+from conspectus.compiled import compiled
+from conspectus.data.records.field import Elements, P, horner
 
 SIGNS = 16
 """Signs that are taken from one value: 16 bits of a uniform element are uniform up to a part in 2**45."""

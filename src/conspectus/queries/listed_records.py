@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.compiled import compiled
 from conspectus.data.domain import Domain
-from conspectus.data.field import Elements, P, compiled, reduced, times
-from conspectus.data.fingerprints import tuple_powers
+from conspectus.data.records.field import Elements, P, reduced, times
+from conspectus.data.records.fingerprints import tuple_powers
+from conspectus.queries.blocks.sparse_queries import SparseQueries
 
 from .addresses import exact
-from .query import Box, Parity, Predicate, Sparse, Workload, WorkloadError
-from .sparse import SparseQueries
+from .query import Box, Parity, Predicate, Sparse
+from .sensitivity import WorkloadError
+from .workload import Workload
 
 Listed = tuple[Elements, NDArray[np.float64]]
 """Addresses of records and their weights in [0, 1]."""

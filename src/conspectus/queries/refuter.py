@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
+from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions, in_order
 
-from .low_sensitivity import UnsafeFunctions, in_order
-from .moves import WorkloadError
-from .query import Workload
+from .sensitivity import WorkloadError
+from .workload import Workload
 
 SECONDS = 2.0
 """How long one workload is examined, all functions together."""
@@ -51,19 +52,17 @@ class Walk:
     table: Callable[[int], Codes]
 
 
-def examine(
-    workload: Workload, neighbours: str, *, rows: int | None, max_rows: int = 1, public_seed: int | None = None
-) -> None:
+def examine(workload: Workload, relation: Relation, *, rows: int | None, public_seed: int | None = None) -> None:
     """Refuse a workload with a function whose declared sensitivity a search over made tables refutes."""
     blocks = [block for block in workload.blocks if isinstance(block, UnsafeFunctions)]
     listed = [(block, index) for block in blocks for index in range(len(block)) if block.functions[index].function]
     if not listed:
         return
-    coins = np.random.Generator(np.random.PCG64(public_seed))
+    rng = np.random.Generator(np.random.PCG64(public_seed))
     until = time.monotonic() + SECONDS
-    for walk in walks_of(workload.domain, neighbours, rows, max_rows, coins):
+    for walk in walks_of(workload.domain, relation, rows, rng):
         # In a new order for each walk: of very many functions, time allows to look at some.
-        for number in coins.permutation(len(listed)).tolist():
+        for number in rng.permutation(len(listed)).tolist():
             block, index = listed[number]
             try:
                 found = _too_steep(block, index, walk, until)
@@ -73,45 +72,43 @@ def examine(
                 raise RefutedSensitivity(_told(block, index, walk, found))
 
 
-def walks_of(
-    domain: Domain, neighbours: str, rows: int | None, max_rows: int, coins: np.random.Generator
-) -> Iterator[Walk]:
+def walks_of(domain: Domain, relation: Relation, rows: int | None, rng: np.random.Generator) -> Iterator[Walk]:
     """Walks between made tables, the likeliest to refute first."""
-    width = len(domain)
+    width, max_rows = len(domain), relation.max_rows
     # A wide and long table is walked over its first columns' records all the same, with fewer rows only where memory
     # would not hold it.
     units = _SMALL if rows is None else max(1, min(rows, _MOST_ENTRIES // max(width, 1)) // max_rows)
     for turn in range(_WALKS):
-        ends = [_made(domain, units * max_rows, (turn + side) % 4, coins) for side in range(2)]
+        ends = [_made(domain, units * max_rows, (turn + side) % 4, rng) for side in range(2)]
         if turn % 5 == 4:
-            ends[1] = _one_column_moved(domain, ends[0], coins)
-        if neighbours == "replace" and rows is not None:
+            ends[1] = _one_column_moved(domain, ends[0], rng)
+        if relation.replace and rows is not None:
             yield _replacing(ends[0], ends[1], max_rows)
         elif rows is None:
             yield _adding(ends[0], max_rows)
-            if neighbours == "replace":
+            if relation.replace:
                 yield _replacing(ends[0], ends[1], max_rows)
         else:
             yield _around(ends[0], ends[1], max_rows)
 
 
-def _made(domain: Domain, rows: int, kind: int, coins: np.random.Generator) -> Codes:
+def _made(domain: Domain, rows: int, kind: int, rng: np.random.Generator) -> Codes:
     """A made table: one record, two records, even draws, or skewed draws, in a random order."""
     sizes = np.array(domain.sizes)
     if kind == 0:
-        return np.tile(coins.integers(0, sizes), (rows, 1))
+        return np.tile(rng.integers(0, sizes), (rows, 1))
     if kind == 1:
-        two = coins.integers(0, sizes, (2, len(sizes)))
+        two = rng.integers(0, sizes, (2, len(sizes)))
         return np.asarray(two[(np.arange(rows) >= rows // 2).astype(int)])
     if kind == 2:
-        return coins.integers(0, sizes, (rows, len(sizes)))
-    skewed = [coins.choice(size, rows, p=coins.dirichlet(np.full(size, 0.3))) for size in sizes]
+        return rng.integers(0, sizes, (rows, len(sizes)))
+    skewed = [rng.choice(size, rows, p=rng.dirichlet(np.full(size, 0.3))) for size in sizes]
     return np.stack(skewed, axis=1) if rows else np.zeros((0, len(sizes)), dtype=np.int64)
 
 
-def _one_column_moved(domain: Domain, table: Codes, coins: np.random.Generator) -> Codes:
+def _one_column_moved(domain: Domain, table: Codes, rng: np.random.Generator) -> Codes:
     """The same with one column from one end of its codes to the other."""
-    column = int(coins.integers(0, len(domain)))
+    column = int(rng.integers(0, len(domain)))
     moved = table.copy()
     table[:, column], moved[:, column] = 0, domain.sizes[column] - 1
     return moved
@@ -144,7 +141,7 @@ def _too_steep(block: UnsafeFunctions, index: int, walk: Walk, until: float) -> 
 
     The clock is read before every evaluation.
     """
-    function, charged = block.functions[index], block.charged(index)
+    function, declared = block.functions[index], block.single_sensitivity(index)
     known: dict[int, float] = {}
 
     def share(step: int) -> float:
@@ -160,7 +157,7 @@ def _too_steep(block: UnsafeFunctions, index: int, walk: Walk, until: float) -> 
     low, high = 0, walk.steps
     while high > low:
         if high - low == 1:
-            return (low, share(low), share(high)) if rise(low, high) > charged else None
+            return (low, share(low), share(high)) if rise(low, high) > declared else None
         middle = (low + high) // 2
         low, high = max(((low, middle), (middle, high)), key=lambda part: rise(*part))
     return None

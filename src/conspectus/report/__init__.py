@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from conspectus.privacy.ledger import Ledger, LedgerMismatch
-from conspectus.releases import Release
+from conspectus.privacy.ledger.ledger import Ledger, LedgerMismatch
+from conspectus.releases.release import Release
 
-from . import account, contents, page, promise
+from . import acts as account
+from . import contents, page, promise
 
 
 def write_report(

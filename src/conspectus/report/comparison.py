@@ -9,8 +9,8 @@ from fractions import Fraction
 from conspectus.privacy import composition
 from conspectus.privacy.accounting import epsilon_of, price_pure, price_rho
 from conspectus.privacy.events import Event, ExponentialDraws, GaussianNoise, RowTotal
-from conspectus.privacy.guarantee import Neighbours
 from conspectus.privacy.prices import Unpriced
+from conspectus.privacy.relation import Neighbours
 
 MOST_ACTS = 1_000_000
 MOST_RHO = 10**12

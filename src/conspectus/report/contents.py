@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from conspectus.planning import share
 from conspectus.privacy.guarantee import printed
-from conspectus.queries.marginals import Marginal, marginal
-from conspectus.releases import Release
-from conspectus.synopses.fitting import CannotFit
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.builders.marginals import marginal
+from conspectus.releases.planning import share
+from conspectus.releases.release import Release
+from conspectus.synopses.fitting.max_entropy import CannotFit
+from conspectus.synopses.fitting.rounding import CannotRound
 from conspectus.synopses.published_records import PublishedRecords
-from conspectus.synopses.rounding import CannotRound
 from conspectus.synopses.synopsis import CannotAnswer
 
 from . import page

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from conspectus.privacy.accounting import epsilon_of
 from conspectus.privacy.guarantee import Guarantee, printed
+from conspectus.privacy.relation import Neighbours
 
 PRIORS = (0.01, 0.1, 0.5, 0.9)
 SHOWN_DELTA = 1e-6
@@ -53,7 +54,7 @@ def meaning_of(guarantee: Guarantee) -> Meaning:
 def change_of(guarantee: Guarantee) -> str:
     """What the relation lets change, in words."""
     unit = "one row" if guarantee.unit == "row" else f"all rows of one {guarantee.unit}"
-    if guarantee.neighbours == "replace":
+    if guarantee.neighbours is Neighbours.REPLACE:
         return f"{unit} replaced by anything else the schema allows"
     return f"{unit} added to the table or removed from it"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from conspectus.privacy.guarantee import Guarantee, printed
-from conspectus.releases import Release
+from conspectus.privacy.relation import Neighbours
+from conspectus.releases.release import Release
 from conspectus.synopses.synopsis import Total
 
 from . import page
@@ -45,7 +46,7 @@ def summary(release: Release) -> str:
                 *([(printed(guarantee.rho, 4), _concentrated(guarantee))] if guarantee.rho is not None else []),
                 ("a row" if guarantee.unit == "row" else guarantee.unit, "the unit that is protected"),
                 (
-                    "replaced" if guarantee.neighbours == "replace" else "added or removed",
+                    "replaced" if guarantee.neighbours is Neighbours.REPLACE else "added or removed",
                     "what may happen to one unit",
                 ),
                 *([_rows(release.total)] if release.counts_rows else []),
@@ -122,7 +123,7 @@ def beliefs(release: Release) -> str:
     drawn = spans(
         [(f"{100 * prior:.0f} %", prior, low, high) for prior, low, high in moved], title="How far beliefs can move"
     )
-    absent = "" if release.guarantee.neighbours == "replace" else ", or had not been there at all"
+    absent = "" if release.guarantee.neighbours is Neighbours.REPLACE else ", or had not been there at all"
     outside = f" All this is up to the slack δ = {printed(meaning.delta, 3)}." if meaning.delta else ""
     return page.section(
         "What ε means here",

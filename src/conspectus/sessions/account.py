@@ -7,7 +7,7 @@ from fractions import Fraction
 from conspectus.privacy.accounting import BudgetExceeded, Currency, Filter, allowance, price
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee
-from conspectus.privacy.ledger import Ledger, LedgerError, LedgerMismatch, Reservation, StaleCopy
+from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch, Reservation, StaleCopy
 
 from .store import SessionError, Store, Terms
 

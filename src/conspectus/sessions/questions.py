@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
-from conspectus.queries import language
-from conspectus.queries.canonical import canonical_query
-from conspectus.queries.predicates import Conjunctions
-from conspectus.queries.query import MIXED, Predicate, Query, TableFunction, Workload, WorkloadError
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.canonical_query import canonical_query
+from conspectus.queries.language import from_sql as language
+from conspectus.queries.query import Predicate, Query, TableFunction
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import MIXED, Workload
 
 
 @dataclass(frozen=True, eq=False)

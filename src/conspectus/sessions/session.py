@@ -15,17 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from conspectus import answers as reading
-from conspectus.answers import Answer
 from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.mechanism import Claim
-from conspectus.mechanisms.rule import Loop, Reply, Rule, Stream
+from conspectus.mechanisms.online_mechanism import OnlineMechanism, OnlineRun, Reply, SessionProblem
 from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.guarantee import Budget, Guarantee
-from conspectus.queries.query import Block, Workload
-from conspectus.releases import Release
-from conspectus.spelling import spelled_methods
+from conspectus.queries.block import Block
+from conspectus.queries.workload import Workload
+from conspectus.releases import answer as reading
+from conspectus.releases.answer import Answer
+from conspectus.releases.release import Release
+from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.synopsis import Total
 
 from .account import Account
@@ -41,7 +42,7 @@ class LiveAnswer(Answer):
     repeated: bool
 
 
-@spelled_methods
+@suggest_keywords
 class Session:
     """One budget, many questions. Threads may share it; another process resumes the same file and shares that.
 
@@ -53,8 +54,8 @@ class Session:
         self,
         *,
         schema: Schema,
-        problem: Stream,
-        rule: Rule,
+        problem: SessionProblem,
+        rule: OnlineMechanism,
         claim: Claim,
         curator: Curator,
         account: Account,
@@ -68,7 +69,7 @@ class Session:
         self._problem, self._rule, self._claim = problem, rule, claim
         self._curator, self._account, self._store = curator, account, store
         self._settled = settled
-        self._loop: Loop | None = None
+        self._loop: OnlineRun | None = None
         self._version = self._answered = -1  # of nothing: the first question looks
         self._closed = False
         self._process = os.getpid()
@@ -249,7 +250,7 @@ class Session:
             self._version = standing.version
         return standing
 
-    def _learned(self) -> Loop:
+    def _learned(self) -> OnlineRun:
         if self._loop is None:
             with self._store.alone():
                 self._catch_up()
@@ -275,7 +276,7 @@ class Session:
         self._loop, self._version, self._answered = loop, standing.version + acted, standing.asked + 1
         return given
 
-    def _reply(self, loop: Loop, query: Workload, *, over: bool) -> Reply:
+    def _reply(self, loop: OnlineRun, query: Workload, *, over: bool) -> Reply:
         if not over:
             with suppress(BudgetExceeded):
                 return loop.ask(query)

@@ -20,9 +20,10 @@ from typing import Any, cast, get_args
 
 import pyarrow as pa
 
-from conspectus.mechanisms.rule import Basis, Margin, State
+from conspectus.mechanisms.online_mechanism import Basis, Margin, State
 from conspectus.privacy.events import Event, from_json, read_fraction, to_json
-from conspectus.privacy.guarantee import RELATIONS, Budget, Neighbours
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.relation import Neighbours
 
 _APPLICATION = 0x436F6E53  # "ConS": SQLite's mark of whose file it is
 _VERSION = 1
@@ -78,7 +79,9 @@ class Terms:
         terms = cls(**{**fields, "budget": Budget(**fields["budget"])})
         numbers = (terms.questions, *(value for value in (terms.rows, terms.reservation) if value is not None))
         texts = (terms.session, terms.mechanism, terms.fingerprint, terms.unit)
-        if terms.neighbours not in RELATIONS or any(type(number) is not int or number < 0 for number in numbers):
+        if not isinstance(terms.neighbours, Neighbours) or any(
+            type(number) is not int or number < 0 for number in numbers
+        ):
             raise ValueError("terms name a relation and whole numbers")
         if not all(isinstance(text, str) for text in texts) or type(terms.filtered) is not bool:
             raise ValueError("terms name a session, a mechanism, a schema and a unit")

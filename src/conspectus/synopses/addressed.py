@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
-from conspectus.data.field import Elements, P
-from conspectus.queries.query import Workload
+from conspectus.data.records.field import Elements, P
+from conspectus.queries.workload import Workload
 
 from .synopsis import BadSynopsis, CannotAnswer
 

@@ -12,19 +12,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.counting.evaluation import answers_from_marginals
+from conspectus.counting.marginal_tree import MarginalTree, marginal_tree
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
-from conspectus.queries.evaluation import answers_from_marginals
-from conspectus.queries.marginal_tree import MarginalTree, marginal_tree
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.query import Workload
-from conspectus.queries.sparse import SparseQueries
-from conspectus.spelling import spelled_methods
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.fitting.rounding import integer_histogram, snake, systematic
 
-from .rounding import integer_histogram, snake, systematic
-from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
+from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_sampler
 
 
-@spelled_methods
+@suggest_keywords
 @dataclass(frozen=True, eq=False)
 class Histogram:
     """Weights over the cells of some columns in row-major order: zero or more, with sum 1.
@@ -112,18 +112,18 @@ class Histogram:
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Rows by systematic sampling with a random start: each cell gets its expected count, rounded down or up."""
-        coins = public_coins(public_seed)
+        rng = public_sampler(public_seed)
         path = snake(self.held.sizes)
-        counts = systematic(self.weights[path], rows, float(coins.random()))
+        counts = systematic(self.weights[path], rows, float(rng.random()))
         cells = np.repeat(path, counts)
-        coins.shuffle(cells)
+        rng.shuffle(cells)
         known = cells_to_chunk(self.held, cells)
         columns: list[Codes] = []
         for c, size in enumerate(self.domain.sizes):
             if c in self._places:
                 columns.append(known.column(self._places[c]))
             else:
-                columns.append(coins.integers(0, size, rows, dtype=code_dtype(size)))
+                columns.append(rng.integers(0, size, rows, dtype=code_dtype(size)))
         return Chunk(tuple(columns), rows)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:

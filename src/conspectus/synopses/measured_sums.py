@@ -9,11 +9,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.queries.intervals import Intervals
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.predicates import Conjunctions
-from conspectus.queries.query import Block, Parity, Predicate, Query, Sparse, TableFunction
-from conspectus.queries.sparse import SparseQueries
+from conspectus.queries.block import Block
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.query import Parity, Predicate, Query, Sparse, TableFunction
 
 
 @dataclass(frozen=True, eq=False)

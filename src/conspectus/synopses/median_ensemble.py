@@ -16,17 +16,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.counting.evaluation import indicator
 from conspectus.data.domain import Chunk, Domain, code_dtype, in_words
-from conspectus.queries.evaluation import indicator
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.query import Workload, WorkloadError
-from conspectus.spelling import spelled_methods
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
+from conspectus.synopses.fitting.row_fitting import OneWay, RowFitter, Wanted, can_fit
 
-from .fitting import Measurement, fit_histogram
 from .histogram import Histogram
-from .row_fitting import OneWay, RowFitter, Wanted, can_fit
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, load_synopsis, part, public_coins
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, load_synopsis, part, public_sampler
 
 MOST_MEMBERS = 200
 MOST_CELLS = 1 << 22
@@ -42,7 +43,7 @@ _CLOSE = 0.002
 """How far off an answer may be, as a share, before it matters to the rows that are fitted to it."""
 
 
-@spelled_methods
+@suggest_keywords
 @dataclass(frozen=True, eq=False)
 class MedianEnsemble:
     """Members with whole-numbered weights; `workload` holds the questions that they were made for."""
@@ -78,21 +79,21 @@ class MedianEnsemble:
         """Rows near the ensemble's answers to the questions that it was made for: post-processing.
 
         The search starts from the rows of the heaviest member and looks at `MOST_SEARCHED` of the questions, drawn with
-        public coins. Functions that only their name is left of cannot be asked: then that member's rows it is.
+        public rng. Functions that only their name is left of cannot be asked: then that member's rows it is.
         """
         members = [(weight, member) for weight, member in zip(self.weights, self.members) if isinstance(member, Rows)]
         heaviest = max(members, key=lambda pair: pair[0])[1]
         asked = self.workload.distinct()
-        coins = public_coins(public_seed)
+        rng = public_sampler(public_seed)
         if not can_fit(asked.queries()):
             return heaviest
-        chosen = asked.take(np.sort(coins.permutation(len(asked))[:MOST_SEARCHED]))
+        chosen = asked.take(np.sort(rng.permutation(len(asked))[:MOST_SEARCHED]))
         marginals = Workload(self.domain, tuple(Marginal(self.domain, (c,)) for c in range(len(self.domain))))
         shares = np.split(self.answer(marginals), marginals.offsets[1:-1])
         near = OneWay(tuple(shares), (_CLOSE,) * len(shares))
         wanted = Wanted(list(chosen.queries()), self.answer(chosen), np.full(len(chosen), _CLOSE))
         start = np.stack([codes.astype(np.int64) for codes in heaviest.codes], axis=1)
-        codes, _ = RowFitter(self.domain, wanted, near).fit(start, _TRIES, coins)
+        codes, _ = RowFitter(self.domain, wanted, near).fit(start, _TRIES, rng)
         columns = tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(self.domain.sizes))
         return Rows(self.domain, columns, self.total)
 

@@ -20,14 +20,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
-from conspectus.data.field import P
+from conspectus.data.records.field import P
 from conspectus.privacy.events import Noise
-from conspectus.queries.intervals import Intervals
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.predicates import Conjunctions
-from conspectus.queries.query import Block, Predicate, Query, Sparse, TableFunction, Workload, WorkloadError
-from conspectus.queries.supports import written_out
-from conspectus.spelling import spelled_methods
+from conspectus.queries.block import Block
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.builders.sparse import written_out
+from conspectus.queries.query import Predicate, Query, Sparse, TableFunction
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
 
 from .measured_sums import Listing, Selection, selection_in
 from .synopsis import BadSynopsis, CannotAnswer, NoiseKind, Total, checked_noise, part, variance_of
@@ -54,7 +57,7 @@ class Estimate:
         return 0.0 if self.kind is None else variance_of(Noise(self.kind, self.scale)) * self.terms / self.averaged**2
 
 
-@spelled_methods
+@suggest_keywords
 @dataclass(frozen=True, eq=False)
 class NoisyAnswers:
     """Noisy counts of a workload; `noise` is the law of the noise, one for each block, or one for all.

@@ -18,19 +18,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.canonical import NotCanonical, address, read
 from conspectus.data.domain import RECORDS, Chunk, Domain
-from conspectus.data.field import Elements
+from conspectus.data.records.canonical_form import NotCanonical, address, read
+from conspectus.data.records.field import Elements
 from conspectus.privacy.events import Noise
-from conspectus.queries.query import Workload
-from conspectus.queries.sparse import SparseQueries
-from conspectus.spelling import spelled_methods
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
 
 from .sparse_table import Margins, SparseTable, check_threshold, checked_law, facts, read_facts
-from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
+from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_sampler
 
 
-@spelled_methods
+@suggest_keywords
 @dataclass(frozen=True, eq=False)
 class PublishedRecords:
     """Canonical forms of records, sorted and distinct, each with a noisy count of at least `threshold`.
@@ -99,7 +99,7 @@ class PublishedRecords:
         if not self.forms:
             raise CannotAnswer("no record reached the threshold, so there are no rows to give: allow a larger budget")
         shares = self.counts / self.counts.sum()
-        return public_coins(public_seed).choice(len(self.forms), size=rows, p=shares).astype(np.int64)
+        return public_sampler(public_seed).choice(len(self.forms), size=rows, p=shares).astype(np.int64)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         held = pa.table({"record": pa.array(self.forms, pa.large_binary()), "count": self.counts})

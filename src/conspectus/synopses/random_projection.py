@@ -25,13 +25,15 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
-from conspectus.privacy.shifted import shifted_quantile, weighted_tail
+from conspectus.privacy.noise_plus_shift import shifted_quantile, weighted_tail
 from conspectus.privacy.tails import moments_of
-from conspectus.queries.projections import Projection
-from conspectus.queries.query import Block, Workload, WorkloadError
-from conspectus.queries.sparse import SparseQueries
-from conspectus.queries.supports import written_out
-from conspectus.spelling import spelled_methods
+from conspectus.queries.block import Block
+from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.builders.sparse import written_out
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
 
 from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
 
@@ -57,7 +59,7 @@ MOST_BLOCKS = 63
 """Blocks that a median is taken of: with more, each has little to say and costs as much to ask."""
 
 
-@spelled_methods
+@suggest_keywords
 @dataclass(frozen=True, eq=False)
 class RandomProjection:
     """`values` is the projection of the table with noise, in whole counts; `noise` is its law; `estimator` says how an

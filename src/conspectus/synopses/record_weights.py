@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 from conspectus.queries.listed_records import Listed, listed_records
-from conspectus.queries.query import Workload, WorkloadError
-from conspectus.spelling import spelled_methods
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
 
 from .addressed import Addressed
 from .synopsis import BadSynopsis, CannotAnswer, Total, part
 
 
-@spelled_methods
+@suggest_keywords
 @dataclass(frozen=True, eq=False)
 class RecordWeights(Addressed):
     """Addresses of records, sorted and distinct, with their weights; `free` is the weight of any other record.

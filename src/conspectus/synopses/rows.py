@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.counting.counters import count
+from conspectus.data.chunks import MOST_ROWS, SetChunk
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
-from conspectus.data.sets import MOST_ROWS, SetChunk
-from conspectus.queries.counting import count
-from conspectus.queries.query import Workload
-from conspectus.spelling import spelled_methods
+from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.fitting.rounding import systematic
 
-from .rounding import systematic
-from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_coins
+from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_sampler
 
 WIDE = 1024
 """From more columns on, codes are held and filed as one matrix."""
@@ -26,7 +26,7 @@ _CHUNK = 1 << 17
 _ALONE = "synthetic rows hold codes of their columns alone"
 
 
-@spelled_methods
+@suggest_keywords
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Records as codes, column by column, each with a multiplicity (one by default).
@@ -91,12 +91,12 @@ class Rows:
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Rows by systematic resampling: each record as often as its share says, rounded down or up; then shuffled."""
-        coins = public_coins(public_seed)
+        rng = public_sampler(public_seed)
         shares = np.ones(self.records) if self.multiplicities is None else self.multiplicities.astype(np.float64)
         # A random order first, so that which records are rounded up has nothing to do with their places.
-        order = coins.permutation(self.records)
-        places = np.repeat(order, systematic(shares[order], rows, float(coins.random())))
-        coins.shuffle(places)
+        order = rng.permutation(self.records)
+        places = np.repeat(order, systematic(shares[order], rows, float(rng.random())))
+        rng.shuffle(places)
         if isinstance(self.codes, np.ndarray):
             return Chunk(tuple(self.codes[:, places]), rows)
         return Chunk(tuple(codes[places] for codes in self.codes), rows)

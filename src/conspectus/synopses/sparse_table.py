@@ -20,10 +20,11 @@ from conspectus.data.domain import Chunk, Domain, code_dtype
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import shown_interval, sum_quantile, weighted_quantile
 from conspectus.queries.addresses import codes_at, exact
-from conspectus.queries.query import Workload, WorkloadError
-from conspectus.queries.sparse import SparseQueries
-from conspectus.queries.supports import written_out
-from conspectus.spelling import spelled_methods
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.builders.sparse import written_out
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
 
 from .addressed import Addressed
 from .rows import Rows
@@ -37,7 +38,7 @@ MOST_LISTED = 1 << 16
 """Records that a predicate may stand for and still have an interval."""
 
 
-@spelled_methods
+@suggest_keywords
 @dataclass(frozen=True, eq=False)
 class SparseTable(Addressed):
     """Keys (addresses of records), each with a noisy count of at least `threshold`."""

@@ -21,7 +21,7 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile
 
 if TYPE_CHECKING:
-    from conspectus.queries.query import Workload
+    from conspectus.queries.workload import Workload
 
 NoiseKind = Literal["laplace", "gaussian"]
 
@@ -166,6 +166,6 @@ def part(tables: Mapping[str, pa.Table], name: str, fields: Sequence[tuple[str, 
     return table
 
 
-def public_coins(public_seed: int | None) -> np.random.Generator:
+def public_sampler(public_seed: int | None) -> np.random.Generator:
     """Coins for post-processing; a fresh seed comes from the operating system."""
     return np.random.Generator(np.random.PCG64(public_seed))

@@ -7,20 +7,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conspectus.data.columns import Boolean, Categorical
-from conspectus.data.records import Record
+from conspectus.data.columns.kinds import Boolean, Categorical
+from conspectus.data.columns.values import text_of
+from conspectus.data.records.record import Record
 from conspectus.data.schema import Schema, Unit
-from conspectus.data.sources.delimited import SUFFIXES, is_delimited, open_delimited
-from conspectus.data.sources.delimited import open_unknown as open_unknown_csv
-from conspectus.data.sources.frames import is_frame, open_frame
-from conspectus.data.sources.origin import Connection, Origin, SourceError, guarded
-from conspectus.data.sources.pairs import PairsTable, discovered
-from conspectus.data.sources.parquet import SUFFIXES as PARQUET
-from conspectus.data.sources.parquet import open_parquet
-from conspectus.data.sources.records import frame_records, open_records
-from conspectus.data.sources.sql import WHAT, is_query, is_relation, open_query, open_relation
-from conspectus.data.sources.table import Table
-from conspectus.data.values import text_of
+
+from .delimited import SUFFIXES, is_delimited, open_delimited
+from .delimited import open_unknown as open_unknown_csv
+from .frames import is_frame, open_frame
+from .origin import Connection, Origin, SourceError, guarded
+from .pairs import PairsTable, discovered
+from .parquet import SUFFIXES as PARQUET
+from .parquet import open_parquet
+from .record_tables import frame_records, open_records
+from .sql import WHAT, is_query, is_relation, open_query, open_relation
+from .table import Table
 
 
 def open_table(source: Any, schema: Schema | None, *, public_seed: int = 0, memory_limit: str | None = None) -> Table:

@@ -17,8 +17,8 @@ from typing import IO, cast
 
 import pyarrow as pa
 
-from conspectus.data.sources.lines import LONGEST, Tally, read_rows, split
-from conspectus.data.sources.origin import Connection, Origin, SourceError
+from .lines import LONGEST, Tally, read_rows, split
+from .origin import Connection, Origin, SourceError
 
 SEPARATORS = (",", ";", "\t", "|")
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")

@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from conspectus.data.arrays import mended, tidied, tidy
-from conspectus.data.fingerprints import FINGERPRINTS, fingerprints
-from conspectus.data.sources.origin import Connection, Origin, SourceError
-from conspectus.data.values import text_of
+from conspectus.data.columns.arrays import mended, tidied, tidy
+from conspectus.data.columns.values import text_of
+from conspectus.data.records.fingerprints import FINGERPRINTS, fingerprints
+
+from .origin import Connection, Origin, SourceError
 
 _ROWS = 1 << 16
 

@@ -19,26 +19,21 @@ nothing else, so this holds whatever the line holds. The rule:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any, TypeVar, cast
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
+
+from conspectus.compiled import compiled
 
 LONGEST = 1 << 21
 _BLOCK = 1 << 21
 _SPANS = 1 << 20  # fields that are held at once
 _MENDED = 5  # bytes in the place of one that is no UTF-8
 _FEED, _RETURN, _SPACE, _QUOTE, _ASCII = 10, 13, 32, 34, 128
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _kernel(function: _Function) -> _Function:
-    return cast(_Function, njit(nogil=True, cache=True)(function))
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,7 @@ def _whole_lines(raw: IO[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-@_kernel
+@compiled
 def _split_all(
     block: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], separator: int, fields: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -140,7 +135,7 @@ def _split_all(
     return spans[:rows], counts
 
 
-@_kernel
+@compiled
 def _split(line: NDArray[np.uint8], start: int, separator: int, spans: NDArray[np.int32]) -> tuple[int, bool]:
     """Write the spans of one line's fields, counted from `start`; return their number and whether a mark is odd."""
     size = line.size
@@ -180,7 +175,7 @@ def _split(line: NDArray[np.uint8], start: int, separator: int, spans: NDArray[n
         position += 1
 
 
-@_kernel
+@compiled
 def _gather(
     block: NDArray[np.uint8], spans: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.bool_]]:
@@ -207,7 +202,7 @@ def _gather(
     return offsets, data[:size], valid
 
 
-@_kernel
+@compiled
 def _mend(block: NDArray[np.uint8], begin: int, end: int, doubled: int, data: NDArray[np.uint8], size: int) -> int:
     """Write a field as UTF-8 from data[size] on, doubled quotation marks as one; return where it ends."""
     position = begin
@@ -224,12 +219,12 @@ def _mend(block: NDArray[np.uint8], begin: int, end: int, doubled: int, data: ND
     return size
 
 
-@_kernel
+@compiled
 def _digit(value: int) -> int:
     return value + (48 if value < 10 else 87)
 
 
-@_kernel
+@compiled
 def _width(block: NDArray[np.uint8], begin: int, end: int) -> int:
     """The number of bytes of the UTF-8 sign at `begin`, or 0 where there is none, or U+FFFD."""
     lead = np.int64(block[begin])

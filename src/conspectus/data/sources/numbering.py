@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from conspectus.data.values import flat
+from conspectus.data.columns.values import flat
 
 _WIDEST = 1 << 27
 """Integers within a span up to this are looked up in a table, others in a dictionary."""

@@ -14,8 +14,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from conspectus.data.column import suggestion
-from conspectus.data.sources.lines import Tally
+from conspectus.data.columns.column import suggestion
+
+from .lines import Tally
 
 
 class SourceError(ValueError):

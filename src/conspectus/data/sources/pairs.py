@@ -14,20 +14,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.discrete import Categorical
+from conspectus.data.chunks import MOST_ROWS, SetChunk
+from conspectus.data.columns.discrete import Categorical
+from conspectus.data.columns.values import text_of
 from conspectus.data.schema import Schema
-from conspectus.data.sets import MOST_ROWS, SetChunk
-from conspectus.data.sources.numbering import Numbering
-from conspectus.data.sources.origin import Origin, SourceError, guarded
-from conspectus.data.sources.table import Table, read
-from conspectus.data.values import text_of
-from conspectus.spelling import spelled_methods
+from conspectus.suggestions import suggest_keywords
+
+from .numbering import Numbering
+from .origin import Origin, SourceError, guarded
+from .table import Table, read
 
 _ROWS = 1 << 20
 _PLACE_BITS = 16
 
 
-@spelled_methods
+@suggest_keywords
 class PairsTable(Table):
     """The users of a source of pairs, each as one row in the codes of a schema whose unit is made of pairs.
 

@@ -17,9 +17,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from conspectus.data.arrays import TEXT, tidied, tidy
-from conspectus.data.sources.delimited import ahead
-from conspectus.data.sources.origin import Connection, Origin, SourceError, guarded
+from conspectus.data.columns.arrays import TEXT, tidied, tidy
+
+from .delimited import ahead
+from .origin import Connection, Origin, SourceError, guarded
 
 SUFFIXES = (".parquet", ".pq")
 _ROWS = 1 << 16

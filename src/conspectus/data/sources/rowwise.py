@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from conspectus.data.sources.functions import CLASSES, FUNCTIONS, OPERATORS, attempted, check_function, refuse
-from conspectus.data.sources.origin import SourceError, quoted, text
+from .origin import SourceError, quoted, text
+from .sql_functions import CLASSES, FUNCTIONS, OPERATORS, attempted, check_function, refuse
 
 Run = Callable[[str], list[tuple[Any, ...]]]
 

@@ -17,13 +17,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from conspectus.data.arrays import tidied, tidy
+from conspectus.data.columns.arrays import tidied, tidy
 from conspectus.data.schema import Schema
-from conspectus.data.sources.delimited import read_header
-from conspectus.data.sources.lines import Tally
-from conspectus.data.sources.origin import Connection, Origin, SourceError, exported, fresh, guarded, quoted, text
-from conspectus.data.sources.parquet import read_footer
-from conspectus.data.sources.rowwise import FILES, Verdict, examine
+
+from .delimited import read_header
+from .lines import Tally
+from .origin import Connection, Origin, SourceError, exported, fresh, guarded, quoted, text
+from .parquet import read_footer
+from .rowwise import FILES, Verdict, examine
 
 WHAT = "the SQL source"
 _QUERY = re.compile(r"\s*(select|from|with)\s", re.IGNORECASE)

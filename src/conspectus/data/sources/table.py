@@ -7,22 +7,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from conspectus.data.canonical import CANONICAL, kept_forms
+from conspectus.data.chunks import SetChunk
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
-from conspectus.data.fingerprints import FINGERPRINTS
-from conspectus.data.reading import Written
-from conspectus.data.records import Record
+from conspectus.data.records.canonical_form import CANONICAL, kept_forms
+from conspectus.data.records.fingerprints import FINGERPRINTS
+from conspectus.data.records.record import Record
+from conspectus.data.records.record_reading import Written
 from conspectus.data.schema import Schema
-from conspectus.data.sets import SetChunk
-from conspectus.data.sources.lines import Tally
-from conspectus.data.sources.origin import Origin, exported, guarded
-from conspectus.data.sources.units import bounded, person
-from conspectus.spelling import spelled_methods
+from conspectus.suggestions import suggest_keywords
+
+from .lines import Tally
+from .origin import Origin, exported, guarded
+from .units import bounded, person
 
 _ROWS = 1 << 16
 
 
-@spelled_methods
+@suggest_keywords
 class Table:
     """The rows of a source in the codes of a schema, as many passes as one likes, in memory bounded by one chunk.
 

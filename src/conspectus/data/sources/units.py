@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conspectus.data.sources.origin import exported, text
-from conspectus.data.values import SPACES
+from conspectus.data.columns.values import SPACES
+
+from .origin import exported, text
 
 _WHOLE, _DIGITS = r"^(-?[0-9]+)\.0$", r"\1"
 _TRIM = " || ".join(f"chr({ord(character)})" for character in SPACES)

@@ -25,10 +25,12 @@ from numpy.typing import NDArray
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import Problem, SettingError
-from conspectus.mechanisms.rule import BadState, Margin, Reply, State, Stream
+from conspectus.mechanisms.online_mechanism import BadState, Margin, Reply, SessionProblem, State
 from conspectus.mechanisms.sparse_vector import FAILURE, NumericSparse, Plan, make_plan
 from conspectus.privacy.events import Noise
-from conspectus.queries.query import Parity, Predicate, Query, Workload, WorkloadError
+from conspectus.queries.query import Parity, Predicate, Query
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import BadSynopsis, Synopsis, Total, part
 
@@ -58,7 +60,7 @@ class OnlineConstruction:
     def __init__(
         self,
         curator: Curator,
-        problem: Stream,
+        problem: SessionProblem,
         *,
         plan: Plan,
         guess: Guess,
@@ -223,7 +225,7 @@ def _joined(domain: Domain, questions: Sequence[Workload]) -> Workload:
 
 
 def theorem_plan(
-    problem: Stream, price: Fraction, *, rows: float, updates: Callable[[float], float], name: str
+    problem: SessionProblem, price: Fraction, *, rows: float, updates: Callable[[float], float], name: str
 ) -> tuple[Plan, float]:
     """The smallest level α that the theorem promises, and its plan: T(α) hits, the threshold at 2αn.
 

@@ -21,20 +21,22 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.counting.evaluation import indicator
 from conspectus.data.domain import Domain, code_dtype
 from conspectus.mechanisms.mechanism import SettingError
-from conspectus.mechanisms.rule import Stream
+from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.privacy.events import Noise
-from conspectus.queries.evaluation import indicator
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.query import Box, Parity, Predicate, Query, Workload, WorkloadError
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.query import Box, Parity, Predicate, Query
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.rows import Rows
-from conspectus.synopses.synopsis import Synopsis, Total, public_coins
+from conspectus.synopses.synopsis import Synopsis, Total, public_sampler
 
 from .loop import CITES, on_cells
-from .settings import Surprises
+from .parameters import OnlineSettings
 
 MOST_MEMBERS, MOST_NET_CELLS = 1 << 15, 64
 COARSEST = 0.1
@@ -123,9 +125,9 @@ class Mixtures:
 
     @classmethod
     def of(cls, domain: Domain, members: int, public_seed: int) -> Mixtures:
-        coins = public_coins(public_seed)
-        shares = coins.dirichlet(np.ones(PARTS), members)
-        columns = [coins.dirichlet(np.full(size, 0.5), (members, PARTS)) for size in domain.sizes]
+        rng = public_sampler(public_seed)
+        shares = rng.dirichlet(np.ones(PARTS), members)
+        columns = [rng.dirichlet(np.full(size, 0.5), (members, PARTS)) for size in domain.sizes]
         return cls(domain, shares, columns)
 
     def __len__(self) -> int:
@@ -151,13 +153,13 @@ class Mixtures:
         return Mixtures(self._domain, self._shares[which], [column[which] for column in self._columns])
 
     def shown(self, total: Total) -> Iterator[Synopsis]:
-        coins = public_coins(0)
+        rng = public_sampler(0)
         for place in _evenly(len(self)):
-            parts = coins.choice(PARTS, SHOWN_ROWS, p=self._shares[place])
+            parts = rng.choice(PARTS, SHOWN_ROWS, p=self._shares[place])
             codes = []
             for column, size in zip(self._columns, self._domain.sizes):
                 steps = np.cumsum(column[place][parts], axis=1)
-                drawn = (coins.random(SHOWN_ROWS)[:, None] > steps[:, :-1]).sum(axis=1)
+                drawn = (rng.random(SHOWN_ROWS)[:, None] > steps[:, :-1]).sum(axis=1)
                 codes.append(drawn.astype(code_dtype(size)))
             yield Rows(self._domain, tuple(codes), total)
 
@@ -169,7 +171,7 @@ def _evenly(length: int) -> list[int]:
 class MedianGuess:
     """The databases that are left."""
 
-    def __init__(self, problem: Stream, total: Total, members: Members) -> None:
+    def __init__(self, problem: SessionProblem, total: Total, members: Members) -> None:
         self._domain = problem.workload.domain
         self._total = total
         self._members = members
@@ -198,7 +200,7 @@ class MedianGuess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Median(Surprises):
+class Median(OnlineSettings):
     """`databases` is the size of the public sample where the universe is too large for a net, drawn by `public_seed`.
 
     The other settings say how surprises are found.
@@ -215,7 +217,7 @@ class Median(Surprises):
         if not 2 <= self.databases <= MOST_MEMBERS or self.public_seed < 0:
             raise SettingError(f"databases lie between 2 and {MOST_MEMBERS:,}, and public_seed is not negative")
 
-    def refuses(self, problem: Stream) -> str | None:
+    def refuses(self, problem: SessionProblem) -> str | None:
         if not problem.counting:
             return "its databases answer counts of records: ask with another mechanism"
         if sum(problem.workload.domain.sizes) > 1 << 16:
@@ -224,26 +226,26 @@ class Median(Surprises):
             return "its theorem needs a universe small enough for a net: leave theorem out"
         return None
 
-    def _netted(self, problem: Stream) -> bool:
+    def _netted(self, problem: SessionProblem) -> bool:
         cells = problem.cells
         return cells <= MOST_NET_CELLS and cells <= 4 * COARSEST * finest_net(cells)
 
-    def memory(self, problem: Stream) -> int:
+    def memory(self, problem: SessionProblem) -> int:
         held = problem.cells if self._netted(problem) else PARTS * sum(problem.workload.domain.sizes)
         return 8 * MOST_MEMBERS * held
 
-    def updates(self, problem: Stream, alpha: float) -> float:
+    def updates(self, problem: SessionProblem, alpha: float) -> float:
         size = net_size(problem.cells, net_rows(problem.cells, alpha))
         return math.log2(size) if size <= MOST_MEMBERS else math.inf
 
-    def usual(self, problem: Stream, left: Fraction, rows: float) -> tuple[int, float]:
+    def usual(self, problem: SessionProblem, left: Fraction, rows: float) -> tuple[int, float]:
         """Halving so many databases; typical errors measured on small tables (a net) and on NLTCS (a sample)."""
         if self._netted(problem):
             finest = finest_net(problem.cells)
             return math.ceil(math.log2(net_size(problem.cells, finest))), rows * problem.cells / (4 * finest)
         return math.ceil(math.log2(self.databases)), 0.1 * rows
 
-    def start(self, problem: Stream, total: Total, alpha: float | None) -> MedianGuess:
+    def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> MedianGuess:
         domain = problem.workload.domain
         if not self._netted(problem):
             return MedianGuess(problem, total, Mixtures.of(domain, self.databases, self.public_seed))

@@ -19,20 +19,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from conspectus.counting.single_query import SingleQueryCounts
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.iterative import MultiplicativeWeights, Refit, Step
 from conspectus.mechanisms.mechanism import SettingError, no_histogram
-from conspectus.mechanisms.rule import State, Stream
+from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.privacy.events import Noise
-from conspectus.queries.marginals import Marginal
-from conspectus.queries.one_by_one import OneByOne
-from conspectus.queries.query import Workload
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
 from .loop import CITES, OnlineConstruction, on_cells, stored_marginals
-from .settings import Surprises
+from .parameters import OnlineSettings
 
 MOST_MARGINALS, MOST_PRIMED = 5_000, 1 << 20
 NOISIEST = 0.02
@@ -62,11 +62,11 @@ class FullStep(MultiplicativeWeights):
 class DenseGuess:
     """A histogram over all columns, stepped or refitted, that answers single queries from marginals it keeps."""
 
-    def __init__(self, rule: MultiplicativeWeights | Refit, problem: Stream, total: Total) -> None:
+    def __init__(self, rule: MultiplicativeWeights | Refit, problem: SessionProblem, total: Total) -> None:
         self._domain = problem.workload.domain
         self._rule = rule
         self._total = total
-        self._cells = OneByOne(self._domain, rule.weights)
+        self._cells = SingleQueryCounts(self._domain, rule.weights)
 
     def of(self, query: Workload) -> float:
         return min(max(float(self._cells.of(on_cells(query))), 0.0), 1.0)
@@ -74,14 +74,14 @@ class DenseGuess:
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:
         guessed = np.array([self.of(query) * self._total.divisor])
         self._rule.update(Step(query, np.array([noisy]), guessed, law), self._total.divisor)
-        self._cells = OneByOne(self._domain, self._rule.weights)
+        self._cells = SingleQueryCounts(self._domain, self._rule.weights)
 
     def synopsis(self) -> Histogram:
         return Histogram(self._domain, self._rule.weights, self._total)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pmw(Surprises):
+class Pmw(OnlineSettings):
     """`priming` is the share of the budget that buys marginals of `order` columns first (0: the book's algorithm).
 
     The other settings say how surprises are found; `theorem` takes all of them from Theorem 5.13 and its kin, without
@@ -101,16 +101,16 @@ class Pmw(Surprises):
         if self.theorem and self.priming:
             raise SettingError("the theorem knows no priming: leave one of them out")
 
-    def refuses(self, problem: Stream) -> str | None:
+    def refuses(self, problem: SessionProblem) -> str | None:
         return no_histogram(problem)
 
-    def memory(self, problem: Stream) -> int:
+    def memory(self, problem: SessionProblem) -> int:
         return 8 * 14 * problem.cells
 
-    def updates(self, problem: Stream, alpha: float) -> float:
+    def updates(self, problem: SessionProblem, alpha: float) -> float:
         return updates(alpha, problem.cells)
 
-    def usual(self, problem: Stream, left: Fraction, rows: float) -> tuple[int, float]:
+    def usual(self, problem: SessionProblem, left: Fraction, rows: float) -> tuple[int, float]:
         """A primed guess is left with few surprises and is off by half a noise; the book's learns through them all.
 
         Typical, measured on NLTCS.
@@ -121,7 +121,7 @@ class Pmw(Surprises):
         many = max(10, round(7 * math.log(problem.cells)))
         return many, rows * 0.1 * math.sqrt(math.log(problem.cells) / (self.hits or many))
 
-    def start(self, problem: Stream, total: Total, alpha: float | None) -> DenseGuess:
+    def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> DenseGuess:
         domain, held = problem.workload.domain, problem.held
         rule = FullStep(domain, held) if alpha is None else MultiplicativeWeights(domain, held, alpha / 2)
         return DenseGuess(rule, problem, total)
@@ -135,7 +135,7 @@ class Pmw(Surprises):
             return Fraction(0)
         return Fraction(1, 2) if self.priming is None else Fraction(self.priming)
 
-    def _marginals(self, problem: Stream, price: Fraction, rows: float) -> Workload:
+    def _marginals(self, problem: SessionProblem, price: Fraction, rows: float) -> Workload:
         """All marginals of the order asked for, or of the highest one that is not too noisy."""
         domain = problem.workload.domain
         orders = [min(self.order, len(domain))] if self.order else range(min(3, len(domain)), 0, -1)
@@ -150,7 +150,7 @@ class Pmw(Surprises):
                 return workload
         raise SettingError(f"marginals of {self.order} columns are too many to begin with: choose a lower order")
 
-    def _primed(self, problem: Stream, left: Fraction, rows: float) -> tuple[Workload, Noise] | None:
+    def _primed(self, problem: SessionProblem, left: Fraction, rows: float) -> tuple[Workload, Noise] | None:
         """What is bought first, and with which noise."""
         price = left * self._priming
         if not price:
@@ -159,7 +159,7 @@ class Pmw(Surprises):
         return workload, problem.law(problem.sensitivity(workload), price)
 
     def begin(
-        self, curator: Curator, problem: Stream, total: Total, left: Fraction, state: State | None
+        self, curator: Curator, problem: SessionProblem, total: Total, left: Fraction, state: State | None
     ) -> OnlineConstruction:
         primed = self._primed(problem, left, total.divisor)
         if primed is None:
@@ -181,7 +181,7 @@ class Pmw(Surprises):
             primed=NoisyAnswers(domain, workload, counts, (law,), total),
         )
 
-    def parameters(self, problem: Stream) -> dict[str, Any]:
+    def parameters(self, problem: SessionProblem) -> dict[str, Any]:
         said = {"priming": float(self._priming), **super().parameters(problem)}
         primed = self._primed(problem, self.left(problem), float(problem.rows)) if problem.rows else None
         if primed is not None:

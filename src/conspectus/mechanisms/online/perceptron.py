@@ -17,17 +17,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from conspectus.counting.evaluation import indicator
+from conspectus.counting.single_query import SingleQueryCounts
 from conspectus.mechanisms.mechanism import no_histogram
-from conspectus.mechanisms.rule import Stream
+from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.privacy.events import Noise
-from conspectus.queries.evaluation import indicator
-from conspectus.queries.one_by_one import OneByOne
-from conspectus.queries.query import Workload
+from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 
 from .loop import CITES, on_cells
-from .settings import Surprises
+from .parameters import OnlineSettings
 
 
 def updates(alpha: float, cells: int) -> float:
@@ -38,12 +38,12 @@ def updates(alpha: float, cells: int) -> float:
 class SignedGuess:
     """A number for each cell, of any sign; `step` is α, or None for steps that meet the measured answer."""
 
-    def __init__(self, problem: Stream, total: Total, step: float | None) -> None:
+    def __init__(self, problem: SessionProblem, total: Total, step: float | None) -> None:
         self._domain = problem.workload.domain
         self._total = total
         self._step = step
         self._weights = np.zeros(self._domain.sizes)
-        self._cells = OneByOne(self._domain, self._weights)
+        self._cells = SingleQueryCounts(self._domain, self._weights)
 
     def of(self, query: Workload) -> float:
         # The book answers f(x) itself. What lies outside [0, 1] is no closer to the truth than the nearest of them.
@@ -62,7 +62,7 @@ class SignedGuess:
         moved = off if self._step is None else math.copysign(self._step, answer - self.of(query))
         shape = tuple(size if c in columns else 1 for c, size in enumerate(self._domain.sizes))
         self._weights = self._weights + moved / cells * inside.reshape(shape)
-        self._cells = OneByOne(self._domain, self._weights)
+        self._cells = SingleQueryCounts(self._domain, self._weights)
 
     def synopsis(self) -> Histogram:
         """The part above 0 as a distribution: what a table could look like."""
@@ -73,25 +73,25 @@ class SignedGuess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Perceptron(Surprises):
-    """The settings say how surprises are found; see `Surprises`."""
+class Perceptron(OnlineSettings):
+    """The settings say how surprises are found; see `OnlineSettings`."""
 
     name: ClassVar[str] = "perceptron"
     citations: ClassVar[tuple[str, ...]] = (*CITES, "Dwork & Roth 2014, Algorithm 10 and Theorem 5.11")
 
-    def refuses(self, problem: Stream) -> str | None:
+    def refuses(self, problem: SessionProblem) -> str | None:
         return no_histogram(problem)
 
-    def memory(self, problem: Stream) -> int:
+    def memory(self, problem: SessionProblem) -> int:
         return 8 * 4 * problem.cells
 
-    def updates(self, problem: Stream, alpha: float) -> float:
+    def updates(self, problem: SessionProblem, alpha: float) -> float:
         return updates(alpha, problem.cells)
 
-    def usual(self, problem: Stream, left: Fraction, rows: float) -> tuple[int, float]:
+    def usual(self, problem: SessionProblem, left: Fraction, rows: float) -> tuple[int, float]:
         """Typical, measured on NLTCS: it learns about as fast as multiplicative weights and stays a little worse."""
         many = max(10, round(7 * math.log(problem.cells)))
         return many, rows * 0.15 * math.sqrt(math.log(problem.cells) / (self.hits or many))
 
-    def start(self, problem: Stream, total: Total, alpha: float | None) -> SignedGuess:
+    def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> SignedGuess:
         return SignedGuess(problem, total, alpha)

@@ -23,15 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.mechanisms.mechanism import SettingError
-from conspectus.mechanisms.rule import Stream
+from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.privacy.events import Noise
 from conspectus.queries.listed_records import Listed, listed_records
-from conspectus.queries.query import Workload
+from conspectus.queries.workload import Workload
 from conspectus.synopses.record_weights import RecordWeights
 from conspectus.synopses.synopsis import Total
 
 from .loop import CITES
-from .settings import Surprises
+from .parameters import OnlineSettings
 
 _LONGEST_STEP = 60.0
 _SWEEPS, _STILL = 10, 1e-3
@@ -60,7 +60,7 @@ class SparseGuess:
     Weights are kept unnormalised with their sum, so that an update touches the records that it lists and no other.
     """
 
-    def __init__(self, problem: Stream, total: Total, *, size: int, sparsity: int, rate: float | None) -> None:
+    def __init__(self, problem: SessionProblem, total: Total, *, size: int, sparsity: int, rate: float | None) -> None:
         self._domain = problem.workload.domain
         self._total = total
         self._size = size
@@ -136,7 +136,7 @@ class SparseGuess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseMw(Surprises):
+class SparseMw(OnlineSettings):
     """`sparsity` is the number of records that one question may list; the others say how surprises are found."""
 
     sparsity: int = 256
@@ -149,20 +149,20 @@ class SparseMw(Surprises):
         if not 1 <= self.sparsity <= 1 << 20:
             raise SettingError("sparsity lies between 1 and 1,048,576 records")
 
-    def refuses(self, problem: Stream) -> str | None:
+    def refuses(self, problem: SessionProblem) -> str | None:
         return None
 
-    def memory(self, problem: Stream) -> int:
+    def memory(self, problem: SessionProblem) -> int:
         return 200 * self.sparsity * (self.hits or 20)
 
-    def updates(self, problem: Stream, alpha: float) -> float:
+    def updates(self, problem: SessionProblem, alpha: float) -> float:
         return updates(alpha, self.sparsity)
 
-    def usual(self, problem: Stream, left: Fraction, rows: float) -> tuple[int, float]:
+    def usual(self, problem: SessionProblem, left: Fraction, rows: float) -> tuple[int, float]:
         """Lists of few records hold few rows: hardly a surprise is to be expected of them."""
         return 20, 0.0
 
-    def start(self, problem: Stream, total: Total, alpha: float | None) -> SparseGuess:
+    def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> SparseGuess:
         if alpha is None:
             # Variables for all that hits can list, and so many that unknown records of one question weigh a row.
             hits = self.hits or self.usual(problem, Fraction(0), total.divisor)[0]

@@ -1,0 +1,145 @@
+"""`ledger init` and `ledger show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import options, printing
+
+LedgerFile = Annotated[Path, typer.Argument(metavar="L", help="The ledger's file.")]
+
+
+def init(
+    path: LedgerFile,
+    schema: options.SchemaFile,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 0.0,
+    rho: options.Rho = None,
+    neighbours: options.Neighbours = None,
+    aside: Annotated[
+        float,
+        typer.Option(
+            "--aside",
+            metavar="SHARE",
+            help="The share of δ set aside for published keys, which have a δ of their own, as in 0.5.",
+            rich_help_panel=options.BUDGET,
+        ),
+    ] = 0.0,
+) -> None:
+    """Make a ledger: a cap on everything that is ever released about one table."""
+    import conspectus as cs
+    from conspectus.privacy.guarantee import Budget
+    from conspectus.releases.planning import neighbours_of
+
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    declared = cs.Schema.load(schema)
+    made = cs.Ledger.create(
+        path,
+        budget=budget,
+        neighbours=neighbours_of(neighbours, declared),
+        unit=str(declared.unit),
+        schema_fingerprint=declared.fingerprint,
+        table=declared.name,
+        aside=aside,
+    )
+    print(f'Made {path}, the ledger of "{declared.name}".')
+    printing.facts([("it keeps", str(made.guarantee()))])
+
+
+def show(path: LedgerFile, as_json: options.Json = False) -> None:
+    """Show what was spent under a ledger, by what, and what is left."""
+    import conspectus as cs
+
+    ledger = cs.Ledger.open(path)
+    if as_json:
+        printing.as_json(ledger_json(ledger))
+        return
+    show_ledger(ledger)
+
+
+def show_ledger(ledger: Any) -> None:
+    """A ledger as a few facts and a table of its releases."""
+    sign = "ε" if ledger.currency == "pure" else "ρ"
+    spending = ledger.spending()
+    cap, spent = float(ledger.cap), float(spending.price)
+    of_delta = left_of_delta = ""
+    if ledger.delta_cap:
+        aside, gone = float(ledger.delta_cap), float(spending.delta)
+        of_delta = f", and δ = {gone:.6g} of {aside:.6g} set aside for published keys ({gone / aside:.1%})"
+        left_of_delta = f", δ = {float(ledger.delta_cap - spending.delta):.6g}"
+    printing.heading(f'The ledger of "{ledger.table}"')
+    printing.facts(
+        [
+            ("keeps", str(ledger.guarantee())),
+            ("spent", f"{sign} = {spent:.6g} of {cap:.6g} ({spent / cap:.1%}){of_delta}"),
+            ("left", f"{sign} = {float(ledger.cap - spending.price):.6g}{left_of_delta}"),
+        ]
+    )
+    with_delta = bool(ledger.delta_cap)
+    rows = [
+        (
+            line["made"],
+            line["label"],
+            f"{line['price']:.6g}",
+            *((f"{line['delta']:.6g}",) if with_delta else ()),
+            f"{line['acts']:,}",
+            "settled" if line["settled"] else "open",
+        )
+        for line in releases_of(ledger)
+    ]
+    if rows:
+        titles = ("when (UTC)", "release", sign, *(("δ",) if with_delta else ()), "acts", "")
+        printing.table(titles, rows, right=tuple(range(2, len(titles) - 1)))
+
+
+def releases_of(ledger: Any) -> list[dict[str, Any]]:
+    """One line for every reservation: what it costs, its acts, and whether it was settled."""
+    lines: dict[int, dict[str, Any]] = {}
+    for entry in ledger.entries():
+        if entry.kind == "reserve":
+            lines[entry.number] = {
+                "number": entry.number,
+                "made": entry.made.replace("T", " ").removesuffix("+00:00"),
+                "label": entry.label,
+                "price": float(entry.price),
+                "delta": float(entry.delta),
+                "acts": 0,
+                "settled": False,
+            }
+        elif entry.kind == "debit":
+            lines[entry.reservation]["acts"] += 1
+        else:
+            lines[entry.reservation] |= {
+                "settled": True,
+                "price": float(entry.price),
+                "delta": float(entry.delta),
+            }
+    return list(lines.values())
+
+
+def ledger_json(ledger: Any) -> dict[str, Any]:
+    """A ledger for a program; prices are exact rationals as texts beside their floats."""
+    spending = ledger.spending()
+    return {
+        "table": ledger.table,
+        "unit": ledger.unit,
+        "neighbours": ledger.neighbours,
+        "currency": ledger.currency,
+        "cap": float(ledger.cap),
+        "spent": float(spending.price),
+        "remaining": float(ledger.cap - spending.price),
+        "delta_cap": float(ledger.delta_cap),
+        "delta_spent": float(spending.delta),
+        "delta_remaining": float(ledger.delta_cap - spending.delta),
+        "exact": {
+            "cap": str(ledger.cap),
+            "spent": str(spending.price),
+            "delta_cap": str(ledger.delta_cap),
+            "delta_spent": str(spending.delta),
+        },
+        "guarantee": str(ledger.guarantee()),
+        "releases": releases_of(ledger),
+    }

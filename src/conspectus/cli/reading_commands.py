@@ -1,0 +1,143 @@
+"""`ask`, `export`, `synthesize` and `report`: everything that reads a release and touches no table again."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options, printing
+from .outputs import destination, kind_of
+from .session_commands import ask_session
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TABLES = (".csv", ".parquet")
+
+Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="A file that ends in .csv or .parquet.")]
+Confidence = Annotated[float, typer.Option("--confidence", metavar="C", help="Of the intervals.")]
+
+
+def ask(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar='OUT "predicate" …', help="A release, and predicates: age >= 30 AND sex = 'Female'."),
+    ],
+    confidence: Confidence = 0.95,
+    snap: Annotated[bool, typer.Option("--snap", help="Widen a comparison that cuts a bin to whole bins.")] = False,
+    session: Annotated[
+        Path | None,
+        typer.Option("--session", metavar="FILE", help="Ask this session, in place of OUT: new questions may spend."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="DATA", help="Where the session's table is, if it moved.")
+    ] = None,
+    schema: options.SchemaToo = None,
+    as_json: options.Json = False,
+) -> None:
+    """Answer predicates, each with its interval and what it rests on: from a release, which spends nothing, or from a
+    live session."""
+    if session is not None:
+        ask_session(session, words, data, schema, confidence=confidence, snap=snap, as_json=as_json)
+        return
+    out, *predicates = words
+    if not predicates:
+        raise options.OptionError("write at least one predicate after the release, as in age >= 30 AND sex = 'Female'")
+    if data is not None or schema is not None:
+        raise options.OptionError("--data and --schema belong to --session: a release needs no table")
+    import conspectus as cs
+
+    release = cs.load(out)
+    answers = [release.ask(predicate, confidence=confidence, snap=snap) for predicate in predicates]
+    if as_json:
+        said = [{"predicate": text, **dataclasses.asdict(answer)} for text, answer in zip(predicates, answers)]
+        printing.as_json({"answers": said, "guarantee": printing.guarantee_json(release)})
+        return
+    for text, answer in zip(predicates, answers):
+        print(text)
+        print(f"  {answer}")
+    print(f"Under {release.guarantee}.")
+
+
+def export(
+    out: options.Stored,
+    table: Annotated[str, typer.Option("--table", metavar="COLUMNS", help="The columns: sex,age, or a JSON list.")],
+    output: Output,
+    confidence: Confidence = 0.95,
+    as_json: options.Json = False,
+) -> None:
+    """Publish a table of a release: integer counts with intervals, and a mark on cells too noisy to print."""
+    import conspectus as cs
+
+    kind = kind_of(output, TABLES)
+    with destination(output, inputs=[out]) as part:
+        release = cs.load(out)
+        made = release.table(options.columns_of(table), confidence=confidence)
+        write_table(made, part, kind)
+    noisy = sum(made["too_noisy"].to_pylist())
+    if as_json:
+        printing.as_json({"cells": made.num_rows, "too_noisy": noisy, "saved": str(output)})
+        return
+    print(f"Wrote {made.num_rows:,} cells to {output}, {noisy:,} of them marked as too noisy to print.")
+
+
+def synthesize(
+    out: options.Stored,
+    rows: Annotated[int, typer.Option("-n", "--rows", metavar="ROWS", min=0, help="How many rows to make.")],
+    output: Output,
+    public_seed: Annotated[
+        int | None, typer.Option("--public-seed", min=0, metavar="SEED", help="Make the same rows again.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make synthetic rows in the schema's own values; they are nobody's records. Users of pairs come as pairs."""
+    import conspectus as cs
+
+    kind = kind_of(output, TABLES)
+    with destination(output, inputs=[out]) as part:
+        release = cs.load(out)
+        paired = release.schema.unit.kind == "pairs"
+        made = (release.synthetic_pairs if paired else release.synthetic)(rows, public_seed=public_seed)
+        write_table(made, part, kind)
+    if as_json:
+        printing.as_json({"rows": made.num_rows, "columns": made.column_names, "saved": str(output)})
+        return
+    what = f"{rows:,} synthetic users as {made.num_rows:,} pairs" if paired else f"{made.num_rows:,} synthetic rows"
+    print(f"Wrote {what} to {output}.")
+
+
+def report(
+    out: options.Stored,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="A file that ends in .html.")],
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", metavar="L", help="Show what this ledger says, too.")
+    ] = None,
+) -> None:
+    """Write one HTML page for an ethics board: what was released, under what guarantee, in words and pictures."""
+    import conspectus as cs
+    from conspectus.report import write_report
+
+    kind_of(output, (".html", ".htm"))
+    with destination(output, inputs=[out, ledger]) as part:
+        kept = None if ledger is None else cs.Ledger.open(ledger)
+        write_report(cs.load(out), part, ledger=kept, source=out)
+    print(f"Wrote the report to {output}.")
+
+
+def write_table(made: pa.Table, path: Path, kind: str) -> None:
+    """An Arrow table as CSV or Parquet."""
+    if kind == ".csv":
+        import pyarrow.csv
+
+        for place, field in enumerate(made.schema):
+            if str(field.type) == "binary":  # CSV holds texts: bytes are written as Python writes them
+                spelled = [None if raw is None else repr(raw) for raw in made.column(place).to_pylist()]
+                made = made.set_column(place, field.name, [spelled])
+        pyarrow.csv.write_csv(made, path)
+    else:
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(made, path)

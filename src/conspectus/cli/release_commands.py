@@ -1,0 +1,213 @@
+"""`plan` and `release`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options, printing
+from .outputs import OutputError, destination
+from .progress import shown
+
+if TYPE_CHECKING:
+    from conspectus.mechanisms.mechanism import Claim
+    from conspectus.releases.planning import Plan
+    from conspectus.releases.release import Release
+
+# A release is one zip file under any name, but a name that promises a table or a page would mislead.
+MISLEADING = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json", ".html", ".toml", ".sqlite", ".db")
+
+MechanismName = Annotated[str, typer.Option("--mechanism", metavar="M", help="Its name, or auto for the plan's best.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
+]
+
+
+@options.grouped
+def plan(
+    rows: Annotated[
+        int, typer.Option("--rows", metavar="N", min=1, help="The number of rows to plan for; nothing is read.")
+    ],
+    questions: options.Questions,
+    spending: options.Spending,
+    schema: options.SchemaOrRecords = None,
+    mechanism: MechanismName = "auto",
+    setting: Settings = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not."""
+    import conspectus as cs
+
+    known_mechanism(mechanism)
+    settings = options.settings_of(setting or ())
+    declared = questions.schema(schema)
+    asked = questions.workload(declared)
+    facts: dict[str, Any] = {"mechanism": mechanism, "neighbours": spending.neighbours, **spending.budget}
+    made = cs.plan(declared, asked, rows=rows, **facts, **settings)
+    if as_json:
+        printing.as_json(made.to_json())
+        return
+    show_plan(made)
+
+
+def show_plan(made: Plan) -> None:
+    """A plan as a table, best first, and the refusals with their reasons."""
+    from conspectus.releases.planning import format_error
+
+    problem = made.problem
+    printing.heading(f"{len(problem.workload):,} queries on {problem.rows:,} rows, {problem.neighbours} neighbours")
+    titles = ("mechanism", "expected max", "expected mean", "proved max", "memory")
+    printing.table(
+        titles,
+        [
+            (
+                claim.mechanism,
+                format_error(claim.expected_max, problem.whole),
+                format_error(claim.expected_mean, problem.whole),
+                _proved(claim),
+                _size(claim.memory),
+            )
+            for claim in made.claims
+        ],
+        right=(1, 2, 3, 4),
+    )
+    notes = [(claim.mechanism, "; ".join(claim.notes)) for claim in made.claims if claim.notes]
+    printing.facts([*notes, *((refusal.mechanism, f"no: {refusal.reason}") for refusal in made.refusals)])
+    if made.claims:
+        print("Errors are fractions of the rows. Expected ones are typical; only proved ones are promised.")
+
+
+def _proved(claim: Claim) -> str:
+    if claim.bound is None:
+        return "none"
+    if claim.bound.vacuous:
+        return f"vacuous ({claim.bound.value:.2g})"
+    kind = "" if claim.bound.statistic == "max" else f" ({claim.bound.statistic})"
+    return f"{claim.bound.value:.4f}{kind}"
+
+
+def _size(memory: int) -> str:
+    size = float(memory)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}"
+
+
+@options.grouped
+def release(
+    data: options.Data,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where to save, as in adult.conspectus.")],
+    questions: options.Questions,
+    spending: options.Spending,
+    schema: options.SchemaOrRecords = None,
+    mechanism: MechanismName = "auto",
+    setting: Settings = None,
+    ledger: Annotated[Path | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
+    ] = None,
+    without_questions: Annotated[
+        bool, typer.Option("--without-questions", help="Leave the questions out of the file, which then is smaller.")
+    ] = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Answer a workload about a table under a budget, and save a synopsis that is safe to publish."""
+    import conspectus as cs
+    from conspectus.privacy.guarantee import Budget
+
+    Budget(**spending.budget)  # refused before any file is opened
+    known_mechanism(mechanism)
+    if without_questions and mechanism not in ("sparse-project", "stable-histogram"):
+        raise options.OptionError(
+            "--without-questions needs a synopsis that answers by itself: choose --mechanism sparse-project, or "
+            "stable-histogram"
+        )
+    settings = options.settings_of(setting or ())
+    if out.name.casefold().endswith(MISLEADING):
+        raise OutputError(
+            f"{out.name} is no name for a release, which is one file of its own kind: try {out.stem}.conspectus"
+        )
+    declared = questions.schema(schema)
+    asked = questions.workload(declared)
+    inputs = (data, schema, ledger, *questions.files)
+    table = cs.open_table(data, declared if schema is not None else None)
+    try:
+        with destination(out, inputs=inputs) as part, shown(quiet or as_json) as progress:
+            made = cs.release(
+                table,
+                asked,
+                mechanism=mechanism,
+                neighbours=spending.neighbours,
+                ledger=ledger,
+                rows=rows,
+                progress=progress,
+                **spending.budget,
+                **settings,
+            )
+            made.save(part, questions=not without_questions)
+    finally:
+        table.close()
+    if as_json:
+        printing.as_json(release_json(made, out))
+        return
+    show_release(made, out)
+
+
+def known_mechanism(name: str) -> None:
+    """Refuse a name that is misspelt: that is bad input, and no mechanism was asked."""
+    from conspectus.mechanisms.registry import OFFLINE
+    from conspectus.suggestions import did_you_mean
+
+    if name not in OFFLINE and name != "auto":
+        known = ("auto", *OFFLINE)
+        raise options.OptionError(
+            f'no mechanism is called "{name}"{did_you_mean(name, known)}; there are {", ".join(known)}'
+        )
+
+
+def show_release(made: Release, out: Path) -> None:
+    """What was released, in words."""
+    from conspectus.releases.planning import share
+
+    queries = len(made.workload)
+    printing.heading(f"Released {queries:,} answer{'s' if queries != 1 else ''} with {made.mechanism}.")
+    pairs = [("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]
+    claim, rows = made.claim, made.total.divisor
+    if claim is not None:
+        typical = (
+            f"about {share(claim.expected_mean / rows)} of the rows on average, "
+            f"{share(claim.expected_max / rows)} at worst"
+        )
+        pairs.append(("expected error", f"{typical} (typical, not promised)"))
+        if claim.bound is not None and not claim.bound.vacuous:
+            bound = claim.bound
+            proved = f"at most {bound.value:.4f} with probability {bound.probability:g}, by {bound.theorem}"
+            pairs.append(("proved error", proved))
+    pairs.append(("certificate", printing.certificate_text(made)))
+    pairs += [("warning", warning) for warning in made.guarantee.warnings]
+    pairs.append(("saved", str(out)))
+    printing.facts(pairs)
+
+
+def release_json(made: Release, out: Path) -> dict[str, Any]:
+    """What was released, for a program; the answers themselves are in the file."""
+    claim, rows = made.claim, made.total.divisor
+    return {
+        "mechanism": made.mechanism,
+        "queries": len(made.workload),
+        "guarantee": printing.guarantee_json(made),
+        "expected_max": None if claim is None else claim.expected_max / rows,
+        "expected_mean": None if claim is None else claim.expected_mean / rows,
+        "proved": None if claim is None or claim.bound is None else dataclasses.asdict(claim.bound),
+        "certificate": printing.certificate_json(made),
+        "parameters": dict(made.parameters),
+        "warnings": list(made.guarantee.warnings),
+        "saved": str(out),
+    }

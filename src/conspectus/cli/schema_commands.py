@@ -1,0 +1,75 @@
+"""`schema draft` and `schema check`: for the owner of the data, and NOT PRIVATE."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options, printing
+
+NOT_PRIVATE = "NOT PRIVATE: this was read from the data; it is for the owner of the table alone"
+
+
+def draft(
+    data: options.Data,
+    pairs: Annotated[
+        str | None, typer.Option("--pairs", metavar="USER,ITEM", help="DATA holds pairs: the names of its two columns.")
+    ] = None,
+) -> None:
+    """Draft a schema from the data, to edit before use. NOT PRIVATE: its values come from the data."""
+    from conspectus.data.sources.drafting import draft as drafted
+    from conspectus.data.sources.drafting import draft_pairs
+
+    if pairs is None:
+        text = drafted(data)
+    else:
+        names = options.columns_of(pairs)
+        if len(names) != 2:
+            raise options.OptionError("--pairs takes two names of columns, as in --pairs user,item")
+        text = draft_pairs(data, *names)
+    print(NOT_PRIVATE, file=sys.stderr)
+    print(text, end="" if text.endswith("\n") else "\n")
+
+
+def check(
+    schema: Annotated[Path, typer.Argument(metavar="schema.toml", help="The schema file.")],
+    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="A table to hold against it.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check a schema file, and with DATA count what would be clamped or recoded. NOT PRIVATE with DATA."""
+    import conspectus as cs
+    from conspectus.data.domain import in_words
+
+    declared = cs.Schema.load(schema)
+    if data is None:
+        if as_json:
+            every = declared.domain.cells
+            printing.as_json({**declared.to_dict(), "cells": every if every < 10**300 else in_words(every)})
+            return
+        size = f"{len(declared.columns)} columns, {in_words(declared.domain.cells)} cells"
+        printing.heading(f'"{declared.name}": {size}, unit: {declared.unit}')
+        rows = [(column.name, column.kind, f"{column.size:,}", _some(column.labels)) for column in declared.columns]
+        printing.table(("column", "type", "codes", "values"), rows, right=(2,))
+        return
+    from conspectus.data.sources import drafting as owner
+
+    counts = owner.check(declared, data)
+    lines = owner.check_lines(declared, data)
+    if as_json:
+        found = {"private": False, "columns": [dataclasses.asdict(count) for count in counts]}
+        printing.as_json({**found, "lines": None if lines is None else dataclasses.asdict(lines)})
+        return
+    print(NOT_PRIVATE)
+    cells = [(c.name, f"{c.rows:,}", f"{c.clamped:,}", f"{c.recoded:,}", f"{c.missing:,}") for c in counts]
+    printing.table(("column", "rows", "clamped", "recoded", "missing"), cells, right=(1, 2, 3, 4))
+    if lines is not None and (lines.odd_quotes or lines.wrong_fields or lines.too_long):
+        print(str(lines))
+
+
+def _some(labels: tuple[str, ...]) -> str:
+    shown = ", ".join(labels[:5])
+    return shown if len(labels) <= 5 else f"{shown}, … {labels[-1]}"

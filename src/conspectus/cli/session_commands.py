@@ -1,0 +1,279 @@
+"""`session`: ask, see, repeat; and the part of `ask` that puts its questions to a session."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options, printing
+from .progress import Progress, shown
+
+if TYPE_CHECKING:
+    from conspectus.sessions.session import LiveAnswer, Session
+
+PROMPT = "? "
+
+
+@options.grouped
+def session(
+    path: Annotated[Path, typer.Option("--path", metavar="FILE", help="The session's file; one that exists goes on.")],
+    data: Annotated[
+        str | None, typer.Argument(metavar="DATA", help="The table, as for release; a session that goes on knows it.")
+    ] = None,
+    schema: options.SchemaToo = None,
+    *,
+    spending: options.Spending,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", metavar="L", help="The ledger of this table; else one of its own beside FILE."),
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", metavar="M", help="The online mechanism; pmw unless given.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
+    ] = None,
+    questions: Annotated[
+        int | None,
+        typer.Option(
+            "--questions", metavar="N", min=1, help="How many different questions to prepare for; 10,000 unless given."
+        ),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
+    ] = None,
+    confidence: Annotated[float, typer.Option("--confidence", metavar="C", help="Of the intervals.")] = 0.95,
+    snap: Annotated[bool, typer.Option("--snap", help="Widen a comparison that cuts a bin to whole bins.")] = False,
+    end: Annotated[
+        bool, typer.Option("--end", help="End the session afterwards: what was not spent goes back to the ledger.")
+    ] = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Ask questions one at a time: answers with their intervals, what each cost, and what is left.
+
+    One predicate a line, from the keyboard or a pipe; an empty line or Ctrl-D ends. Safe to interrupt: every answer
+    that was shown is kept, and the file can be resumed.
+    """
+    from conspectus.releases.answer import checked_confidence
+
+    checked_confidence(confidence)
+    with ExitStack() as stack:
+        with shown(quiet or as_json) as progress:  # a bar while it is opened, and none between the questions
+            if path.exists():
+                told = {"mechanism": mechanism, "questions": questions, "neighbours": spending.neighbours, "rows": rows}
+                _check_same_terms(path, told, setting or ())
+                opening = _resumed(path, data, schema, ledger, progress=progress)
+            else:
+                plan = {"mechanism": mechanism or "pmw", "questions": questions or 10_000}
+                plan |= {"neighbours": spending.neighbours, "rows": rows}
+                opening = _opened(path, data, schema, ledger, spending.budget, plan, setting or (), progress=progress)
+            live = stack.enter_context(opening)
+        _check_same_budget(live, spending.budget)
+        failed = _converse(live, confidence=confidence, snap=snap, as_json=as_json, ends=end)
+        if end:
+            live.end()
+    if failed and not sys.stdin.isatty():
+        raise typer.Exit(2)
+
+
+def ask_session(
+    path: Path,
+    predicates: Sequence[str],
+    data: str | None,
+    schema: Path | None,
+    *,
+    confidence: float,
+    snap: bool,
+    as_json: bool,
+) -> None:
+    """Put some predicates to a session, and say what they cost."""
+    with _resumed(path, data, schema, None, progress=None) as live:
+        answers = [live.ask(predicate, confidence=confidence, snap=snap) for predicate in predicates]
+        if as_json:
+            said = [_json(text, answer) for text, answer in zip(predicates, answers)]
+            guarantee = {**dataclasses.asdict(live.guarantee), "text": str(live.guarantee)}
+            printing.as_json({"answers": said, **_standing(live), "guarantee": guarantee})
+            return
+        for text, answer in zip(predicates, answers):
+            print(text)
+            print(f"  {_line(live, answer)}")
+        print(f"{_left(live)}. Under {live.guarantee}.")
+
+
+@contextmanager
+def _opened(
+    path: Path,
+    data: str | None,
+    schema: Path | None,
+    ledger: Path | None,
+    budget: dict[str, Any],
+    plan: dict[str, Any],
+    setting: Sequence[str],
+    *,
+    progress: Progress | None,
+) -> Iterator[Session]:
+    import conspectus as cs
+    from conspectus.mechanisms.registry import ONLINE, make_rule
+    from conspectus.privacy.guarantee import Budget
+    from conspectus.sessions import opening as live
+    from conspectus.suggestions import did_you_mean
+
+    allowed = Budget(**budget)  # refused before any file is opened
+    if data is None or schema is None:
+        raise options.OptionError(f"there is no session at {path}: to open one, give DATA, --schema and a budget")
+    name = plan["mechanism"]
+    if name not in ONLINE:
+        there = ", ".join(ONLINE)
+        raise options.OptionError(
+            f'no online mechanism is called "{name}"{did_you_mean(name, ONLINE)}; there are {there}'
+        )
+    settings = options.settings_of(setting)
+    rule = make_rule(name, settings)
+    book = None if ledger is None else cs.Ledger.open(ledger)
+    # A SELECT stays as it is; a file is found again from any folder.
+    where = str(Path(data).absolute()) if Path(data).exists() else data
+    source = {"data": where, "schema": str(schema.absolute())}
+    with _table(data, schema) as table:
+        facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}
+        problem = live.stream_of(table, allowed, **facts)
+        with live.begin(
+            table, problem, rule, settings=settings, ledger=book, path=path, source=source, progress=progress
+        ) as opened:
+            yield opened
+
+
+@contextmanager
+def _resumed(
+    path: Path, data: str | None, schema: Path | None, ledger: Path | None, *, progress: Progress | None
+) -> Iterator[Session]:
+    import conspectus as cs
+    from conspectus.sessions import opening as live
+
+    known = live.terms_of(path).source
+    data, schema = data or known.get("data"), schema or (Path(known["schema"]) if "schema" in known else None)
+    if data is None or schema is None:
+        raise options.OptionError(f"{path} does not know where its table is: give the data and --schema")
+    with (
+        _table(data, schema) as table,
+        cs.resume_session(path, table, ledger=ledger, progress=progress) as resumed,
+    ):
+        yield resumed
+
+
+@contextmanager
+def _table(data: str, schema: Path) -> Iterator[Any]:
+    import conspectus as cs
+
+    with cs.open_table(data, cs.Schema.load(schema)) as table:
+        yield table
+
+
+def _check_same_terms(path: Path, told: dict[str, Any], setting: Sequence[str]) -> None:
+    """Refuse options that a session which goes on would otherwise pass over in silence."""
+    from conspectus.sessions import opening as live
+
+    terms = live.terms_of(path)
+    other = [name for name, value in told.items() if value is not None and value != getattr(terms, name)]
+    settings = options.settings_of(setting)
+    other += [f"set {name}" for name, value in settings.items() if terms.settings.get(name) != value]
+    if other:
+        raise options.OptionError(
+            f"this session goes on as it was opened, with another --{other[0]}: leave it out, or open another session"
+        )
+
+
+def _check_same_budget(live: Session, budget: dict[str, Any]) -> None:
+    if any(getattr(live.budget, name) != value for name, value in budget.items() if value):
+        raise options.OptionError("this session goes on under the budget that it was opened with: leave the budget out")
+
+
+def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, ends: bool) -> bool:
+    """Answer line by line until there are no more; whether some line could not be answered."""
+    from conspectus.sessions.store import SessionError
+
+    from . import explain
+
+    failed = False
+    if not as_json:
+        printing.heading(f"{live}.")
+        printing.facts([("keeps", str(dataclasses.replace(live.guarantee, warnings=())))])
+        printing.facts([("warning", warning) for warning in live.guarantee.warnings])
+    try:
+        for text in _lines():
+            try:
+                answer = live.ask(text, confidence=confidence, snap=snap)
+            except SessionError:
+                raise
+            except (ValueError, LookupError) as problem:
+                failed = True
+                said = explain(problem)[1]
+                print(json.dumps({"predicate": text, "error": said}) if as_json else f"  {said}", flush=True)
+                continue
+            if as_json:
+                line = {**_json(text, answer), **_standing(live)}
+                print(json.dumps(line, ensure_ascii=False, allow_nan=False), flush=True)
+            else:
+                shown_text = "" if sys.stdin.isatty() else f"{text}\n"
+                print(f"{shown_text}  {_line(live, answer)}", flush=True)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+    if not as_json:
+        then = "and the session is ended" if ends else "which can be resumed"
+        kept = "" if live.path is None else f" Every answer is in {live.path.name}, {then}."
+        print(f"{_left(live)}.{kept}")
+    return failed
+
+
+def _lines() -> Iterator[str]:
+    """What is typed, with a prompt; or what comes through a pipe, without empty lines and # comments."""
+    if sys.stdin.isatty():
+        while True:
+            try:
+                text = input(PROMPT).strip()
+            except EOFError:
+                print()
+                return
+            if not text:
+                return
+            yield text
+    for line in sys.stdin:
+        text = line.strip()
+        if text and not text.startswith("#"):
+            yield text
+
+
+def _line(live: Session, answer: LiveAnswer) -> str:
+    sign = "ε" if live.currency == "epsilon" else "ρ"
+    cost = "repeated" if answer.repeated else f"cost {sign} {answer.cost:.4g}" if answer.cost else "cost nothing"
+    return f"{answer}; {cost}"
+
+
+def _left(live: Session) -> str:
+    sign = "ε" if live.currency == "epsilon" else "ρ"
+    left = f"{sign} {live.remaining:.4g} of {live.spent + live.remaining:.4g} left"
+    over = ", exhausted: new answers come from what was learned" if live.exhausted else ""
+    return f"{live.asked:,} of {live.questions:,} questions, {left}{over}"
+
+
+def _json(text: str, answer: LiveAnswer) -> dict[str, Any]:
+    return {"predicate": text, **dataclasses.asdict(answer)}
+
+
+def _standing(live: Session) -> dict[str, Any]:
+    return {
+        "currency": live.currency,
+        "spent": live.spent,
+        "remaining": live.remaining,
+        "asked": live.asked,
+        "questions": live.questions,
+        "exhausted": live.exhausted,
+    }

@@ -1,0 +1,97 @@
+"""What each door would do, as an event that can be priced before anything is drawn: functions of public facts alone.
+
+A mechanism plans with these, and the curator debits them: the plan and the debit are the same numbers.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TypeVar
+
+from conspectus.data.schema import Schema
+from conspectus.privacy import exponential
+from conspectus.privacy.events import (
+    ByRelation,
+    Event,
+    FurtherHit,
+    GaussianNoise,
+    LaplaceNoise,
+    Noise,
+    StableKeys,
+    ThresholdWatch,
+)
+from conspectus.privacy.relation import Neighbours, Relation, RelationError
+from conspectus.queries.workload import Workload
+
+from .laminar import LaminarDatabases
+from .nets import ListedNet, SmallDatabases
+from .scores import SCORES, Score
+
+Net = ListedNet | SmallDatabases | LaminarDatabases
+NETS: tuple[type[Net], ...] = (ListedNet, SmallDatabases, LaminarDatabases)
+"""Ranges to select from that need not be listed; closed, as the list of scores is."""
+Known = TypeVar("Known", bound="Score | Net")
+
+
+def relation_of(schema: Schema, neighbours: Neighbours, *, filtered: bool) -> Relation:
+    """Who are neighbours of a table of this schema, where `filtered` says that some rows may have been dropped.
+
+    A unit that may lose rows holds between none and max_rows of them, and the number of rows is then private.
+    """
+    unit = schema.unit
+    relation = Relation(neighbours, unit.max_rows, unit.whole and not filtered)
+    if not relation.replace and unit.users is not None:
+        raise RelationError(
+            "users= makes the number of users public, and add-remove hides it: leave users out, or take replace"
+        )
+    return relation
+
+
+def measurement(what: Workload | Score, law: Noise, *, relation: Relation) -> Event:
+    """The act of measuring a workload or a listed score with this noise; a function of public facts alone."""
+    if isinstance(what, Workload):
+        replace, add_remove = (what.sensitivity(relation.under(each)) for each in Neighbours)
+        l1 = ByRelation(replace=Fraction(replace.l1), add_remove=Fraction(add_remove.l1))
+        l2_squared = ByRelation(replace=Fraction(replace.l2_squared), add_remove=Fraction(add_remove.l2_squared))
+        linf = ByRelation(replace=Fraction(replace.linf), add_remove=Fraction(add_remove.linf))
+    else:
+        linf = listed(what).sensitivity(relation)
+        l1 = linf.mapped(lambda step: step * what.candidates)
+        l2_squared = linf.mapped(lambda step: step * step * what.candidates)
+    scale = Fraction(law.scale)
+    if law.kind == "laplace":
+        return LaplaceNoise(l1=l1, l2_squared=l2_squared, linf=linf, scale=scale)
+    return GaussianNoise(l2_squared=l2_squared, sigma_squared=scale * scale)
+
+
+def keys_act(scale: float, threshold: int, *, max_rows: int) -> StableKeys:
+    """The act of publishing keys; a function of public facts alone."""
+    l1 = ByRelation(replace=Fraction(2 * max_rows), add_remove=Fraction(max_rows))
+    return StableKeys(l1=l1, rows=max_rows, scale=Fraction(scale), threshold=threshold)
+
+
+def selection_rate(sensitivity: Fraction, epsilon: Fraction) -> Fraction:
+    """The rate at which `select` draws, with probability ∝ exp(rate·score), for a range of epsilon."""
+    if epsilon <= exponential.slack():
+        raise ValueError("a selection needs a budget above its rounding")
+    return (epsilon - exponential.slack()) / (2 * sensitivity)
+
+
+def selection_range(sensitivity: Fraction, rate: Fraction) -> Fraction:
+    """The range to ask `select` for, so that candidates are drawn with probability ∝ exp(rate·score), exactly."""
+    return 2 * rate * sensitivity + exponential.slack()
+
+
+def watch_act(epsilon: Fraction) -> ThresholdWatch:
+    return ThresholdWatch(epsilon=ByRelation(replace=epsilon, add_remove=epsilon))
+
+
+def further_act(epsilon: Fraction) -> FurtherHit:
+    return FurtherHit(epsilon=ByRelation(replace=epsilon, add_remove=epsilon))
+
+
+def listed(score: Known, known: tuple[type[Score | Net], ...] = SCORES) -> Known:
+    """The score, if it is on a closed list: a stranger could understate how far one unit moves it."""
+    if type(score) not in known:
+        raise TypeError("this score is not on the list of proved ones")
+    return score

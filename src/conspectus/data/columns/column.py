@@ -1,0 +1,200 @@
+"""The role of a column: raw values to codes and back, and which codes a comparison means."""
+
+from __future__ import annotations
+
+import abc
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from conspectus.data.code_sets import CodeSet
+from conspectus.data.domain import Codes, code_dtype
+
+from .values import Nulls
+
+Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
+COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+MOST_CODES = 1 << 24
+NO_NULLS = Nulls()
+
+
+class SchemaError(ValueError):
+    """A schema that is not one; the message names the file, the column and what to write instead."""
+
+
+class ComparisonError(ValueError):
+    """A comparison that a column cannot answer."""
+
+
+class CutsBin(ComparisonError):
+    """A comparison that is true on a part of a bin only; `edges` holds the nearest edges that cut nothing."""
+
+    def __init__(self, message: str, edges: tuple[object, ...]) -> None:
+        super().__init__(message)
+        self.edges = edges
+
+
+class UnknownValue(ComparisonError, LookupError):
+    """A comparison with a value that the schema does not list."""
+
+
+class NotOrdered(ComparisonError):
+    """A comparison by order on a column that has none."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """`, did you mean "width"?` when a known word is close, else nothing."""
+    choices = {choice.casefold(): choice for choice in known}
+    close = difflib.get_close_matches(word.casefold(), choices, n=1, cutoff=0.6)
+    return f', did you mean "{choices[close[0]]}"?' if close else ""
+
+
+@dataclass(frozen=True)
+class Column(abc.ABC):
+    """One column: `regular` ordinary codes, then one for `other` values and one for missing ones where declared.
+
+    A value that has no code of its own takes the code of `default`, else the first code: it never stops anything.
+    """
+
+    name: str
+    missing: bool = field(default=False, kw_only=True)
+    other: bool = field(default=False, kw_only=True)
+    default: Any = field(default=None, kw_only=True)
+
+    kind: ClassVar[str]
+    ordered: ClassVar[bool] = False
+
+    @property
+    @abc.abstractmethod
+    def regular(self) -> int:
+        """The number of ordinary codes."""
+
+    @abc.abstractmethod
+    def regular_label(self, code: int) -> str:
+        """The printable name of an ordinary code."""
+
+    @abc.abstractmethod
+    def find(self, value: object) -> int | None:
+        """The ordinary code of one value (clamped where the kind clamps); None for what is unreadable or not listed."""
+
+    @abc.abstractmethod
+    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
+        """The codes that satisfy `column op literal`; a missing value satisfies nothing, as in SQL.
+
+        A comparison that cuts a bin raises `CutsBin`; with `snap` it is widened to whole bins instead.
+        """
+
+    @property
+    @abc.abstractmethod
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type of decoded values."""
+
+    @abc.abstractmethod
+    def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
+        """The values of ordinary codes (and of `other`), uniform within a bin."""
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The column as JSON; `column_from_dict` reads it back."""
+
+    @property
+    def size(self) -> int:
+        return self.regular + self.other + self.missing
+
+    @property
+    def missing_code(self) -> int | None:
+        return self.size - 1 if self.missing else None
+
+    @property
+    def other_code(self) -> int | None:
+        return self.regular if self.other else None
+
+    @cached_property
+    def default_code(self) -> int:
+        """The code of values that have none."""
+        code = None if self.default is None else self.find(self.default)
+        return 0 if code is None else code
+
+    @property
+    def null_code(self) -> int:
+        """The code that a missing value takes."""
+        return self.default_code if self.missing_code is None else self.missing_code
+
+    def null_codes(self) -> tuple[int, ...]:
+        """The codes that satisfy IS NULL."""
+        return () if self.missing_code is None else (self.missing_code,)
+
+    def label(self, code: int) -> str:
+        """The printable name of one code."""
+        if not 0 <= code < self.size:
+            raise LookupError(f'column "{self.name}" has codes 0 to {self.size - 1}, not {code}')
+        if code < self.regular:
+            return self.regular_label(code)
+        return "other" if code == self.other_code else "missing"
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """One printable name per code."""
+        return tuple(self.label(code) for code in range(self.size))
+
+    def code_of(self, value: object, nulls: Nulls = NO_NULLS) -> int:
+        """The code of one value: the meaning that `encode` must agree with on every array."""
+        if nulls.match(value):
+            return self.null_code
+        code = self.find(value)
+        if code is not None:
+            return code
+        return self._code_of_unread()
+
+    def _code_of_unread(self) -> int:
+        """The code of a value that is there but has no ordinary code: what cannot be read is missing."""
+        return self.null_code
+
+    @abc.abstractmethod
+    def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
+        """The codes of an array of any type, in the smallest unsigned type; never fails on a value."""
+
+    def decode(
+        self, codes: Codes, rng: np.random.Generator | None = None, *, public_seed: int | None = None
+    ) -> pa.Array:
+        """Values in the schema's own type, uniform within a bin; missing is null and `other` the text "other"."""
+        if rng is None:
+            rng = np.random.Generator(np.random.PCG64(public_seed))
+        wide = np.asarray(codes).astype(np.int64)
+        if wide.size and not (wide.min() >= 0 and wide.max() < self.size):
+            raise LookupError(f'column "{self.name}" has codes 0 to {self.size - 1} only')
+        null = np.zeros(len(wide), dtype=bool) if self.missing_code is None else wide == self.missing_code
+        values = self._values(np.where(null, 0, wide), rng)
+        return pa.array(values, type=self.arrow_type, mask=null)
+
+    def _dtype(self) -> Any:
+        return code_dtype(self.size)
+
+    def _check_common(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise SchemaError("a column needs a name that is not empty")
+        for key, flag in (("missing", self.missing), ("other", self.other)):
+            if not isinstance(flag, bool):
+                raise self._error(f"{key} is true or false")
+        if self.other and self.kind != "categorical":
+            raise self._error("other is for categorical columns: values that cannot be read here are missing ones")
+        if self.regular > MOST_CODES - 2:
+            advice = "list fewer values" if self.kind == "categorical" else "give a larger width"
+            raise self._error(f"it has {self.regular:,} codes and at most {MOST_CODES - 2:,} are served: {advice}")
+
+    def _check_default(self) -> None:
+        if self.default is not None and self.find(self.default) is None:
+            raise self._error("default is not a value of the column: write one of its values")
+
+    def _error(self, message: str) -> SchemaError:
+        return SchemaError(f'column "{self.name}": {message}')
+
+    def _check_op(self, op: str) -> None:
+        if op not in COMPARISONS:
+            raise ComparisonError(f"{op} is no comparison: use one of {' '.join(COMPARISONS)}")

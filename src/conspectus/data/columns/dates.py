@@ -1,0 +1,120 @@
+"""Dates in bins of days, weeks, months, quarters or years."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from conspectus.data.domain import Codes
+
+from .column import NO_NULLS
+from .ordered import Ordered
+from .values import Nulls, date_at, day_of, days
+
+WIDTHS = ("day", "week", "month", "quarter", "year")
+
+
+@dataclass(frozen=True)
+class Date(Ordered):
+    """Days from `min` to `max`, in bins of a `width`: calendar months, quarters and years; weeks start at `min`."""
+
+    min: datetime.date
+    max: datetime.date
+    width: str = field(default="day", kw_only=True)
+
+    kind: ClassVar[str] = "date"
+
+    def __post_init__(self) -> None:
+        for key, value in (("min", self.min), ("max", self.max)):
+            if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date):
+                raise self._error(f"{key} is a date, as in {key} = 2020-01-31")
+        if self.min > self.max:
+            raise self._error(f"min = {self.min} is after max = {self.max}: exchange them")
+        if self.width not in WIDTHS:
+            raise self._error(f"width is one of {', '.join(WIDTHS)}")
+        self._check_common()
+        self._check_default()
+
+    def _check_default(self) -> None:
+        super()._check_default()
+        day = day_of(self.default)
+        if day is not None and not self._first <= day <= self._last:
+            raise self._error("default is not a value of the column: write a date between min and max")
+
+    @property
+    def _first(self) -> int:
+        return day_of(self.min) or 0
+
+    @property
+    def _last(self) -> int:
+        return day_of(self.max) or 0
+
+    @property
+    def regular(self) -> int:
+        return int(self._code_of_day[-1]) + 1
+
+    @cached_property
+    def _code_of_day(self) -> NDArray[np.uint32]:
+        """The code of every day from min to max, counted from min."""
+        offset = np.arange(self._last - self._first + 1, dtype=np.int64)
+        if self.width in ("day", "week"):
+            return (offset // (1 if self.width == "day" else 7)).astype(np.uint32)
+        months = (offset + self._first).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        period = months // {"month": 1, "quarter": 3, "year": 12}[self.width]
+        codes: NDArray[np.uint32] = (period - period[0]).astype(np.uint32)
+        return codes
+
+    @cached_property
+    def lows(self) -> NDArray[np.int64]:
+        return np.searchsorted(self._code_of_day, np.arange(self.regular)) + self._first
+
+    @cached_property
+    def highs(self) -> NDArray[np.int64]:
+        return np.append(self.lows[1:] - 1, self._last)
+
+    def _read(self, value: object) -> int | None:
+        return day_of(value)
+
+    def _print(self, point: float) -> str:
+        return date_at(int(point)).isoformat()
+
+    def _value(self, point: Any) -> datetime.date:
+        return date_at(int(point))
+
+    def regular_label(self, code: int) -> str:
+        day = date_at(int(self.lows[code]))
+        if self.width == "week":
+            return f"week of {day}"
+        if self.width == "quarter":
+            return f"{day.year:04}-Q{(day.month + 2) // 3}"
+        return day.isoformat()[: {"day": 10, "month": 7, "year": 4}[self.width]]
+
+    def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
+        day, valid = days(values, nulls)
+        return self._fill(self._code_of_day[np.clip(day, self._first, self._last) - self._first], valid)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.date32()
+
+    def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
+        drawn = rng.integers(self.lows[codes], self.highs[codes], endpoint=True)
+        return drawn.astype("datetime64[D]")
+
+    def to_dict(self) -> dict[str, Any]:
+        default = None if self.default is None else date_at(day_of(self.default) or 0).isoformat()
+        return {
+            "name": self.name,
+            "type": self.kind,
+            "min": self.min.isoformat(),
+            "max": self.max.isoformat(),
+            "width": self.width,
+            "missing": self.missing,
+            "default": default,
+        }

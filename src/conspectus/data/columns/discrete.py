@@ -1,0 +1,187 @@
+"""Columns of listed values: categorical and boolean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from conspectus.data.code_sets import CodeSet, all_but, code_set
+from conspectus.data.domain import Codes
+
+from .column import NO_NULLS, Column, NotOrdered, UnknownValue, suggestion
+from .values import Nulls, by_distinct, number_of, text_of, truth_of
+
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Categorical(Column):
+    """A list of values. They match by their text without the spaces around it, else by the number they stand for."""
+
+    values: tuple[Scalar, ...]
+
+    kind: ClassVar[str] = "categorical"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.values, str) or not isinstance(self.values, Sequence) or not self.values:
+            raise self._error('values is a list of at least one value, as in values = ["Male", "Female"]')
+        if not all(isinstance(value, str | int | float | bool) for value in self.values):
+            raise self._error("values are texts, numbers, or true and false: write anything else as a text")
+        object.__setattr__(self, "values", tuple(self.values))
+        self._check_common()
+        if any(text is None for text in map(text_of, self.values)):
+            raise self._error("an empty value means missing: leave it out and write missing = true")
+        for code, value in enumerate(self.values):
+            if self._texts[text_of(value) or ""] != code:  # a later equal text took the place
+                raise self._error(f'values lists "{text_of(value)}" twice: list every value once')
+        for flag, word in ((self.other, "other"), (self.missing, "missing")):
+            if flag and word in self._texts:
+                cure = "leave it out of values" if word == "other" else "put it into null_values instead"
+                raise self._error(f'"{word}" is listed in values and is the name of the code for {word} ones: {cure}')
+        self._check_default()
+
+    @property
+    def regular(self) -> int:
+        return len(self.values)
+
+    def regular_label(self, code: int) -> str:
+        return text_of(self.values[code]) or ""
+
+    @cached_property
+    def _texts(self) -> dict[str, int]:
+        return {text_of(value) or "": code for code, value in enumerate(self.values)}
+
+    @cached_property
+    def _words(self) -> dict[str, int]:
+        """Texts with the spellings of truth that other tools write (True, TRUE)."""
+        words = dict(self._texts)
+        for text, code in self._texts.items():
+            if text.casefold() in ("true", "false"):
+                for spelling in (text.casefold(), text.casefold().title(), text.casefold().upper()):
+                    words.setdefault(spelling, code)
+        return words
+
+    @cached_property
+    def _numbers(self) -> dict[float, int]:
+        numbers: dict[float, int] = {}
+        for code, value in enumerate(self.values):
+            number = number_of(value)
+            if number is not None:
+                numbers.setdefault(float(number), code)
+        return numbers
+
+    def find(self, value: object) -> int | None:
+        text = text_of(value)
+        if text is None:
+            return None
+        code = self._words.get(text)
+        if code is None and self._numbers and (number := number_of(value)) is not None:
+            code = self._numbers.get(float(number))
+        return code
+
+    def _code_of_unread(self) -> int:
+        return self.default_code if self.other_code is None else self.other_code
+
+    def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
+        return by_distinct(values, lambda value: self.code_of(value, nulls), self.null_code, self._dtype())
+
+    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
+        self._check_op(op)
+        if op not in ("=", "<>"):
+            raise NotOrdered(f'column "{self.name}" is categorical and has no order: use =, <> or IN, not {op}')
+        if literal is None:
+            return ()
+        code = self.find(literal)
+        if code is None and self.other and literal == "other":
+            code = self.other_code
+        if code is None:
+            raise UnknownValue(
+                f'column "{self.name}" has no value "{literal}"'
+                + (suggestion(str(literal), self._texts) or ": use one of the values of its schema")
+            )
+        if op == "=":
+            return (code,)
+        if code == self.other_code:
+            return code_set(range(self.regular))
+        return all_but(code, self.regular + self.other)
+
+    @cached_property
+    def _native(self) -> type[int] | type[float] | type[bool] | None:
+        """The one Python type of all values, when there is one and no text stands beside it."""
+        kinds = {type(value) for value in self.values}
+        if self.other:
+            return None
+        if kinds == {int, float}:
+            return float
+        return next((kind for kind in (int, float, bool) if kinds == {kind}), None)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return {None: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}[self._native]
+
+    def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
+        native = self._native
+        listed: list[Any] = [self.label(c) if native is None else native(self.values[c]) for c in range(self.regular)]
+        return np.array([*listed, "other"] if self.other else listed, dtype=object)[codes]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "type": self.kind,
+            "values": list(self.values),
+            "other": self.other,
+            "missing": self.missing,
+            "default": self.default,
+        }
+
+
+@dataclass(frozen=True)
+class Boolean(Column):
+    """False (code 0) or true (code 1), from truths, from 0 and 1, or from true, t, yes, y and false, f, no, n."""
+
+    kind: ClassVar[str] = "boolean"
+
+    def __post_init__(self) -> None:
+        self._check_common()
+        self._check_default()
+
+    @property
+    def regular(self) -> int:
+        return 2
+
+    def regular_label(self, code: int) -> str:
+        return ("false", "true")[code]
+
+    def find(self, value: object) -> int | None:
+        truth = truth_of(value)
+        return None if truth is None else int(truth)
+
+    def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
+        return by_distinct(values, lambda value: self.code_of(value, nulls), self.null_code, self._dtype())
+
+    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
+        self._check_op(op)
+        if op not in ("=", "<>"):
+            raise NotOrdered(f'column "{self.name}" is boolean and has no order: use = or <>, not {op}')
+        if literal is None:
+            return ()
+        code = self.find(literal)
+        if code is None:
+            raise UnknownValue(f'column "{self.name}" is boolean and has no value "{literal}": use true or false')
+        return (code,) if op == "=" else (1 - code,)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.bool_()
+
+    def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
+        return codes == 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "type": self.kind, "missing": self.missing, "default": self.default}

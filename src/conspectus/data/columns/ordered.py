@@ -1,0 +1,295 @@
+"""Columns with an order, in bins: integers and numbers; dates stand in `dates`."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from conspectus.data.code_sets import CodeSet, code_set
+from conspectus.data.domain import Codes
+
+from .column import NO_NULLS, Column, CutsBin, UnknownValue
+from .values import EXACT, Nulls, number_of, numbers
+
+
+@dataclass(frozen=True)
+class Ordered(Column):
+    """What integers, numbers and dates share: bins in ascending order, and values outside them clamped."""
+
+    ordered: ClassVar[bool] = True
+
+    @property
+    @abc.abstractmethod
+    def lows(self) -> NDArray[Any]:
+        """The least value of each bin."""
+
+    @property
+    @abc.abstractmethod
+    def highs(self) -> NDArray[Any]:
+        """The greatest value of each bin; for numbers the upper edge, which belongs to the last bin only."""
+
+    @abc.abstractmethod
+    def _read(self, value: object) -> int | float | None:
+        """One value on the axis of the bins."""
+
+    @abc.abstractmethod
+    def _print(self, point: float) -> str:
+        """A point of the axis as people write it."""
+
+    def bounds(self, code: int) -> tuple[Any, Any]:
+        """The least and the greatest value of a bin; of a number, its edges, the upper one open but in the last bin."""
+        if not 0 <= code < self.regular:
+            raise LookupError(f'column "{self.name}" has bins 0 to {self.regular - 1}, not {code}')
+        return self._value(self.lows[code]), self._value(self.highs[code])
+
+    @abc.abstractmethod
+    def _value(self, point: Any) -> Any:
+        """A point of the axis as a Python value."""
+
+    def regular_label(self, code: int) -> str:
+        low, high = self._print(self.lows[code]), self._print(self.highs[code])
+        if low == high:
+            return low
+        return f"{low} to {high}" if low.startswith("-") else f"{low}–{high}"
+
+    def find(self, value: object) -> int | None:
+        point = self._read(value)
+        if point is None:
+            return None
+        return max(0, int(np.searchsorted(self.lows, point, side="right")) - 1)
+
+    def holds(self, value: object) -> bool:
+        """Whether a value lies within the bins, so that it is not clamped."""
+        point = self._read(value)
+        if point is None:
+            return False
+        return bool(self.lows[0] <= (math.floor(point) if self.kind == "integer" else point) <= self.highs[-1])
+
+    def _fill(self, codes: NDArray[Any], valid: NDArray[np.bool_] | None) -> Codes:
+        codes = codes.astype(self._dtype(), copy=False)
+        if valid is not None:
+            codes[~valid] = self.null_code
+        return codes
+
+    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
+        self._check_op(op)
+        if literal is None:
+            return ()
+        point = self._read(literal)
+        if point is None:
+            kind = "a date, as in '2020-01-31'" if self.kind == "date" else "a number"
+            raise UnknownValue(f'column "{self.name}" is compared with {kind}, not with "{literal}"')
+        low, high = self._print(self.lows[0]), self._print(self.highs[-1])
+        if op in ("=", "<>") and not self.lows[0] <= point <= self.highs[-1]:
+            raise UnknownValue(f'column "{self.name}" goes from {low} to {high}: compare it with a value in between')
+        some, every = self._holds(op, point)
+        cut = np.flatnonzero(some != every)
+        if len(cut) and not snap:
+            raise self._cut(op, str(literal), int(cut[0] if op != "<>" else cut[-1]))
+        return code_set(np.flatnonzero(some))
+
+    def _holds(self, op: str, x: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """For each bin of whole values: whether the comparison holds somewhere in it, and everywhere."""
+        low, high = self.lows, self.highs
+        if op == "<":
+            return low < x, high < x
+        if op == "<=":
+            return low <= x, high <= x
+        if op == ">":
+            return high > x, low > x
+        if op == ">=":
+            return high >= x, low >= x
+        inside, only = (low <= x) & (x <= high) & (x == math.floor(x)), (low == x) & (high == x)
+        return (inside, only) if op == "=" else (~only, ~inside)
+
+    def _cut(self, op: str, literal: str, code: int) -> CutsBin:
+        edges = [self._value(self.lows[code])]
+        if code + 1 < self.regular:
+            edges.append(self._value(self.lows[code + 1]))
+        name = f'"{self.name}" {op} {literal} cuts the bin {self.label(code)}'
+        if op in ("=", "<>"):
+            cure = f"ask for the whole bin, from {edges[0]}" + (f" to below {edges[1]}" if edges[1:] else "")
+        else:
+            plain = "<" if op in ("<", "<=") else ">="
+            cure = "write " + " or ".join(f"{plain} {edge}" for edge in edges)
+        return CutsBin(f"{name}: {cure}, or let it snap to whole bins", tuple(edges))
+
+
+@dataclass(frozen=True)
+class Integer(Ordered):
+    """Integers from `min` to `max`, in bins of `width` of them; a fraction counts as the integer below it."""
+
+    min: int
+    max: int
+    width: int = field(default=1, kw_only=True)
+
+    kind: ClassVar[str] = "integer"
+
+    def __post_init__(self) -> None:
+        for key, value in (("min", self.min), ("max", self.max), ("width", self.width)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise self._error(f"{key} is an integer, as in {key} = 10")
+            if abs(value) > EXACT:
+                raise self._error(f"{key} lies beyond 2^53: use smaller numbers")
+        if self.min > self.max:
+            raise self._error(f"min = {self.min} is above max = {self.max}: exchange them")
+        if self.width < 1:
+            raise self._error(f"width = {self.width} is not positive: write how many integers a bin holds")
+        self._check_common()
+        self._check_default()
+
+    def _check_default(self) -> None:
+        super()._check_default()
+        number = number_of(self.default)
+        if number is not None and not self.min <= number <= self.max:
+            raise self._error("default is not a value of the column: write one between min and max")
+
+    @property
+    def regular(self) -> int:
+        return (self.max - self.min) // self.width + 1
+
+    @cached_property
+    def lows(self) -> NDArray[np.int64]:
+        return self.min + self.width * np.arange(self.regular, dtype=np.int64)
+
+    @cached_property
+    def highs(self) -> NDArray[np.int64]:
+        return np.minimum(self.lows + (self.width - 1), self.max)
+
+    def _read(self, value: object) -> int | float | None:
+        return number_of(value)
+
+    def _print(self, point: float) -> str:
+        return str(int(point))
+
+    def _value(self, point: Any) -> int:
+        return int(point)
+
+    def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
+        whole, valid = numbers(values, nulls)
+        if whole.dtype.kind == "f":
+            whole = np.floor(np.clip(whole, self.min, self.max)).astype(np.int64)
+            offset = whole - self.min
+        else:
+            # A type too narrow for the bounds cannot hold values beyond them either: widen before clipping.
+            if not np.iinfo(whole.dtype).min <= self.min <= self.max <= np.iinfo(whole.dtype).max:
+                whole = whole.astype(np.int64)
+            offset = np.clip(whole, self.min, self.max)
+            wide = self.max - self.min > np.iinfo(offset.dtype).max
+            offset = (offset.astype(np.int64) if wide else offset) - self.min
+        return self._fill(offset // self.width if self.width > 1 else offset, valid)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.int64()
+
+    def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        return rng.integers(self.lows[codes], self.highs[codes], endpoint=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "type": self.kind,
+            "min": self.min,
+            "max": self.max,
+            "width": self.width,
+            "missing": self.missing,
+            "default": self.default,
+        }
+
+
+@dataclass(frozen=True)
+class Number(Ordered):
+    """Real numbers in half-open bins between `edges`, the last bin closed."""
+
+    edges: tuple[float, ...]
+
+    kind: ClassVar[str] = "number"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.edges, str) or not isinstance(self.edges, Sequence) or len(self.edges) < 2:
+            raise self._error("edges is a list of at least two numbers, as in edges = [0, 10, 100]")
+        for edge in self.edges:
+            if isinstance(edge, bool) or not isinstance(edge, int | float) or not math.isfinite(edge):
+                raise self._error("edges are finite numbers: leave out everything else")
+        object.__setattr__(self, "edges", tuple(float(edge) for edge in self.edges))
+        for low, high in zip(self.edges, self.edges[1:]):
+            if not low < high:
+                raise self._error(f"edges do not increase at {self._print(high)}: write them in ascending order")
+        self._check_common()
+        self._check_default()
+
+    def _check_default(self) -> None:
+        super()._check_default()
+        number = number_of(self.default)
+        if number is not None and not self.edges[0] <= number <= self.edges[-1]:
+            raise self._error("default is not a value of the column: write one between the edges")
+
+    @property
+    def regular(self) -> int:
+        return len(self.edges) - 1
+
+    @cached_property
+    def lows(self) -> NDArray[np.float64]:
+        return np.array(self.edges[:-1])
+
+    @cached_property
+    def highs(self) -> NDArray[np.float64]:
+        return np.array(self.edges[1:])
+
+    def _read(self, value: object) -> int | float | None:
+        return number_of(value)
+
+    def _print(self, point: float) -> str:
+        return str(int(point)) if float(point).is_integer() and abs(point) < 1e15 else repr(float(point))
+
+    def _value(self, point: Any) -> float | int:
+        real = float(point)
+        return int(real) if real.is_integer() and abs(real) < 1e15 else real
+
+    def _holds(self, op: str, x: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        low, high = self.lows, self.highs
+        last = np.arange(self.regular) == self.regular - 1
+        if op == "<":
+            return low < x, np.where(last, high < x, high <= x)
+        if op == "<=":
+            return low <= x, high <= x
+        if op == ">":
+            return high > x, low > x
+        if op == ">=":
+            return np.where(last, high >= x, high > x), low >= x
+        inside, never = (low <= x) & np.where(last, x <= high, x < high), np.zeros(self.regular, dtype=bool)
+        return (inside, never) if op == "=" else (~never, ~inside)
+
+    def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
+        reals, valid = numbers(values, nulls)
+        inner = self.lows[1:]
+        return self._fill(np.searchsorted(inner, reals.astype(np.float64, copy=False), side="right"), valid)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.float64()
+
+    def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
+        low, high = self.lows[codes], self.highs[codes]
+        drawn = low + (high - low) * rng.random(len(codes))
+        # Rounding may reach the open upper edge, which belongs to the next bin.
+        return np.minimum(drawn, np.nextafter(high, low))
+
+    def to_dict(self) -> dict[str, Any]:
+        edges = [self._value(edge) for edge in self.edges]
+        return {
+            "name": self.name,
+            "type": self.kind,
+            "edges": edges,
+            "missing": self.missing,
+            "default": self.default,
+        }

@@ -1,0 +1,288 @@
+"""The canonical form of a record: bytes that say which record it is, exactly, and from which it can be read back.
+
+    N missing                          T text, in UTF-8                      D day     8 bytes, high ones first,
+    B true or false, a byte            Y bytes                               M moment  of its number plus 2**62
+    + whole number   8 bytes, high     E decimal, as digits E power          ( tuple   a number of parts, then each
+    - negative one   ones first        S span, as microseconds in digits     { set     part: its length, its bytes
+                                                                             = mapping pairs of key and value, so too
+    R real number    of its 64 bits    L whole number beyond 63 bits         ~ more than 65,536 bytes: `shortened`
+
+Numbers of parts and lengths have 8 bytes. The first byte tells the kind, everything but the last part of a form has a
+known length, and lengths come before contents: so different forms (`forms`) have different bytes, and bytes that are
+compared tell records apart where a fingerprint may not. Sorted, records stand by kind, texts in the order of their
+code points, numbers of one kind by size. The bytes of a row depend on that row alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import hashlib
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from conspectus.data.columns.arrays import EPOCH, UNREADABLE
+
+from .field import P
+from .fingerprints import of_form
+from .forms import (
+    BYTES,
+    DAY,
+    DECIMAL,
+    HOLDING,
+    LONG,
+    MAP,
+    MOMENT,
+    NEGATIVE,
+    NULL,
+    REAL,
+    SET,
+    SHIFT,
+    SPAN,
+    TEXT,
+    TRUTH,
+    TUPLE,
+    WHOLE,
+    Form,
+    form_of,
+)
+from .record_reading import Reading, Written
+
+LONGEST = 1 << 16
+"""Bytes of a canonical form that is kept whole."""
+
+_TAGS = {
+    NULL: b"N", TRUTH: b"B", WHOLE: b"+", NEGATIVE: b"-", LONG: b"L", REAL: b"R", TEXT: b"T", BYTES: b"Y", DAY: b"D",
+    MOMENT: b"M", DECIMAL: b"E", TUPLE: b"(", SPAN: b"S", SET: b"{", MAP: b"=",
+}  # fmt: skip
+_KINDS = {tag[0]: kind for kind, tag in _TAGS.items()}
+_WORDS = (WHOLE, NEGATIVE, REAL, DAY, MOMENT)
+_SHORTENED = b"~"
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, struct.error)
+_spelled = re.compile(f"{UNREADABLE}ef{UNREADABLE}bf{UNREADABLE}bd|{UNREADABLE}[89a-f][0-9a-f]")
+_part = struct.Struct(">Q")
+
+
+class NotCanonical(ValueError):
+    """Bytes that are no canonical form of a record."""
+
+
+@dataclass(frozen=True, order=True)
+class LongRecord:
+    """A record whose canonical form has too many bytes to keep: their number, their SHA-256 and its fingerprint."""
+
+    length: int
+    sha256: str
+    fingerprint: int
+
+
+@dataclass(frozen=True, order=True)
+class OpaqueRecord:
+    """A record that Python has no value for, such as a set of two numbers that are equal there: its canonical form."""
+
+    form: bytes
+
+
+def canonical(record: object, depth: int = 0) -> bytes:
+    """The canonical form of one record, whole."""
+    return _encoded(form_of(record, depth))
+
+
+def _encoded(form: Form) -> bytes:
+    kind, held = form
+    if kind in _WORDS:
+        return _TAGS[kind] + _part.pack((1 << 64) - held if kind == NEGATIVE else held)
+    if kind == TRUTH:
+        return _TAGS[kind] + bytes([held])
+    if kind in HOLDING:
+        parts = [_encoded(part) for part in held]
+        return _joined(_TAGS[kind], parts if kind == TUPLE else sorted(parts))
+    return _TAGS[kind] + bytes(held)
+
+
+def _joined(tag: bytes, parts: Sequence[bytes]) -> bytes:
+    return tag + _part.pack(len(parts)) + b"".join([_part.pack(len(part)) + part for part in parts])
+
+
+def shortened(whole: bytes) -> bytes:
+    """A canonical form, or in place of one with more than `LONGEST` bytes its length, its digest and its fingerprint.
+
+    A public function of the one record: which others there are does not matter.
+    """
+    if len(whole) <= LONGEST:
+        return whole
+    digest = hashlib.sha256(whole).digest()
+    return b"".join([_SHORTENED, _part.pack(len(whole)), digest, _part.pack(of_form(_form(whole, 0)))])
+
+
+def address(kept: bytes) -> int:
+    """The fingerprint of the record whose canonical form, or what `shortened` left of it, these bytes are."""
+    return int.from_bytes(kept[-8:]) if kept.startswith(_SHORTENED) else of_form(_form(kept, 0))
+
+
+def read(kept: bytes) -> object:
+    """The record itself: None, a truth, a number, a text, bytes, a date, a moment in UTC, a span of time, a tuple, a
+    frozenset or a dict; a `LongRecord` in place of one that was shortened, an `OpaqueRecord` of one that Python does
+    not have as a value. So every record has something to be read as. Raises `NotCanonical` for any other bytes."""
+    if kept.startswith(_SHORTENED):
+        if len(kept) != 49 or (length := int.from_bytes(kept[1:9])) <= LONGEST or address(kept) >= P:
+            raise NotCanonical("these bytes are no canonical form of a record")
+        return LongRecord(length, kept[9:41].hex(), address(kept))
+    try:
+        if len(kept) <= LONGEST:
+            form = _form(kept, 0)
+            record = _record(form)
+            if canonical(record) == kept:
+                return record
+            if _encoded(form) == kept and _sound(form):
+                return OpaqueRecord(kept)
+    except _UNREADABLE:
+        pass
+    raise NotCanonical("these bytes are no canonical form of a record")
+
+
+def _record(form: Form) -> object:
+    """The value of a form, if it has one."""
+    try:
+        return _value(form)
+    except _UNREADABLE:
+        return None
+
+
+def _sound(form: Form) -> bool:
+    """Whether each plain value in a form reads back as itself, and sets and mappings are sorted and distinct."""
+    kind, held = form
+    if kind in (SET, MAP) and any(after <= before for before, after in pairwise(map(_encoded, held))):
+        return False
+    if kind == MAP and any(part[0] != TUPLE or len(part[1]) != 2 for part in held):
+        return False
+    return all(map(_sound, held)) if kind in HOLDING else canonical(_value(form)) == _encoded(form)
+
+
+def _form(raw: bytes, depth: int) -> Form:
+    kind, held = _KINDS[raw[0]], raw[1:]
+    if kind in _WORDS:
+        (word,) = _part.unpack(held)
+        return kind, (1 << 64) - word if kind == NEGATIVE else word
+    if kind == TRUTH:
+        return kind, int.from_bytes(held)
+    if kind not in HOLDING:
+        return kind, held
+    if depth > 64:
+        raise NotCanonical("these bytes are no canonical form of a record")
+    parts, at = [], 8
+    while at < len(held):
+        (length,) = _part.unpack_from(held, at)
+        parts.append(_form(held[at + 8 : at + 8 + length], depth + 1))
+        at += 8 + length
+    return kind, tuple(parts)
+
+
+def _value(form: Form) -> Any:
+    kind, held = form
+    if kind == TUPLE:
+        return tuple([_value(part) for part in held])
+    if kind == SET:
+        return frozenset(_value(part) for part in held)
+    if kind == MAP:
+        return dict(_value(part) for part in held)
+    if kind == TEXT:
+        return _spelled.sub(_unspelled, held.decode())
+    if kind == DAY:
+        return datetime.date.fromordinal(held - SHIFT + EPOCH)
+    if kind == MOMENT:
+        return _EPOCH + datetime.timedelta(microseconds=held - SHIFT)
+    if kind == SPAN:
+        return datetime.timedelta(microseconds=int(held))
+    if kind == REAL:
+        return struct.unpack(">d", _part.pack(held))[0]
+    if kind == LONG:
+        return int.from_bytes(held, "little", signed=True)
+    if kind == DECIMAL:
+        return decimal.Decimal(held.decode())
+    if kind == NEGATIVE:
+        return -held
+    return bool(held) if kind == TRUTH else None if kind == NULL else held
+
+
+def _unspelled(signs: re.Match[str]) -> str:
+    """What `mended` spelled out: a true U+FFFD, or one byte, as a text holds what is no UTF-8.
+
+    Bytes are read one by one: neighbours that were wrong each by itself do not become a sign together.
+    """
+    return UNREADABLE if len(signs[0]) > 3 else chr(0xDC00 | int(signs[0][1:], 16))
+
+
+def _plain(values: pa.Array) -> Written:
+    """Arrays of plain types: what `canonical` says of each value."""
+    kind = values.type
+    if pa.types.is_null(kind):
+        return _gathered([b"N"] * len(values))
+    if kind in (pa.large_string(), pa.large_binary()):
+        tag = _TAGS[TEXT if kind == pa.large_string() else BYTES]
+        return _gathered([tag + (raw or b"") for raw in pc.cast(values, pa.large_binary()).to_pylist()])
+    filled = pc.fill_null(values, False if pa.types.is_boolean(kind) else 0)
+    if pa.types.is_boolean(kind):
+        return _gathered([b"B\1" if value else b"B\0" for value in filled.to_pylist()])
+    if pa.types.is_date32(kind):
+        return _words(b"D", filled.view(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64) + SHIFT)
+    if pa.types.is_timestamp(kind):
+        return _words(b"M", filled.view(pa.int64()).to_numpy(zero_copy_only=False) + SHIFT)
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        whole = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
+        found = np.where(whole < 0, _words(b"-", whole), _words(b"+", whole))
+        for place in np.flatnonzero(whole == np.iinfo(np.int64).min).tolist():  # it alone has no 63-bit size
+            found[place] = canonical(int(whole[place]))
+        return found
+    return _gathered([canonical(value) for value in filled.to_pylist()])
+
+
+def _words(tag: bytes, numbers: Any) -> Written:
+    raw = np.empty((len(numbers), 9), dtype=np.uint8)
+    raw[:, 0] = tag[0]
+    raw[:, 1:] = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)  # in two's complement, 2**64 − |n| for −|n|
+    whole = raw.tobytes()
+    return _gathered([whole[at : at + 9] for at in range(0, len(whole), 9)])
+
+
+def _tuples(parts: Sequence[Written], rows: int, depth: int) -> Written:
+    return _rows_of(b"(", parts, rows)
+
+
+def _maps(pairs: Sequence[Written], rows: int, depth: int) -> Written:
+    """Pairs of keys that differ, and are the same in each row: their order is that of the first row."""
+    return _rows_of(b"=", sorted(pairs, key=lambda pair: bytes(pair[0])) if rows else pairs, rows)
+
+
+def _rows_of(tag: bytes, parts: Sequence[Written], rows: int) -> Written:
+    head = tag + _part.pack(len(parts))
+    columns = [[_length(len(raw)) + raw for raw in part] for part in parts]
+    return _gathered([head + b"".join(row) for row in zip(*columns)] if columns else [head] * rows)
+
+
+@lru_cache(maxsize=1 << 10)
+def _length(length: int) -> bytes:
+    return _part.pack(length)
+
+
+def _gathered(raw: list[bytes]) -> Written:
+    return np.fromiter(raw, dtype=object, count=len(raw))
+
+
+CANONICAL = Reading(missing=b"N", dtype=object, one=canonical, plain=_plain, tuples=_tuples, maps=_maps)
+"""Canonical forms of many records, whole."""
+
+
+def kept_forms(whole: Written) -> Written:
+    """The canonical forms that are kept: each shortened by itself."""
+    return _gathered([shortened(raw) for raw in whole])

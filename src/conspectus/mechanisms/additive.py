@@ -1,0 +1,122 @@
+"""Noise on every answer: the baselines that every other mechanism has to beat, and the best for small workloads.
+
+Privacy: composes one act, a measurement of the whole workload with its joint sensitivity (and the row total).
+Accuracy: Theorem 3.8 of the book with the exact tail of the discrete law, and the sub-Gaussian tail for Gaussian noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from conspectus.curator.acts import measurement
+from conspectus.curator.curator import Curator
+from conspectus.privacy.accounting import calibrate_laplace, scale_up
+from conspectus.privacy.events import Event, Noise, RowTotal
+from conspectus.synopses.noisy_answers import NoisyAnswers, paid_total
+from conspectus.synopses.synopsis import Total
+
+from .mechanism import (
+    Claim,
+    ErrorBound,
+    Outcome,
+    Problem,
+    Refusal,
+    expected_maximum,
+    expected_size,
+    maximum_bound,
+    root_up,
+)
+from .total import with_total
+
+FAILURE = 0.05
+
+
+def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) -> Claim:
+    queries, grid = len(problem.workload), with_total(problem).grid
+    bound = None
+    # Where the total is noisy too, fractions carry its error as well: no bound is proved for them.
+    if problem.whole and (problem.total_is_public or problem.workload.whole):
+        worst = maximum_bound(law, queries, FAILURE) / grid / problem.whole
+        bound = ErrorBound(value=worst, statistic="max", probability=1 - FAILURE, theorem=citations[0])
+    return Claim(
+        mechanism=name,
+        expected_max=expected_maximum(law, queries) / grid,
+        expected_mean=expected_size(law) / grid,
+        bound=bound,
+        memory=32 * queries,
+        citations=citations,
+        notes=(f"{law.kind} noise of scale {law.scale / grid:.4g} counts on each of {queries:,} answers",),
+    )
+
+
+def _release(curator: Curator, problem: Problem, law: Noise) -> Outcome:
+    measured = with_total(problem)
+    curator.count_ahead(measured)
+    known = measured.whole or (curator.rows() if curator.total_is_public else None)
+    noisy = curator.measure(measured, law) / measured.grid
+    total = paid_total(measured, noisy, law) if known is None else Total(value=float(known), exact=True)
+    synopsis = NoisyAnswers(problem.workload.domain, measured, noisy, (law,) * len(measured.blocks), total)
+    parameters = {"noise": law.kind, "scale": law.scale / measured.grid}
+    return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
+
+
+def _declare(problem: Problem, law: Noise) -> Sequence[Event]:
+    act = measurement(with_total(problem), law, relation=problem.relation)
+    return (RowTotal(), act) if problem.total_is_public and not problem.workload.whole else (act,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace:
+    """Discrete Laplace noise on every answer. Pure, or cheaper where a δ is allowed."""
+
+    name: ClassVar[str] = "laplace"
+
+    def law(self, problem: Problem) -> Noise:
+        moved = problem.sensitivity(with_total(problem))
+        if problem.ledgered and not problem.budget.pure:
+            return Noise("laplace", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * problem.cap)))
+        norms = (Fraction(moved.l1), Fraction(moved.l2_squared), Fraction(moved.linf))
+        return Noise("laplace", scale_up(calibrate_laplace(*norms, problem.budget)))
+
+    def claim(self, problem: Problem) -> Claim | Refusal:
+        cites: tuple[str, ...] = ("Dwork & Roth 2014, Theorem 3.8 (discrete tail)", "Dwork & Roth 2014, Theorem 3.6")
+        if not problem.budget.pure:
+            cites += ("Kairouz, Oh & Viswanath 2015 (optimal composition)", "Bun & Steinke 2016 (zCDP)")
+        return _claim(self.name, problem, self.law(problem), cites)
+
+    def declare(self, problem: Problem) -> Sequence[Event]:
+        return _declare(problem, self.law(problem))
+
+    def release(self, curator: Curator, problem: Problem) -> Outcome:
+        return _release(curator, problem, self.law(problem))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """Discrete Gaussian noise on every answer; needs δ > 0 or ρ."""
+
+    name: ClassVar[str] = "gaussian"
+
+    def law(self, problem: Problem) -> Noise:
+        moved = problem.sensitivity(with_total(problem))
+        return Noise("gaussian", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * problem.cap)))
+
+    def claim(self, problem: Problem) -> Claim | Refusal:
+        if problem.budget.pure:
+            return Refusal(
+                mechanism=self.name, reason="Gaussian noise is never pure: allow a delta above 0, or use laplace"
+            )
+        cites = (
+            "sub-Gaussian tail and union bound (Canonne, Kamath & Steinke 2020)",
+            "Bun & Steinke 2016 (zCDP); Canonne, Kamath & Steinke 2020, Proposition 12 (tight conversion)",
+        )
+        return _claim(self.name, problem, self.law(problem), cites)
+
+    def declare(self, problem: Problem) -> Sequence[Event] | None:
+        return None
+
+    def release(self, curator: Curator, problem: Problem) -> Outcome:
+        return _release(curator, problem, self.law(problem))

@@ -1,0 +1,231 @@
+"""Base synopsis generators: a sample of questions and a price become a histogram that answers them, and perhaps others.
+
+A generator measures its sample through the curator, in one act, and fits a histogram to what came back. One that finds
+none says so with None, and the public uniform histogram stands in for it: that costs accuracy, never privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, hstack, vstack
+
+from conspectus.counting.evaluation import indicator
+from conspectus.curator.curator import Curator
+from conspectus.data.domain import code_dtype
+from conspectus.mechanisms.iterative import measurements
+from conspectus.mechanisms.mechanism import Problem, maximum_bound
+from conspectus.privacy.events import Noise
+from conspectus.queries.query import Query
+from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.max_entropy import Measurement, Potentials, fit_histogram
+from conspectus.synopses.fitting.row_trials import block_values
+from conspectus.synopses.rows import Rows
+from conspectus.synopses.synopsis import Total, public_sampler
+
+Vector = NDArray[np.float64]
+
+MOST_TABLES = 1 << 18
+"""The most tables, about, that the brute force looks through."""
+
+MOST_EVALUATED = 1 << 11
+"""The most tables, about, on which the brute force evaluates functions."""
+
+REFITS = 1
+"""How often a histogram is fitted again, where the ridge hid what stands out."""
+
+MOST_ENTRIES = 1 << 20
+"""The largest matrix of questions by cells that is given to the linear program."""
+
+
+SOLVER = 1e-6
+"""How far, as a fraction, the linear program's histogram may be from the least deviation; one farther off is none."""
+
+
+class Generator(Protocol):
+    """From a sample of distinct questions, weights over the cells of the columns held, or synthetic rows; or None."""
+
+    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | Rows | None: ...
+
+
+def measured(curator: Curator, problem: Problem, sample: Workload, price: Fraction) -> tuple[Vector, Noise]:
+    """The noisy counts of a sample, and their law: one act at exactly this price, at most."""
+    law = problem.law(problem.sensitivity(sample), price)
+    return curator.measure(sample, law).astype(np.float64), law
+
+
+def question_matrix(sample: Workload, held: tuple[int, ...]) -> NDArray[np.uint8]:
+    """The questions on the cells of the columns held: one line each, 1 where it holds."""
+    sizes = sample.domain.shape(held)
+    lines = np.zeros((len(sample), math.prod(sizes)), dtype=np.uint8)
+    for number, query in enumerate(sample.queries()):
+        columns, inside = indicator(query, sample.domain)
+        shape = tuple(size if c in columns else 1 for c, size in zip(held, sizes))
+        lines[number] = np.broadcast_to(inside.reshape(shape), sizes).ravel()
+    return lines
+
+
+class MaximumEntropy:
+    """The maximum-entropy histogram of noisy answers; with `history`, of all answers that were ever measured.
+
+    Given the transcript so far, a synopsis with a history is as fixed as one without, so the privacy of the next draw
+    and the re-weighting are the same; Lemma 6.5 is about any synopsis that fits the fresh sample.
+    """
+
+    def __init__(self, problem: Problem, total: float, *, history: bool, evaluations: int, ridge: float) -> None:
+        self.problem = problem
+        self.total = total
+        self.history = history
+        self.evaluations = evaluations
+        self.ridge = ridge
+        self.held = problem.workload.domain.project(problem.held)
+        self.known: list[Measurement] = []
+        self.potentials: Potentials | None = None
+
+    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | None:
+        noisy, law = measured(curator, self.problem, sample, price)
+        if not self.history:
+            self.known, self.potentials = [], None
+        self.known.extend(measurements(sample, self.problem.held, noisy, law, self.total))
+        steps = self.evaluations * (4 if last else 1)
+        start = self.potentials
+        fit = fit_histogram(
+            self.held, self.known, self.total, start=start, steps=steps, ridge=self.ridge, refits=REFITS
+        )
+        self.potentials = fit.potentials
+        return fit.weights
+
+
+class Syntheticizer:
+    """Noisy answers and the histogram whose largest deviation from them is least (Theorem 6.7), by a linear program.
+
+    The book asks for a deviation of at most the noise and rounds down, which loses weight (it sums to 1 − α only). The
+    least deviation always exists, and the weights are normalised. With `rows`, the histogram is one of that many rows
+    drawn from it (Theorem 6.8), which is what keeps the synopsis short enough to generalise.
+    """
+
+    def __init__(
+        self, problem: Problem, total: float, *, rows: int | None = None, public_seed: int | None = None
+    ) -> None:
+        self.problem = problem
+        self.total = total
+        self.rows = rows
+        self.rng = public_sampler(public_seed)
+
+    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | None:
+        noisy, _ = measured(curator, self.problem, sample, price)
+        weights = least_deviation(question_matrix(sample, self.problem.held), noisy / self.total)
+        if weights is None or self.rows is None:
+            return weights
+        return np.asarray(self.rng.multinomial(self.rows, weights) / self.rows)
+
+
+def least_deviation(lines: NDArray[np.uint8], fractions: Vector) -> Vector | None:
+    """The distribution that minimises max |line·weights − fraction|; None if the solver gives up."""
+    matrix = csr_array(lines.astype(np.float64))
+    ones = csr_array(np.ones((len(lines), 1)))
+    # Variables are the weights and the deviation t: lines·w − t ≤ f and −lines·w − t ≤ −f.
+    below = vstack([hstack([matrix, -ones]), hstack([-matrix, -ones])], format="csr")
+    cells = lines.shape[1]
+    cost = np.append(np.zeros(cells), 1.0)
+    mass = csr_array(np.append(np.ones(cells), 0.0)[None, :])
+    solved = linprog(
+        cost, A_ub=below, b_ub=np.concatenate([fractions, -fractions]), A_eq=mass, b_eq=[1.0], method="highs"
+    )
+    if solved.x is None:
+        return None
+    weights = np.maximum(solved.x[:cells], 0.0)
+    if not weights.sum() > 0:
+        return None
+    weights = np.asarray(weights / weights.sum())
+    # The solver keeps constraints and optimality to 1e-7; what clipping and scaling did to that is looked at here.
+    missed = np.abs(matrix @ weights - fractions).max() - solved.x[cells]
+    return weights if missed <= SOLVER / 2 else None
+
+
+class BruteForce:
+    """The first of all tables of n rows that fits the noisy answers to within what the noise may be (Theorem 6.6).
+
+    It serves arbitrary questions: functions of the table are evaluated on every table there is, once each.
+    """
+
+    def __init__(self, problem: Problem, rows: int, *, failure: float) -> None:
+        self.problem = problem
+        self.rows = rows
+        self.failure = failure
+        self.tables = all_tables(problem.cells, rows)
+        self.known: dict[Query, NDArray[np.int64]] = {}
+
+    def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | Rows | None:
+        noisy, law = measured(curator, self.problem, sample, price)
+        half = maximum_bound(law, len(sample), self.failure)
+        if not self.problem.counting:
+            return self._evaluated(sample, noisy, half)
+        lines = question_matrix(sample, self.problem.held).astype(np.int64)
+        worst = np.abs(self.tables @ lines.T - noisy).max(axis=1)
+        fitting = np.flatnonzero(worst <= half)
+        return self.tables[fitting[0]] / self.rows if fitting.size and self.rows else None
+
+    def _evaluated(self, sample: Workload, noisy: Vector, half: float) -> Rows | None:
+        """The first table on which functions, evaluated, are near enough; noise and distance are in steps."""
+        queries = list(sample.queries())
+        new = sample.take([place for place, query in enumerate(queries) if query not in self.known])
+        if len(new):
+            values = np.stack([_values(new, self._codes(counts)) for counts in self.tables], axis=1)
+            self.known |= zip(new.queries(), values)
+        grids = np.concatenate([np.full(len(block), sample.grid // block.grid) for block in sample.blocks])
+        values = np.stack([self.known[query] for query in queries]) * grids[:, None]
+        fitting = np.flatnonzero(np.abs(values - noisy[:, None]).max(axis=0) <= half)
+        if not fitting.size:
+            return None
+        domain, codes = sample.domain, self._codes(self.tables[fitting[0]])
+        columns = tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes))
+        return Rows(domain, columns, Total(value=float(sample.whole or self.rows), exact=True))
+
+    def _codes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A table row by row; columns that nobody asks about hold their first value."""
+        domain, held = self.problem.workload.domain, self.problem.held
+        cells = np.stack(np.unravel_index(np.arange(self.problem.cells), domain.shape(held)), axis=1)
+        codes = np.zeros((self.rows, len(domain)), dtype=np.int64)
+        codes[:, list(held)] = np.repeat(cells, counts, axis=0)
+        return codes
+
+
+def _values(asked: Workload, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The values of questions on these rows, each in steps of its own block."""
+    return np.concatenate([block_values(block, codes) for block in asked.blocks])
+
+
+def few_tables(problem: Problem) -> bool:
+    """Whether brute force can look through all tables of a public number of rows."""
+    if not problem.total_is_public or problem.rows is None:
+        return False
+    return log_number_of_tables(problem.cells, problem.rows) <= math.log(most_tables(problem))
+
+
+def most_tables(problem: Problem) -> int:
+    """How many tables brute force looks through, at most, about: fewer where questions are evaluated on each."""
+    return MOST_TABLES if problem.counting else MOST_EVALUATED
+
+
+def number_of_tables(cells: int, rows: int) -> int:
+    """How many tables of this many rows there are, up to the order of rows."""
+    return math.comb(rows + cells - 1, rows)
+
+
+def log_number_of_tables(cells: int, rows: int) -> float:
+    """Its natural logarithm, which is never too large to compute."""
+    return math.lgamma(rows + cells) - math.lgamma(rows + 1) - math.lgamma(cells)
+
+
+def all_tables(cells: int, rows: int) -> NDArray[np.int64]:
+    """Every table of n rows as counts of its cells, in lexicographic order of the sorted rows."""
+    bars = np.array(list(combinations(range(rows + cells - 1), cells - 1)), dtype=np.int64)
+    ends = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), rows + cells - 1)])
+    return np.diff(ends, axis=1)[::-1] - 1

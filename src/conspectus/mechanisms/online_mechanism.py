@@ -1,0 +1,183 @@
+"""The online role: an `OnlineMechanism` opens an `OnlineRun`, which answers questions one at a time.
+
+It spends on the surprising questions alone.
+
+A session owns the loop: it keeps every answer, so that a question is never put to the loop twice, and calls it under a
+lock, so that it never has two questions at once. What the loop lets out through `state` is public: guess, measurements
+and counters. A noisy threshold is a secret of the process that drew it, and stands in no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, Protocol
+
+import pyarrow as pa
+
+from conspectus.curator.curator import Curator
+from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import sum_quantile
+from conspectus.queries.workload import Workload
+from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.synopsis import Synopsis, Total, checked_noise
+
+from .mechanism import Claim, Problem, Refusal
+
+Basis = Literal["measured", "guessed", "unguaranteed"]
+State = tuple[dict[str, Any], dict[str, pa.Table]]
+"""What a loop has learned: JSON values and Arrow tables. Public, and enough to go on from."""
+
+
+class BadState(ValueError):
+    """A stored state that does not belong to the rule that should go on from it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionProblem(Problem):
+    """The public facts of a session: a Problem whose workload is empty, and how many questions will be asked.
+
+    `held` are all columns of the table: any of them may be asked about. `concentrated` says that the acts of a session
+    with a pure budget are debited in a ledger that counts ρ: each must then have a price there too.
+    """
+
+    questions: int
+    concentrated: bool = False
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        return tuple(range(len(self.workload.domain)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Margin:
+    """How far an answer may be from the truth, in counts, at any confidence.
+
+    The distance is at most `offset` plus one noise of each entry of `noises`: (law, times) stands for the largest of
+    `times` draws; and plus `summed`, if there is one: (law, terms, parts) is a sum of `terms` draws over `parts`. The
+    failure probability is shared evenly by the entries, and within an entry by its draws (union bound). A measured
+    answer has offset 0 and one draw; a guessed one the threshold, and the draws of the watch; an answer that earlier
+    measurements add up to has their sum. Laws are in counts; draws of `noises` lie on a grid of `grid` steps to a
+    count, and where the noise is small the quantile depends on it.
+    """
+
+    offset: float = 0.0
+    noises: tuple[tuple[Noise, int], ...] = ()
+    summed: tuple[Noise, int, int] | None = None
+    grid: int = 1
+
+    def counts_at(self, confidence: float) -> float:
+        """A bound that holds with this probability."""
+        failure = (1 - confidence) / max(len(self.noises) + (self.summed is not None), 1)
+        reach = self.offset
+        for law, times in self.noises:
+            reach += _quantile(Noise(law.kind, law.scale * self.grid), 1, 1 - failure / times) / self.grid
+        if self.summed is not None:
+            law, terms, parts = self.summed
+            reach += _quantile(law, terms, 1 - failure) / parts
+        return reach
+
+    def to_json(self) -> dict[str, Any]:
+        noises = [[law.kind, law.scale, times] for law, times in self.noises]
+        summed = None if self.summed is None else [*self.summed[0], *self.summed[1:]]
+        return {"offset": self.offset, "noises": noises, "summed": summed, "grid": self.grid}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Margin:
+        """The inverse of `to_json`; refuses anything else."""
+        noises = tuple((checked_noise(kind, scale), times) for kind, scale, times in fields["noises"])
+        offset = fields["offset"]
+        if type(offset) not in (int, float) or not 0 <= offset < float("inf"):
+            raise ValueError("the offset of a margin is a number of rows")
+        summed = None
+        if fields["summed"] is not None:
+            kind, scale, terms, parts = fields["summed"]
+            summed = (checked_noise(kind, scale), terms, parts)
+        grid = fields["grid"]
+        counts = [grid, *(times for _, times in noises), *(summed[1:] if summed else ())]
+        if any(type(times) is not int or times < 1 for times in counts):
+            raise ValueError("the noises of a margin are drawn once or more")
+        return cls(offset=float(offset), noises=noises, summed=summed, grid=grid)
+
+
+@lru_cache(maxsize=1024)
+def _quantile(law: Noise, terms: int, confidence: float) -> int:
+    """Many answers share one law: their quantile is found once."""
+    return sum_quantile(law.kind, law.scale, terms, confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a loop says to one question: a count, what it rests on, and its margin; None where no bound is honest."""
+
+    count: float
+    basis: Basis
+    margin: Margin | None
+
+    def __post_init__(self) -> None:
+        if (self.margin is None) != (self.basis == "unguaranteed"):
+            raise ValueError("an answer has a margin unless it is unguaranteed")
+
+
+class OnlineRun(Protocol):
+    """A rule at work on one table.
+
+    Every watch is opened by the first question that needs it, and through the curator, which debits it before its
+    threshold is drawn: at the start, after a hit, and once in every process that goes on from a state.
+    """
+
+    @property
+    def total(self) -> Total:
+        """The number of rows that fractions are of."""
+        ...
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the next question that needs the table will be answered from the guess alone, unguaranteed."""
+        ...
+
+    def ask(self, query: Workload) -> Reply:
+        """Answer a workload of one query, unguaranteed when it is exhausted.
+
+        An act that the curator refuses (`BudgetExceeded`) was not done: the loop is then exhausted for good.
+        """
+        ...
+
+    def guess(self, query: Workload) -> float:
+        """The count that the guess gives, and nothing spent."""
+        ...
+
+    def state(self) -> State:
+        """What was learned so far. It changes only in a question that debited an act."""
+        ...
+
+    def adopt(self, state: State) -> None:
+        """Go on from what another process learned since, with the watch that this process holds; `BadState` if not."""
+        ...
+
+    def synopsis(self) -> Synopsis: ...
+
+    def measured(self) -> NoisyAnswers | None:
+        """The noisy answers that were bought, where they can be published beside the synopsis."""
+        ...
+
+
+class OnlineMechanism(Protocol):
+    """The settings of an online mechanism: the fields of a frozen dataclass, checked when it is made."""
+
+    name: ClassVar[str]
+
+    def claim(self, problem: SessionProblem) -> Claim | Refusal: ...
+
+    def open(self, curator: Curator, problem: SessionProblem) -> OnlineRun:
+        """Begin: buy what is bought in advance (the total, priming) and make the first guess."""
+        ...
+
+    def restore(self, curator: Curator, problem: SessionProblem, state: State) -> OnlineRun:
+        """Go on from a stored state in a new process: nothing is bought again; `BadState` if it is not one."""
+        ...
+
+    def parameters(self, problem: SessionProblem) -> dict[str, Any]:
+        """What a report says about how it was run: JSON values, from public facts alone."""
+        ...

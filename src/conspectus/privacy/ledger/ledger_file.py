@@ -1,0 +1,305 @@
+"""The file of a ledger: its terms and its lines, in one SQLite file to which lines are only ever added.
+
+Nothing is weighed here: the file knows what was reserved, debited and settled, in which order, and that it is on disk.
+What may be written is decided in `ledger`, inside one transaction with what was read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from conspectus.privacy.events import Event, from_json, read_fraction
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.prices import Cost, Currency
+from conspectus.privacy.relation import Neighbours
+
+_APPLICATION = 0x436F6E73  # "Cons": SQLite's mark of whose file it is
+_VERSION = 2
+_PATIENCE = 120.0  # seconds to wait for other processes
+
+_TABLES = """
+CREATE TABLE terms (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    currency TEXT NOT NULL, cap TEXT NOT NULL, delta_cap TEXT NOT NULL, budget TEXT NOT NULL, neighbours TEXT NOT NULL,
+    unit TEXT NOT NULL, fingerprint TEXT NOT NULL, subject TEXT NOT NULL, made TEXT NOT NULL
+) STRICT;
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL CHECK (kind IN ('reserve', 'debit', 'settle')),
+    reservation INTEGER, price TEXT NOT NULL, total TEXT NOT NULL, delta TEXT NOT NULL, delta_total TEXT NOT NULL,
+    content TEXT NOT NULL, made TEXT NOT NULL
+) STRICT;
+CREATE INDEX by_reservation ON entries (reservation, id);
+CREATE TRIGGER terms_stay BEFORE UPDATE ON terms BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER terms_remain BEFORE DELETE ON terms BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER entries_stay BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER entries_remain BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER terms_alone BEFORE INSERT ON terms WHEN EXISTS (SELECT 1 FROM terms)
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER entries_follow BEFORE INSERT ON entries WHEN EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+"""
+# Files of version 1 have no δ in any line, and stay as they are: nothing in them may ever have one.
+_TERMS = {1: "SELECT *, '0' AS delta_cap FROM terms", 2: "SELECT * FROM terms"}
+_LINES = {1: "SELECT *, '0' AS delta, '0' AS delta_total FROM entries", 2: "SELECT * FROM entries"}
+
+
+class LedgerError(ValueError):
+    """A file that is not a ledger, is damaged, or already exists; or an entry that has no place in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a ledger is bound to for good; `cap` holds the most that may be spent in either part."""
+
+    currency: Currency
+    cap: Cost
+    budget: Budget
+    neighbours: Neighbours
+    unit: str
+    fingerprint: str
+    table: str
+
+
+Kind = Literal["reserve", "debit", "settle"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of the ledger. `price`: what was reserved, what the act costs, or the sum of the settled acts; `delta`
+    the same of those δ that are the acts' own."""
+
+    number: int
+    kind: Kind
+    reservation: int
+    price: Fraction
+    label: str
+    event: Event | None
+    made: str
+    delta: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Of an open reservation: what it reserved, and what was debited so far."""
+
+    reserved: Cost
+    debited: Cost
+
+
+class LedgerFile:
+    """One file. Each transaction opens its own connection, so that none is carried across a fork or between threads."""
+
+    def __init__(self, path: Path) -> None:
+        """An existing file, after a look at whether it is a ledger."""
+        self.path = path
+        with self._connection() as connection:
+            if [row[0] for row in connection.execute("PRAGMA quick_check")] != ["ok"]:
+                raise damaged(path)
+            marks = [connection.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
+            if marks[0] != _APPLICATION or marks[1] not in _LINES:
+                raise LedgerError(f"{path} is not a ledger that this version can read")
+            self._version: int = marks[1]
+            terms = connection.execute(_TERMS[self._version]).fetchone()
+        try:
+            self.terms = Terms(
+                currency="pure" if terms["currency"] == "pure" else "zcdp",
+                cap=Cost(price=read_fraction(terms["cap"]), delta=read_fraction(terms["delta_cap"])),
+                budget=Budget(**json.loads(terms["budget"])),
+                neighbours=Neighbours.of(terms["neighbours"]),
+                unit=terms["unit"],
+                fingerprint=terms["fingerprint"],
+                table=terms["subject"],
+            )
+        except (TypeError, ValueError, ZeroDivisionError) as error:
+            raise damaged(path) from error
+
+    @classmethod
+    def create(cls, path: Path, terms: Terms) -> LedgerFile:
+        """A new file, never over an existing one."""
+        price, delta = str(terms.cap.price), str(terms.cap.delta)
+        bound = (terms.neighbours, terms.unit, terms.fingerprint, terms.table)
+        values = (terms.currency, price, delta, json.dumps(vars(terms.budget)), *bound, _now())
+        try:
+            with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
+                _make_durable(connection)
+                connection.execute("BEGIN EXCLUSIVE")
+                if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                    raise LedgerError(f"{path} already exists: open it, or choose another name for a new ledger")
+                for statement in _TABLES.strip().split(";\n"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {_VERSION}")
+                connection.execute("INSERT INTO terms VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+                connection.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            raise LedgerError(f"no ledger can be made at {path}: {_reason(error)}") from error
+        return cls(path)
+
+    @contextmanager
+    def reading(self) -> Iterator[Lines]:
+        """One transaction that sees one state of the file."""
+        with self._connection() as connection:
+            connection.execute("BEGIN")
+            yield Lines(self.path, connection, self._version)
+
+    @contextmanager
+    def writing(self) -> Iterator[Lines]:
+        """One transaction, alone in the file from its first read on; on an error it leaves no trace."""
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield Lines(self.path, connection, self._version)
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        _look_at_name(self.path)
+        try:
+            address = f"{self.path.resolve().as_uri()}?mode=rw"
+            with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)) as connection:
+                connection.row_factory = sqlite3.Row
+                _make_durable(connection)
+                yield connection
+        except sqlite3.DatabaseError as error:
+            raise LedgerError(f"{self.path} cannot be used as a ledger: {_reason(error)}") from error
+
+
+class Lines:
+    """The lines of a ledger, as one transaction sees and adds to them."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, version: int) -> None:
+        self._path = path
+        self._connection = connection
+        self._version = version
+        self._select = _LINES[version]
+
+    def all(self) -> tuple[Entry, ...]:
+        """Every line, oldest first."""
+        return tuple(self._entry(row) for row in self._connection.execute(f"{self._select} ORDER BY id"))
+
+    def of(self, number: int) -> tuple[Entry, ...]:
+        """The lines of one reservation, oldest first."""
+        query = f"{self._select} WHERE id = ? OR reservation = ? ORDER BY id"
+        return tuple(self._entry(row) for row in self._connection.execute(query, (number, number)))
+
+    def standing(self, number: int) -> Standing:
+        """Where an open reservation stands."""
+        find = self._connection.execute
+        first = find(f"{self._select} WHERE id = ? AND kind = 'reserve'", (number,)).fetchone()
+        if first is None:
+            raise LedgerError(f"this ledger has no reservation {number}")
+        last = find(f"{self._select} WHERE reservation = ? ORDER BY id DESC LIMIT 1", (number,)).fetchone()
+        if last is not None and last["kind"] == "settle":
+            raise LedgerError(f"reservation {number} was settled: reserve again for further acts")
+        with self._faithful():
+            return Standing(
+                reserved=_cost(first["price"], first["delta"]),
+                debited=Cost() if last is None else _cost(last["total"], last["delta_total"]),
+            )
+
+    def acts(self, number: int) -> int:
+        """How many acts a reservation has."""
+        query = "SELECT count(*) FROM entries WHERE reservation = ? AND kind = 'debit'"
+        return int(self._connection.execute(query, (number,)).fetchone()[0])
+
+    def spent(self) -> Cost:
+        """What counts as spent: the acts of settled reservations, and the whole of every open one."""
+        counted = f"""
+            SELECT coalesce(settled.total, opened.price), coalesce(settled.delta_total, opened.delta)
+            FROM ({self._select}) AS opened
+            LEFT JOIN ({self._select}) AS settled ON settled.reservation = opened.id AND settled.kind = 'settle'
+            WHERE opened.kind = 'reserve'
+        """
+        spent = Cost()
+        with self._faithful():
+            for price, delta in self._connection.execute(counted):
+                spent += _cost(price, delta)
+        return spent
+
+    def append(
+        self, kind: Kind, reservation: int | None, *, cost: Cost, total: Cost, content: Mapping[str, Any]
+    ) -> int:
+        """Add a line; its number."""
+        columns: dict[str, Any] = {
+            "kind": kind,
+            "reservation": reservation,
+            "price": str(cost.price),
+            "total": str(total.price),
+            "content": json.dumps(content),
+            "made": _now(),
+        }
+        if self._version > 1:
+            columns |= {"delta": str(cost.delta), "delta_total": str(total.delta)}
+        elif cost.delta or total.delta:
+            raise LedgerError(f"{self._path} is a ledger of an older form, which holds no delta of an act")
+        names, places = ", ".join(columns), ", ".join("?" for _ in columns)
+        insert = f"INSERT INTO entries ({names}) VALUES ({places})"
+        number = self._connection.execute(insert, tuple(columns.values())).lastrowid
+        assert number is not None
+        return number
+
+    def _entry(self, row: sqlite3.Row) -> Entry:
+        with self._faithful():
+            content: dict[str, Any] = json.loads(row["content"])
+            return Entry(
+                number=row["id"],
+                kind=row["kind"],
+                reservation=row["reservation"] or row["id"],
+                price=read_fraction(row["price"]),
+                label=content.get("label", ""),
+                event=from_json(content["event"]) if "event" in content else None,
+                made=row["made"],
+                delta=read_fraction(row["delta"]),
+            )
+
+    @contextmanager
+    def _faithful(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, AttributeError, ZeroDivisionError) as error:
+            raise damaged(self._path) from error
+
+
+def damaged(path: Path) -> LedgerError:
+    return LedgerError(f"{path} is damaged: restore it from a copy, and spend nothing until then")
+
+
+def _look_at_name(path: Path) -> None:
+    """Refuse a file that is not there, or has a second name: what an interrupted transaction leaves behind is found
+    under the name that it was begun with, and never under another hard link."""
+    try:
+        names = os.stat(path).st_nlink if path.is_file() else 0
+    except OSError:
+        names = 0
+    if not names:
+        raise LedgerError(f"there is no ledger at {path}: make one first")
+    if names > 1:
+        raise LedgerError(f"{path} has {names} names (hard links), and a ledger has one: remove the others")
+
+
+def _cost(price: object, delta: object) -> Cost:
+    return Cost(price=read_fraction(price), delta=read_fraction(delta))
+
+
+def _make_durable(connection: sqlite3.Connection) -> None:
+    """A commit returns only when file and journal are on disk; the journal is emptied (and synced) instead of removed,
+    so that no rollback can come back after a loss of power."""
+    connection.execute("PRAGMA journal_mode = TRUNCATE")
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _reason(error: sqlite3.DatabaseError) -> str:
+    return str(error) or type(error).__name__

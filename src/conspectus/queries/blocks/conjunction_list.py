@@ -1,0 +1,203 @@
+"""Listed predicates: conjunctions, which are products of per-column sets of codes, and unions of disjoint ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.data.code_sets import runs_of
+from conspectus.data.domain import Domain
+from conspectus.queries.ordering import groups, row_keys
+from conspectus.queries.query import Box, Indices, Literal, Predicate
+from conspectus.queries.sensitivity import CountingBlock, WorkloadError, fixed
+
+from .conjunction_sensitivity import conjunction_bounds
+
+Terms = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Conjunctions(CountingBlock):
+    """Listed predicates: a table of literals, boxes as rows of literal numbers, and the boxes of each query in turn.
+
+    Query i is the union of the disjoint boxes from `starts[i]` up to `starts[i + 1]`. Everything is sorted and without
+    waste, so that equal lists of queries are equal values; `build` and `of` see to that.
+    """
+
+    domain: Domain
+    literals: tuple[Literal, ...]
+    terms: Terms
+    starts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        _check(self)
+        for array in (self.terms, self.starts):
+            array.flags.writeable = False
+
+    @classmethod
+    def build(
+        cls,
+        domain: Domain,
+        literals: Sequence[Literal],
+        terms: NDArray[np.integer[Any]],
+        starts: NDArray[np.integer[Any]] | None = None,
+    ) -> Self:
+        """From any table of literals and boxes over it (−1 pads a row); literals that hold every code are dropped."""
+        full = np.array([len(a.codes) == domain.sizes[a.column] for a in literals] + [True])
+        rows = np.where(full[terms], -1, terms)
+        used = np.unique(rows[rows >= 0])
+        named = [(literals[i].column, literals[i].codes, i) for i in used.tolist()]
+        named.sort()
+        ordered: list[Literal] = []
+        renumber = np.full(len(literals) + 1, 0, dtype=np.int32)
+        before: object = None
+        for column, codes, i in named:
+            if (column, codes) != before:
+                before = (column, codes)
+                ordered.append(literals[i])
+            renumber[i] = len(ordered) - 1
+        renumber[-1] = len(ordered)
+        # Padding sorts last while it is the largest number, and literals are sorted by column first.
+        rows = np.sort(renumber[rows], axis=1)
+        rows = np.where(rows == len(ordered), -1, rows).astype(np.int32)
+        width = int((rows >= 0).sum(axis=1).max(initial=0))
+        rows = np.ascontiguousarray(rows[:, :width])
+        bounds = np.arange(len(rows) + 1) if starts is None else np.asarray(starts)
+        if starts is not None and (np.diff(bounds) > 1).any():
+            owner = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+            rows = rows[np.lexsort((row_keys(rows, len(ordered)), owner))]
+        return cls(domain, tuple(ordered), rows, bounds.astype(np.int64))
+
+    @classmethod
+    def of(cls, domain: Domain, predicates: Iterable[Predicate]) -> Self:
+        """From predicates, in order."""
+        number: dict[Literal, int] = {}
+        boxes: list[list[int]] = []
+        starts = [0]
+        for predicate in predicates:
+            for box in predicate.boxes:
+                if any(a.column >= len(domain) or a.codes[-1] >= domain.sizes[a.column] for a in box):
+                    raise WorkloadError("a predicate speaks of a column or a code that its table does not have")
+                boxes.append([number.setdefault(literal, len(number)) for literal in box])
+            starts.append(len(boxes))
+        width = max(map(len, boxes), default=0)
+        terms = np.array([box + [-1] * (width - len(box)) for box in boxes], dtype=np.int64).reshape(len(boxes), width)
+        return cls.build(domain, list(number), terms, np.array(starts))
+
+    @classmethod
+    def join(cls, blocks: Sequence[Self]) -> Self:
+        """Several lists as one."""
+        if len(blocks) == 1:
+            return blocks[0]
+        literals: list[Literal] = []
+        width = max((block.terms.shape[1] for block in blocks), default=0)
+        terms, starts, boxes = [], [np.zeros(1, dtype=np.int64)], 0
+        for block in blocks:
+            shifted = np.where(block.terms >= 0, block.terms.astype(np.int64) + len(literals), -1)
+            terms.append(np.pad(shifted, ((0, 0), (0, width - shifted.shape[1])), constant_values=-1))
+            starts.append(block.starts[1:] + boxes)
+            literals += block.literals
+            boxes += len(block.terms)
+        return cls.build(blocks[0].domain, literals, np.concatenate(terms), np.concatenate(starts))
+
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        return tuple(sorted({literal.column for literal in self.literals}))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Conjunctions):
+            return NotImplemented
+        return (
+            (self.domain, self.literals) == (other.domain, other.literals)
+            and np.array_equal(self.terms, other.terms)
+            and np.array_equal(self.starts, other.starts)
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.domain, self.literals, self.terms.tobytes(), self.starts.tobytes()))
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether every query is one box."""
+        return bool((np.diff(self.starts) == 1).all())
+
+    def box(self, number: int) -> Box:
+        return tuple(self.literals[t] for t in self.terms[number].tolist() if t >= 0)
+
+    def query(self, index: int) -> Predicate:
+        return Predicate(tuple(self.box(number) for number in range(self.starts[index], self.starts[index + 1])))
+
+    def take(self, indices: Indices) -> Conjunctions:
+        """Some queries, in the order given."""
+        first, count = self.starts[indices], np.diff(self.starts)[indices]
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(count)])
+        boxes = np.arange(starts[-1]) + np.repeat(first - starts[:-1], count)
+        return Conjunctions.build(self.domain, self.literals, self.terms[boxes], starts)
+
+    @cached_property
+    def box_columns(self) -> NDArray[np.int32]:
+        """The columns of each box, sorted, padded with −1."""
+        column = np.array([literal.column for literal in self.literals] + [-1], dtype=np.int32)
+        return fixed(column[self.terms])
+
+    def column_groups(self) -> list[tuple[tuple[int, ...], Indices]]:
+        """The boxes by their sets of columns: each set once, with the boxes over exactly these columns."""
+        found = groups(row_keys(self.box_columns, len(self.domain)))
+        return [(tuple(c for c in self.box_columns[boxes[0]].tolist() if c >= 0), boxes) for boxes in found]
+
+    @cached_property
+    def _bounds(self) -> tuple[int, int]:
+        return conjunction_bounds(self.domain, self.literals, self.terms, self.starts)
+
+    def max_satisfied(self) -> int:
+        """A bound, exact within each set of columns where that is affordable; see `sensitivity`."""
+        return self._bounds[0]
+
+    def max_differing(self) -> int:
+        return self._bounds[1]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "conjunctions",
+            "literals": [[literal.column, *chain.from_iterable(runs_of(literal.codes))] for literal in self.literals],
+            "width": int(self.terms.shape[1]),
+            "terms": self.terms.ravel().tolist(),
+            "starts": None if self.single and self.terms.shape[1] else self.starts.tolist(),
+        }
+
+
+def _check(block: Conjunctions) -> None:
+    """Refuse numbers out of place; sensitivities rest on boxes that are sorted, canonical and disjoint."""
+    sizes, terms, starts = block.domain.sizes, block.terms, block.starts
+    if terms.ndim != 2 or terms.dtype != np.int32 or starts.ndim != 1 or starts.dtype != np.int64:
+        raise WorkloadError("conjunctions need boxes as rows of 32-bit literal numbers")
+    if not len(starts) or starts[0] != 0 or starts[-1] != len(terms) or (np.diff(starts) < 0).any():
+        raise WorkloadError("conjunctions need their boxes in the order of their queries")
+    if terms.size and (terms.min() < -1 or terms.max() >= len(block.literals)):
+        raise WorkloadError("a conjunction speaks of a literal that is not in its table")
+    named = [(literal.column, literal.codes) for literal in block.literals]
+    if any(a >= b for a, b in pairwise(named)):
+        raise WorkloadError("the literals of conjunctions must be sorted and distinct")
+    for literal in block.literals:
+        if literal.column >= len(sizes) or literal.codes[-1] >= sizes[literal.column]:
+            raise WorkloadError("a literal speaks of a column or a code that its table does not have")
+        if len(literal.codes) == sizes[literal.column]:
+            raise WorkloadError("a literal that holds every code of its column says nothing and must be left out")
+    columns = block.box_columns
+    if columns.shape[1] > 1 and not ((columns[:, 1:] > columns[:, :-1]) | (columns[:, 1:] == -1)).all():
+        raise WorkloadError("a box needs its literals sorted by column, one for each")
+    for index in np.flatnonzero(np.diff(starts) > 1).tolist():
+        block.query(index)  # a predicate refuses boxes that overlap

@@ -1,0 +1,87 @@
+"""Intervals and prefixes of an ordered column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.data.domain import Domain
+from conspectus.queries.block import check_length
+from conspectus.queries.query import Indices, Literal, Predicate
+from conspectus.queries.sensitivity import CountingBlock, WorkloadError, fixed
+
+from .conjunction_list import Conjunctions
+
+
+@dataclass(frozen=True)
+class Intervals(CountingBlock):
+    """All intervals of the first `regular` codes of a column, ordered by low, then high; or all prefixes 0..high.
+
+    Codes from `regular` on stand for other and missing values, which lie in no interval.
+    """
+
+    domain: Domain
+    column: int
+    regular: int
+    prefixes_only: bool
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.column < len(self.domain) or not 1 <= self.regular <= self.domain.sizes[self.column]:
+            raise WorkloadError("intervals need a column of their table and some of its ordinary codes")
+        check_length(len(self), "all intervals of this column")
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return (self.column,)
+
+    def __len__(self) -> int:
+        return self.regular if self.prefixes_only else self.regular * (self.regular + 1) // 2
+
+    @cached_property
+    def bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first and the last code of every interval, in order."""
+        if self.prefixes_only:
+            return fixed(np.zeros(self.regular, dtype=np.int64)), fixed(np.arange(self.regular))
+        low, high = np.triu_indices(self.regular)
+        return fixed(low.astype(np.int64)), fixed(high.astype(np.int64))
+
+    def query(self, index: int) -> Predicate:
+        low, high = int(self.bounds[0][index]), int(self.bounds[1][index])
+        if high - low + 1 == self.domain.sizes[self.column]:
+            return Predicate(((),))
+        return Predicate(((Literal(self.column, tuple(range(low, high + 1))),),))
+
+    def take(self, indices: Indices) -> Conjunctions:
+        """Some intervals, listed."""
+        return Conjunctions.of(self.domain, [self.query(int(i)) for i in indices])
+
+    def max_satisfied(self) -> int:
+        """Code j lies in (j+1)(r−j) intervals, and in r−j prefixes."""
+        return int(self._holding().max())
+
+    def max_differing(self) -> int:
+        """The largest number of intervals that hold one of two codes and not the other; special codes are in none."""
+        holding = self._holding()
+        best = int(holding.max()) if self.regular < self.domain.sizes[self.column] else 0
+        for low in range(self.regular):
+            high = np.arange(low + 1, self.regular)
+            both = holding[high] if self.prefixes_only else (low + 1) * (self.regular - high)
+            best = max(best, int((holding[low] + holding[high] - 2 * both).max(initial=0)))
+        return best
+
+    def _holding(self) -> NDArray[np.int64]:
+        code = np.arange(self.regular, dtype=np.int64)
+        return self.regular - code if self.prefixes_only else (code + 1) * (self.regular - code)
+
+    def to_json(self) -> dict[str, Any]:
+        kind = "prefixes" if self.prefixes_only else "ranges"
+        return {"kind": kind, "column": self.column, "regular": self.regular}
+
+
+def read_intervals(domain: Domain, stored: Mapping[str, Any]) -> Intervals:
+    return Intervals(domain, stored["column"], stored["regular"], stored["kind"] == "prefixes")

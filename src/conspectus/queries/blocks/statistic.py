@@ -1,0 +1,249 @@
+"""Ready functions of a whole table whose sensitivity is proved: one function as a value, and blocks of them.
+
+A function looks at the rows that satisfy its condition (`given`), sorts them into classes by one or two columns, and is
+computed from the numbers of rows in these classes, in whole steps of 1/`STATISTIC_STEPS` row. Its answer is that number
+as a share of all rows. Why one row moves each by a row at most is written in `statistic.proof.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from conspectus.data.domain import Domain
+from conspectus.privacy.relation import Relation
+from conspectus.queries.query import Box, Indices, Literal, Predicate, TableFunction
+from conspectus.queries.sensitivity import Sensitivity, WorkloadError
+
+from .conjunction_list import Conjunctions
+
+if TYPE_CHECKING:
+    pass
+
+STATISTIC_STEPS = 256
+"""Steps to one row: weights and reference distributions are rounded to them."""
+
+MOST_CLASSES = 1 << 16
+"""The most classes that one function may sort rows into."""
+
+_LARGEST = 1 << 20
+
+KINDS = ("mode", "mean", "quantile", "balance", "reference", "independence", "satisfied")
+_COLUMNS = {"satisfied": 0, "independence": 2}
+
+
+@dataclass(frozen=True)
+class Statistic(TableFunction):
+    """One function: a kind, the condition, the columns with the class of each of their codes (−1: left out), numbers.
+
+    In steps, with v the numbers of rows by class and t their sum: `mode` is the largest v; `mean` Σ weight·v;
+    `quantile` the same over the lowest ⌊t·a/b⌋ rows, its numbers being a, b and rising weights; `balance` the smaller
+    of two v; `reference` the largest |v up to a class − t·cumulated share|; `independence` a quarter of Σ|v − row
+    sum·column sum/t|, rounded down; `satisfied` the number of conditions that rows satisfy, divided by the number of
+    conditions and rounded down. All weights and shares are whole steps between 0 and `STATISTIC_STEPS`.
+    """
+
+    kind: str
+    given: tuple[Box, ...]
+    over: tuple[int, ...] = ()
+    classes: tuple[tuple[int, ...], ...] = ()
+    numbers: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise WorkloadError(f"no function is of the kind {self.kind!r}: there are {', '.join(KINDS)}")
+        if not self.given or (len(self.given) > 1 and self.kind != "satisfied"):
+            raise WorkloadError("a function has one condition; only a count of satisfied predicates has several")
+        for box in self.given:
+            if any(a.column >= b.column for a, b in pairwise(box)):
+                raise WorkloadError("a condition needs its literals sorted by column, one for each")
+        if len(set(self.over)) != len(self.over) or len(self.over) != _COLUMNS.get(self.kind, 1):
+            raise WorkloadError("a function sorts rows by as many distinct columns as its kind has")
+        if len(self.classes) != len(self.over) or any(not c or min(c) < -1 for c in self.classes):
+            raise WorkloadError("each column of a function has a class, −1 or more, for each of its codes")
+        if not 1 <= self.cells <= MOST_CLASSES:
+            raise WorkloadError(f"a function sorts rows into 1 to {MOST_CLASSES:,} classes: take coarser bins")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """The proofs rest on these: weights within a row, rising where they are cumulated."""
+        numbers, cells = self.numbers, self.cells
+        if any(type(number) is not int for number in numbers):
+            raise WorkloadError("the numbers of a function are integers")
+        if self.kind == "quantile":
+            if len(numbers) != 2 + cells or not 0 <= numbers[0] <= numbers[1] <= _LARGEST or numbers[1] < 1:
+                raise WorkloadError("a quantile is a fraction between 0 and 1, and has a weight for each class")
+            numbers = numbers[2:]
+        elif self.kind not in ("mean", "reference"):
+            if numbers or (self.kind == "balance" and cells > 2):
+                raise WorkloadError("a balance has two classes, and functions other than means have no weights")
+            return
+        if len(numbers) != cells or any(not 0 <= number <= STATISTIC_STEPS for number in numbers):
+            raise WorkloadError(f"each class has a weight between 0 and {STATISTIC_STEPS} steps")
+        rising = all(a <= b for a, b in pairwise(numbers))
+        if not rising and self.kind != "mean":
+            raise WorkloadError("the weights of a quantile and the cumulated shares of a reference rise")
+        if self.kind == "reference" and numbers[-1] != STATISTIC_STEPS:
+            raise WorkloadError("the shares of a reference sum to one")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of classes of each column."""
+        return tuple(max(classes) + 1 for classes in self.classes)
+
+    @property
+    def cells(self) -> int:
+        """The number of classes altogether; a count of satisfied predicates keeps one number."""
+        return math.prod(self.shape)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """All columns that it reads."""
+        read = {literal.column for box in self.given for literal in box}
+        return tuple(sorted(read.union(self.over)))
+
+    @property
+    def counts_rows(self) -> bool:
+        """A mode and a balance are numbers of rows that hold something; means and distances are not."""
+        return self.kind in ("mode", "balance")
+
+    @property
+    def replaced(self) -> int:
+        """How many rows' worth a replaced row moves it, at most; an added or removed one moves it by one."""
+        return 2 if self.kind == "independence" and self.cells > 4 else 1
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Listed functions of the table, in order.
+
+    Guarantee: `moved` bounds what one unit of at most m rows does to all values together, under both relations.
+    """
+
+    domain: Domain
+    functions: tuple[Statistic, ...]
+
+    grid: ClassVar[int] = STATISTIC_STEPS
+    whole: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        sizes = self.domain.sizes
+        for function in dict.fromkeys(self.functions):
+            if (function.columns and function.columns[-1] >= len(sizes)) or any(c < 0 for c in function.columns):
+                raise WorkloadError("a function speaks of a column that its table does not have")
+            if any(a.codes[-1] >= sizes[a.column] for box in function.given for a in box):
+                raise WorkloadError("a function speaks of a code that its table does not have")
+            if any(len(classes) != sizes[c] for classes, c in zip(function.classes, function.over)):
+                raise WorkloadError("a function needs a class for each code of its columns")
+
+    @classmethod
+    def join(cls, blocks: Sequence[Self]) -> Self:
+        """Several lists as one."""
+        return cls(blocks[0].domain, tuple(function for block in blocks for function in block.functions))
+
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        return tuple(sorted({column for function in set(self.functions) for column in function.columns}))
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        return self is other or (self._hash == other._hash and self._fields == other._fields)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def _fields(self) -> tuple[Domain, tuple[Statistic, ...]]:
+        return self.domain, self.functions
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._fields)
+
+    def query(self, index: int) -> Statistic:
+        return self.functions[index]
+
+    def take(self, indices: Indices) -> Statistics:
+        """Some functions, in the order given."""
+        return Statistics(self.domain, tuple(self.functions[i] for i in indices.tolist()))
+
+    def sensitivity(self, relation: Relation) -> Sensitivity:
+        """How far one unit moves all values together, in steps."""
+        l1 = squared = linf = 0
+        for rows, count, satisfied in self._by_rows:
+            # Where units may have different numbers of rows, some rows of a replaced unit are added or removed.
+            touched = min(count, 2 * satisfied) if relation.replace else satisfied
+            step = STATISTIC_STEPS * relation.max_rows * (rows if relation.replace else 1)
+            if touched:
+                l1, squared, linf = l1 + step * touched, squared + step * step * touched, max(linf, step)
+        return Sensitivity(l1, squared, linf)
+
+    @cached_property
+    def _by_rows(self) -> list[tuple[int, int, int]]:
+        """By how far a replaced row moves a function: how many there are, and how many of them read any one row."""
+        found = []
+        for rows in (1, 2):
+            here = [function for function in self.functions if function.replaced == rows]
+            if here:
+                conditions = [Predicate((f.given[0],)) if len(f.given) == 1 else Predicate(((),)) for f in here]
+                found.append((rows, len(here), Conjunctions.of(self.domain, conditions).max_satisfied()))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Conditions and classes that many functions share are stored once, by number."""
+        given: dict[tuple[Box, ...], int] = {}
+        classes: dict[tuple[int, ...], int] = {}
+        listed = []
+        for f in self.functions:
+            condition = given.setdefault(f.given, len(given))
+            sorts = [classes.setdefault(each, len(classes)) for each in f.classes]
+            listed.append([KINDS.index(f.kind), condition, list(f.over), sorts, list(f.numbers)])
+        boxes = [[[[a.column, *a.codes] for a in box] for box in condition] for condition in given]
+        return {"kind": "statistics", "given": boxes, "classes": [list(each) for each in classes], "functions": listed}
+
+
+_REFUSAL = "this is not a stored workload: a function is a kind, a condition, columns, classes and numbers"
+
+
+def read_statistics(domain: Domain, stored: Mapping[str, Any]) -> Statistics:
+    given = [tuple(tuple(_literal(entry) for entry in _list(box)) for box in _list(each)) for each in stored["given"]]
+    classes = [tuple(_integers(each)) for each in stored["classes"]]
+    functions = []
+    for entry in stored["functions"]:
+        if len(_list(entry)) != 5 or type(entry[0]) is not int or type(entry[1]) is not int:
+            raise WorkloadError(_REFUSAL)
+        kind, condition, over, sorts, numbers = entry
+        if not 0 <= kind < len(KINDS) or not 0 <= condition < len(given):
+            raise WorkloadError(_REFUSAL)
+        if any(not 0 <= each < len(classes) for each in _integers(sorts)):
+            raise WorkloadError(_REFUSAL)
+        parts = (tuple(_integers(over)), tuple(classes[each] for each in sorts), tuple(_integers(numbers)))
+        functions.append(Statistic(KINDS[kind], given[condition], *parts))
+    return Statistics(domain, tuple(functions))
+
+
+def _literal(entry: object) -> Literal:
+    values = _integers(entry)
+    if len(values) < 2:
+        raise WorkloadError(_REFUSAL)
+    return Literal(values[0], tuple(values[1:]))
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise WorkloadError(_REFUSAL)
+    return value
+
+
+def _integers(value: object) -> list[int]:
+    if not set(map(type, _list(value))) <= {int} or any(not -1 <= number <= _LARGEST for number in _list(value)):
+        raise WorkloadError(_REFUSAL)
+    return _list(value)

@@ -1,0 +1,50 @@
+"""One form for each meaning: a short list of records, a parity and a union of boxes, each as the predicate it is."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from conspectus.data.domain import Domain
+from conspectus.queries.language.formulas import all_of, any_of, literal, predicate, union
+
+from .addresses import exact
+from .query import Literal, Parity, Predicate, Query, Sparse
+
+_WIDEST_PARITY = 6
+"""Parities of more columns are not written as predicates: their boxes double with every column."""
+
+_MOST_LISTED, _WIDEST_COLUMN = 64, 1 << 16
+"""Lists of more records, or of columns with more values, stay lists: the boxes of their meaning take long to find."""
+
+
+def canonical_query(domain: Domain, query: Query) -> Query:
+    """The predicate that a query is, with the disjoint boxes of its meaning; the query itself where it stays one."""
+    if isinstance(query, Parity) and len(query.columns) <= _WIDEST_PARITY:
+        query = _boxes_of(domain, query)
+    if isinstance(query, Sparse) and _few_whole(domain, query):
+        query = _cells_of(domain, query)
+    # The boxes of a listed predicate need not be those that its meaning alone would give.
+    return union(domain, query.boxes) if isinstance(query, Predicate) and len(query.boxes) != 1 else query
+
+
+def _boxes_of(domain: Domain, parity: Parity) -> Predicate:
+    even = [codes for codes in product((0, 1), repeat=len(parity.columns)) if sum(codes) % 2 == 0]
+    wholes = [
+        all_of(domain, [literal(domain, column, (code,)) for column, code in zip(parity.columns, codes)])
+        for codes in even
+    ]
+    return predicate(domain, any_of(domain, wholes))
+
+
+def _few_whole(domain: Domain, listed: Sparse) -> bool:
+    """Whether a list of records, each with the weight 1, is short enough to be written as a predicate."""
+    plain = all(steps == listed.grid for steps in listed.steps)
+    return plain and len(listed.addresses) <= _MOST_LISTED and exact(domain) and max(domain.sizes) <= _WIDEST_COLUMN
+
+
+def _cells_of(domain: Domain, listed: Sparse) -> Predicate:
+    codes = np.unravel_index(np.array(listed.addresses, dtype=np.int64), domain.sizes)
+    records = np.stack(codes, axis=1).tolist()
+    return union(domain, [tuple(Literal(column, (code,)) for column, code in enumerate(record)) for record in records])

@@ -1,0 +1,101 @@
+"""Equal questions asked once: what is left of a workload, and where each question went."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.parity_list import ParityList
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.blocks.statistic import Statistics
+
+from .block import Block
+from .ordering import first_of_each, row_keys
+from .query import Indices
+
+_LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions, SparseQueries)
+
+
+def distinct_blocks(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], Indices]:
+    """The blocks without repeated blocks and repeated listed queries; and where each query went."""
+    kept: list[Block] = []
+    first_of: dict[tuple[type, Any], tuple[int, Block]] = {}
+    positions: list[Indices] = []
+    length = 0
+    listed = {kind: _Seen(blocks, kind) for kind in _LISTS}
+    for block in blocks:
+        if isinstance(block, Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries):
+            piece, places = listed[type(block)].next(block, length)
+            if len(piece):
+                kept.append(piece)
+                length += len(piece)
+            positions.append(places)
+            continue
+        # The same cells in another order of columns are the same questions.
+        name = (Marginal, tuple(sorted(block.columns))) if isinstance(block, Marginal) else (type(block), block)
+        if name not in first_of:
+            first_of[name] = (length, block)
+            kept.append(block)
+            length += len(block)
+        start, stored = first_of[name]
+        positions.append(start + _within(block, stored))
+    where = np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
+    unchanged = length == sum(map(len, blocks))
+    return (blocks if unchanged else tuple(kept)), where
+
+
+def _within(block: Block, stored: Block) -> Indices:
+    places = np.arange(len(block), dtype=np.int64)
+    if not isinstance(block, Marginal) or not isinstance(stored, Marginal) or block == stored:
+        return places
+    order = [stored.columns.index(column) for column in block.columns]
+    return np.ascontiguousarray(places.reshape(stored.shape).transpose(order)).ravel()
+
+
+class _Seen:
+    """Tells for each query of the listing blocks of one kind whether it was asked before, and where."""
+
+    def __init__(self, blocks: tuple[Block, ...], kind: type) -> None:
+        mine = [block for block in blocks if isinstance(block, kind)]
+        keys = _keys(kind.join(mine)) if mine else np.zeros(0, dtype=np.int64)  # type: ignore[attr-defined]
+        self._first, self._number = first_of_each(keys)
+        self._place = np.zeros(len(self._first), dtype=np.int64)
+        self._at = 0
+
+    def next(self, block: Block, length: int) -> tuple[Block, Indices]:
+        span = np.arange(self._at, self._at + len(block))
+        numbers = self._number[span]
+        new = np.flatnonzero(self._first[numbers] == span)
+        self._place[numbers[new]] = length + np.arange(len(new))
+        self._at += len(block)
+        return (block if len(new) == len(block) else block.take(new)), self._place[numbers]
+
+
+def _keys(block: Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries) -> Indices:
+    """Equal for equal queries, different for different ones."""
+    if isinstance(block, Statistics | UnsafeFunctions):
+        number: dict[object, int] = {}
+        return np.array([number.setdefault(f, len(number)) for f in block.functions], dtype=np.int64)
+    if isinstance(block, SparseQueries):
+        return _sparse_keys(block)
+    if isinstance(block, ParityList):
+        return row_keys(block.matrix, len(block.domain))
+    boxes = row_keys(block.terms, len(block.literals))
+    if block.single:
+        return boxes
+    counts = np.diff(block.starts)
+    table = np.full((len(block), int(counts.max(initial=0))), -1, dtype=np.int64)
+    ranks = np.unique(boxes, return_inverse=True)[1].reshape(-1)
+    owner = np.repeat(np.arange(len(block)), counts)
+    table[owner, np.arange(len(boxes)) - np.repeat(block.starts[:-1], counts)] = ranks
+    return row_keys(table, len(boxes))
+
+
+def _sparse_keys(block: SparseQueries) -> Indices:
+    number: dict[bytes, int] = {}
+    keys = (number.setdefault(block.written(i), len(number)) for i in range(len(block)))
+    return np.fromiter(keys, dtype=np.int64, count=len(block))

@@ -1,0 +1,164 @@
+"""Formulas over literals, and the one union of disjoint boxes that each of them stands for.
+
+A formula is expanded column by column, in the order of the table: codes that leave the same remainder share a literal.
+By induction over the columns, formulas with the same meaning have the same boxes, so equal questions are equal values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from conspectus.data.code_sets import CodeSet, Runs, complement, together
+from conspectus.data.domain import Domain
+from conspectus.queries.query import Box, Literal, Predicate
+from conspectus.queries.sensitivity import WorkloadError
+
+MOST_BOXES = 512
+"""The largest number of disjoint boxes that one predicate may need."""
+
+_MOST_STEPS = 20_000
+
+
+class TooManyBoxes(WorkloadError):
+    """A predicate that falls into more disjoint boxes than are served."""
+
+
+@dataclass(frozen=True)
+class Compound:
+    """All of some formulas, or any of them; made by `all_of` and `any_of`."""
+
+    conjunctive: bool
+    parts: frozenset[Formula]
+
+
+Formula = bool | Literal | Compound
+
+
+def literal(domain: Domain, column: int, codes: Iterable[int]) -> Formula:
+    """`column` takes one of `codes`: never when there is none, always when they are all."""
+    held = codes if isinstance(codes, Runs) else tuple(sorted(set(codes)))
+    return Literal(column, held) if 0 < len(held) < domain.sizes[column] else bool(held)
+
+
+def all_of(domain: Domain, formulas: Iterable[Formula]) -> Formula:
+    """The conjunction, with what is plain to see simplified."""
+    return _combined(domain, formulas, conjunctive=True)
+
+
+def any_of(domain: Domain, formulas: Iterable[Formula]) -> Formula:
+    """The disjunction, with what is plain to see simplified."""
+    return _combined(domain, formulas, conjunctive=False)
+
+
+def _combined(domain: Domain, formulas: Iterable[Formula], *, conjunctive: bool) -> Formula:
+    compounds: set[Formula] = set()
+    literals: dict[int, set[CodeSet]] = {}
+    waiting = list(formulas)
+    while waiting:
+        formula = waiting.pop()
+        if isinstance(formula, bool):
+            if formula != conjunctive:
+                return formula
+        elif isinstance(formula, Literal):
+            literals.setdefault(formula.column, set()).add(formula.codes)
+        elif formula.conjunctive == conjunctive:
+            waiting.extend(formula.parts)
+        else:
+            compounds.add(formula)
+    for column, sets in literals.items():
+        merged = literal(domain, column, _merged(sets, domain.sizes[column], conjunctive=conjunctive))
+        if isinstance(merged, bool):
+            if merged != conjunctive:
+                return merged
+        else:
+            compounds.add(merged)
+    if len(compounds) == 1:
+        return next(iter(compounds))
+    return Compound(conjunctive, frozenset(compounds)) if compounds else conjunctive
+
+
+def _merged(sets: Collection[CodeSet], size: int, *, conjunctive: bool) -> CodeSet:
+    """What some sets hold together, or what all of them share: by de Morgan, what no complement holds."""
+    first, *others = sets
+    if not others:
+        return first
+    if not any(isinstance(codes, Runs) for codes in sets):  # short ones, as most are
+        return tuple(sorted(set(first).intersection(*others) if conjunctive else set(first).union(*others)))
+    if not conjunctive:
+        return together(sets)
+    return complement(together(complement(codes, size) for codes in sets), size)
+
+
+class _Expansion:
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.known: dict[Formula, tuple[Box, ...]] = {}
+
+    def boxes(self, formula: Formula) -> tuple[Box, ...]:
+        if isinstance(formula, bool):
+            return ((),) if formula else ()
+        if isinstance(formula, Literal):
+            return ((formula,),)
+        literals = [part for part in formula.parts if isinstance(part, Literal)]
+        if formula.conjunctive and len(literals) == len(formula.parts):
+            return (tuple(sorted(literals)),)  # one literal for each column, as the expansion would find
+        if formula not in self.known:
+            if len(self.known) > _MOST_STEPS:
+                raise _too_many()
+            self.known[formula] = self._split(formula)
+        return self.known[formula]
+
+    def _split(self, formula: Compound) -> tuple[Box, ...]:
+        leaves = _leaves(formula)
+        column = min(leaf.column for leaf in leaves)
+        here = sorted(leaf for leaf in leaves if leaf.column == column)
+        member = np.zeros((len(here), self.domain.sizes[column]), dtype=bool)
+        for row, leaf in zip(member, here):
+            row[np.asarray(leaf.codes)] = True
+        kinds, of_code = np.unique(member, axis=1, return_inverse=True)
+        codes_of: dict[tuple[Box, ...], list[int]] = {}
+        for kind in range(kinds.shape[1]):
+            rest = self._restricted(formula, dict(zip(here, kinds[:, kind].tolist())))
+            codes_of.setdefault(self.boxes(rest), []).extend(np.flatnonzero(of_code.reshape(-1) == kind).tolist())
+        found: list[Box] = []
+        for rests, codes in codes_of.items():
+            head = literal(self.domain, column, codes)
+            found += [(head, *rest) if isinstance(head, Literal) else rest for rest in rests]
+            if len(found) > MOST_BOXES:
+                raise _too_many()
+        return tuple(sorted(found))
+
+    def _restricted(self, formula: Formula, truth: dict[Literal, bool]) -> Formula:
+        if isinstance(formula, bool):
+            return formula
+        if isinstance(formula, Literal):
+            return truth.get(formula, formula)
+        parts = [self._restricted(part, truth) for part in formula.parts]
+        return _combined(self.domain, parts, conjunctive=formula.conjunctive)
+
+
+def _leaves(formula: Formula) -> set[Literal]:
+    if isinstance(formula, Compound):
+        return {leaf for part in formula.parts for leaf in _leaves(part)}
+    return set() if isinstance(formula, bool) else {formula}
+
+
+def predicate(domain: Domain, formula: Formula) -> Predicate:
+    """The predicate that a formula stands for: equal for formulas that are true on the same records."""
+    return Predicate(_Expansion(domain).boxes(formula))
+
+
+def union(domain: Domain, boxes: Iterable[Box]) -> Predicate:
+    """The union of some boxes, disjoint or not, as a predicate."""
+    wholes = [all_of(domain, [literal(domain, part.column, part.codes) for part in box]) for box in boxes]
+    return predicate(domain, any_of(domain, wholes))
+
+
+def _too_many() -> TooManyBoxes:
+    return TooManyBoxes(
+        f"this predicate falls into more than {MOST_BOXES} separate parts: split it into simpler ones, "
+        "or ask for a marginal over its columns"
+    )

@@ -1,0 +1,228 @@
+"""SQL predicates to queries and back.
+
+The logic is SQL's, with three values: a row whose column is missing satisfies neither `a = 1` nor `NOT a = 1`. NOT is
+therefore pushed down to the comparisons, where it turns `=` into `<>` and so on; a comparison with NULL is never true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from conspectus.queries.block import check_length
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.builders.arguments import (
+    DeclaredColumn,
+    DeclaredSchema,
+    UnknownColumn,
+    check_listable,
+    check_schema,
+    listed,
+    position,
+)
+from conspectus.queries.query import Predicate
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
+
+from .formulas import Formula, all_of, any_of, literal, predicate
+from .to_sql import to_sql
+
+__all__ = ["NotAPredicate", "UnknownColumn", "parse", "sql", "to_sql"]
+
+LONGEST_TEXT = 1 << 20
+
+_COMPARISONS: dict[type, tuple[str, str, str]] = {
+    # the comparison, its negation, and the comparison with its sides exchanged
+    exp.EQ: ("=", "<>", "="),
+    exp.NEQ: ("<>", "=", "<>"),
+    exp.LT: ("<", ">=", ">"),
+    exp.LTE: ("<=", ">", ">="),
+    exp.GT: (">", "<=", "<"),
+    exp.GTE: (">=", "<", "<="),
+}
+_NEGATED = {plain: negated for plain, negated, _ in _COMPARISONS.values()}
+
+
+class NotAPredicate(WorkloadError):
+    """A text that is not a predicate on one table, or uses SQL beyond the part that is served."""
+
+
+def parse(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Predicate:
+    """The query that a SQL predicate asks; predicates with the same meaning give equal queries.
+
+    Served are AND, OR, NOT, =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT] NULL, TRUE and FALSE, boolean columns by name,
+    names in double quotes, texts in single ones, and dates as texts or DATE '2020-01-31'. A comparison that cuts a bin
+    is refused unless `snap` widens it to the bin.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise NotAPredicate("the predicate is empty: write one, as in age >= 30 AND sex = 'Female'")
+    if len(text) > LONGEST_TEXT:
+        raise NotAPredicate(f"the predicate is longer than {LONGEST_TEXT:,} characters: split it")
+    try:
+        tree = _tree(text)
+        return predicate(schema.domain, _Reader(schema, snap).formula(tree, truth=True))
+    except RecursionError as problem:
+        raise NotAPredicate("the predicate is nested too deeply: write it with fewer parentheses") from problem
+
+
+def sql(schema: DeclaredSchema, predicates: Iterable[str], *, snap: bool = False) -> Workload:
+    """One query for each SQL predicate."""
+    check_schema(schema)
+    given = [predicates] if isinstance(predicates, str) else predicates
+    asked = listed(given, "predicates are given as a list of texts")
+    if not all(isinstance(text, str) for text in asked):
+        raise NotAPredicate("a predicate is a text, as in \"age >= 30 AND sex = 'Female'\"")
+    texts: list[str] = asked
+    check_length(len(texts), "this list of predicates")
+    found = [parse(schema, text, snap=snap) for text in texts]
+    return Workload(schema.domain, (Conjunctions.of(schema.domain, found),))
+
+
+def _tree(text: str) -> exp.Expression:
+    try:
+        trees = [tree for tree in Dialect.get_or_raise("duckdb").parse_into(exp.Condition, text) if tree]
+    except SqlglotError as problem:
+        raise NotAPredicate(_excerpt(text, "is not a SQL predicate")) from problem
+    if len(trees) != 1:
+        raise NotAPredicate(_excerpt(text, "is not one predicate"))
+    return trees[0]
+
+
+def _excerpt(text: str, problem: str) -> str:
+    short = " ".join(text.split())
+    shown = short if len(short) <= 60 else short[:57] + "…"
+    return f"{shown!r} {problem}: write comparisons joined by AND, OR and NOT, as in age >= 30 AND sex = 'Female'"
+
+
+class _Reader:
+    """Turns a parsed predicate into a formula over codes."""
+
+    def __init__(self, schema: DeclaredSchema, snap: bool) -> None:
+        self.schema = schema
+        self.domain = schema.domain
+        self.snap = snap
+
+    def formula(self, node: exp.Expression, *, truth: bool) -> Formula:
+        """The rows on which the node is true (`truth`), or those on which it is false: the missing are in neither."""
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if isinstance(node, exp.Not):
+            return self.formula(node.this, truth=not truth)
+        if isinstance(node, exp.And | exp.Or):
+            parts = [self.formula(part, truth=truth) for part in node.flatten()]
+            return (all_of if isinstance(node, exp.And) == truth else any_of)(self.domain, parts)
+        if isinstance(node, exp.Boolean):
+            return bool(node.this) == truth
+        if isinstance(node, exp.Null):
+            return False
+        if isinstance(node, exp.Column):
+            return self._named(node, truth=truth)
+        if type(node) in _COMPARISONS:
+            return self._comparison(node, truth=truth)
+        if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+            bounds = [(">=", node.args["low"]), ("<=", node.args["high"])]
+            sides = [self._where(node.this, op, bound, truth=truth) for op, bound in bounds]
+            return (all_of if truth else any_of)(self.domain, sides)
+        if isinstance(node, exp.In) and set(_given(node)) <= {"this", "expressions"}:
+            options = [self._where(node.this, "=", option, truth=truth) for option in node.expressions]
+            return (any_of if truth else all_of)(self.domain, options)
+        if isinstance(node, exp.Is):
+            return self._is(node, truth=truth)
+        raise NotAPredicate(_excerpt(node.sql("duckdb"), "is beyond the predicates that are served"))
+
+    def _comparison(self, node: exp.Expression, *, truth: bool) -> Formula:
+        plain, _, exchanged = _COMPARISONS[type(node)]
+        left, right = node.this, node.expression
+        if isinstance(_bare(left), exp.Column):
+            return self._where(left, plain, right, truth=truth)
+        if isinstance(_bare(right), exp.Column):
+            return self._where(right, exchanged, left, truth=truth)
+        raise NotAPredicate(_excerpt(node.sql("duckdb"), "does not compare a column with a value"))
+
+    def _where(self, column: exp.Expression, op: str, value: exp.Expression, *, truth: bool) -> Formula:
+        at, declared = self._column(column)
+        constant = self._constant(value)
+        if constant is None:
+            return False
+        codes = declared.codes_where(op if truth else _NEGATED[op], constant, snap=self.snap)
+        return literal(self.domain, at, codes)
+
+    def _is(self, node: exp.Is, *, truth: bool) -> Formula:
+        at, declared = self._column(node.this)
+        value = _bare(node.expression)
+        if isinstance(value, exp.Null):
+            codes = set(declared.null_codes())
+        elif isinstance(value, exp.Boolean):
+            codes = set(_boolean(declared, node.this).codes_where("=", bool(value.this)))
+        else:
+            raise NotAPredicate(_excerpt(node.sql("duckdb"), "is beyond the predicates that are served"))
+        # IS is true or false even where the value is missing.
+        if not truth:
+            check_listable(self.schema, (at,))
+        return literal(self.domain, at, codes if truth else set(range(self.domain.sizes[at])) - codes)
+
+    def _named(self, node: exp.Column, *, truth: bool) -> Formula:
+        at, declared = self._column(node)
+        return literal(self.domain, at, _boolean(declared, node).codes_where("=", truth))
+
+    def _column(self, node: exp.Expression) -> tuple[int, DeclaredColumn]:
+        node = _bare(node)
+        if not isinstance(node, exp.Column):
+            raise NotAPredicate(_excerpt(node.sql("duckdb"), "is compared where a column should stand"))
+        if set(_given(node)) != {"this"} or not isinstance(node.this, exp.Identifier):
+            raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a column (quote a name that has a dot)"))
+        name = node.this.name
+        names = self.domain.names
+        if name not in names and not node.this.args.get("quoted"):
+            # Names without quotes are the same in capitals, as everywhere in SQL.
+            alike = [known for known in names if known.casefold() == name.casefold()]
+            name = alike[0] if len(alike) == 1 else name
+        return position(self.schema, name), self.schema.column(name)
+
+    def _constant(self, node: exp.Expression) -> object:
+        """The value of a constant, None for NULL."""
+        node = _bare(node)
+        if isinstance(node, exp.Null):
+            return None
+        if isinstance(node, exp.Boolean):
+            return bool(node.this)
+        if isinstance(node, exp.Neg) and isinstance(_bare(node.this), exp.Literal) and not _bare(node.this).is_string:
+            return -_number(_bare(node.this).name)
+        if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.DATE:
+            node = _bare(node.this)
+            if isinstance(node, exp.Literal) and node.is_string:
+                return node.name
+        elif isinstance(node, exp.Literal):
+            return node.name if node.is_string else _number(node.name)
+        if isinstance(node, exp.Column):
+            advice = "is a name where a value should stand (texts go into single quotes)"
+            raise NotAPredicate(_excerpt(node.sql("duckdb"), advice))
+        raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a constant value"))
+
+
+def _boolean(column: DeclaredColumn, node: exp.Expression) -> DeclaredColumn:
+    if tuple(column.labels[: column.regular]) != ("false", "true"):
+        raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a boolean column and cannot stand alone"))
+    return column
+
+
+def _bare(node: Any) -> Any:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _given(node: exp.Expression) -> list[str]:
+    return [name for name, value in node.args.items() if value not in (None, [], False)]
+
+
+def _number(text: str) -> int | float:
+    convert: Callable[[str], int | float] = int if text.isdigit() and len(text) <= 18 else float
+    try:
+        return convert(text)
+    except ValueError as problem:
+        raise NotAPredicate(_excerpt(text, "is not a number")) from problem

@@ -1,0 +1,99 @@
+"""Queries as SQL predicates, in the values of a schema."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, Protocol, runtime_checkable
+
+from conspectus.queries.builders.arguments import DeclaredColumn, DeclaredSchema
+from conspectus.queries.query import Literal, Parity, Predicate, Query, Sparse
+from conspectus.queries.sensitivity import WorkloadError
+
+_MOST_PARITY = 9
+
+
+@runtime_checkable
+class _Binned(Protocol):
+    """A column in bins: the least and the greatest value of each."""
+
+    def bounds(self, code: int) -> tuple[Any, Any]: ...
+
+
+def to_sql(schema: DeclaredSchema, query: Query) -> str:
+    """A SQL predicate that asks this query; reading it gives the query back, where it came from a predicate."""
+    if isinstance(query, Parity):
+        query = _cells(query)
+    if isinstance(query, Sparse):
+        raise WorkloadError("a sparse query lists records, which no SQL predicate does")
+    if not isinstance(query, Predicate):
+        raise WorkloadError("a function of the table is no SQL predicate")
+    boxes = [_box(schema, box) for box in query.boxes]
+    if len(boxes) == 1:
+        return boxes[0]
+    return " OR ".join(f"({box})" for box in boxes) or "FALSE"
+
+
+def _cells(query: Parity) -> Predicate:
+    """A parity as its cells, one by one."""
+    if len(query.columns) > _MOST_PARITY:
+        raise WorkloadError(f"a parity of more than {_MOST_PARITY} columns is too long to be written in SQL")
+    cells = [cell for cell in product((0, 1), repeat=len(query.columns)) if sum(cell) % 2 == 0]
+    return Predicate(tuple(tuple(Literal(c, (code,)) for c, code in zip(query.columns, cell)) for cell in cells))
+
+
+def _box(schema: DeclaredSchema, box: Sequence[Literal]) -> str:
+    return " AND ".join(_literal(schema, part) for part in box) or "TRUE"
+
+
+def _literal(schema: DeclaredSchema, part: Literal) -> str:
+    label = schema.domain.names[part.column]
+    column, name = schema.column(label), '"' + label.replace('"', '""') + '"'
+    null = set(column.null_codes())
+    held = [code for code in part.codes if code not in null]
+    present = [code for code in range(column.size) if code not in null]
+    if not held:
+        return f"{name} IS NULL"
+    if held == present:
+        return f"{name} IS NOT NULL"
+    pieces = _intervals(column, name, held) if isinstance(column, _Binned) else [_listed(column, name, held, present)]
+    if null & set(part.codes):
+        pieces.append(f"{name} IS NULL")
+    return pieces[0] if len(pieces) == 1 else f"({' OR '.join(pieces)})"
+
+
+def _listed(column: DeclaredColumn, name: str, held: list[int], present: list[int]) -> str:
+    """Listed values, or all but those listed, whichever is shorter."""
+    left = [code for code in present if code not in set(held)]
+    codes, plain, several = (held, "=", "IN") if len(held) <= len(left) else (left, "<>", "NOT IN")
+    values = [_value(column.labels[code]) for code in codes]
+    return f"{name} {plain} {values[0]}" if len(values) == 1 else f"{name} {several} ({', '.join(values)})"
+
+
+def _intervals(column: Any, name: str, held: list[int]) -> list[str]:
+    """One comparison, or a pair of them, for each run of bins."""
+    pieces = []
+    starts = [code for code in held if code - 1 not in set(held)]
+    for first in starts:
+        last = first
+        while last + 1 in set(held):
+            last += 1
+        low, high = column.bounds(first)
+        if first == last and low == high:
+            pieces.append(f"{name} = {_value(low)}")
+            continue
+        above = f"{name} >= {_value(low)}" if first > 0 else ""
+        below = f"{name} < {_value(column.bounds(last + 1)[0])}" if last + 1 < column.regular else ""
+        pieces.append(" AND ".join(side for side in (above, below) if side))
+    return [f"({piece})" if " AND " in piece and len(pieces) > 1 else piece for piece in pieces]
+
+
+def _value(value: object) -> str:
+    if value in ("true", "false"):
+        return str(value).upper()
+    if isinstance(value, datetime.date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, int | float):
+        return repr(value)
+    return "'" + str(value).replace("'", "''") + "'"

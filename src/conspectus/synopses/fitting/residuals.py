@@ -1,0 +1,189 @@
+"""Marginals taken apart into interactions, so that overlapping measurements of the same thing become one.
+
+For a set S of columns let P_S subtract the mean along every axis of a table over S, and R_S = P_S M_S. A marginal over
+c is then an orthogonal sum of interactions: for any p and y
+
+    ‖M_c p − y‖² = Σ_{S ⊆ c} ‖R_S p − P_S M_S y‖² / Π_{i ∈ c∖S} n_i.
+
+A weighted sum of squared distances to many marginals is therefore, up to a constant, one weighted squared distance per
+*distinct* interaction, to the average of its measurements. The 560 three-way marginals of 16 columns overlap in 136
+lower interactions; pooled, they are a well-conditioned problem. Marginals of many columns have too many interactions
+and are kept whole; so are partitions of a marginal's cells into parts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.compiled import compiled
+from conspectus.counting.marginal_tree import Columns, marginal_tree
+
+Vector = NDArray[np.float64]
+Part = tuple[Columns, bytes]  # the columns, and for a partition of their cells the part of each as int64 bytes
+
+_WHOLE = 6  # marginals of this many columns or more are not taken apart
+
+
+@compiled
+def _centre(axes: Any, values: Any) -> Any:
+    for a in range(axes.shape[0]):
+        start, outer, size, inner = axes[a, 0], axes[a, 1], axes[a, 2], axes[a, 3]
+        for o in range(outer):
+            for i in range(inner):
+                at = start + o * size * inner + i
+                mean = 0.0
+                for j in range(size):
+                    mean += values[at + j * inner]
+                mean /= size
+                for j in range(size):
+                    values[at + j * inner] -= mean
+
+
+@compiled
+def _second_moments(axes: Any, values: Any) -> Any:
+    # Along each axis E(1[x = j] − 1/n)² = p_j (1 − 2/n) + 1/n², applied to every axis in turn.
+    for a in range(axes.shape[0]):
+        start, outer, size, inner = axes[a, 0], axes[a, 1], axes[a, 2], axes[a, 3]
+        for o in range(outer):
+            for i in range(inner):
+                at = start + o * size * inner + i
+                mass = 0.0
+                for j in range(size):
+                    mass += values[at + j * inner]
+                for j in range(size):
+                    values[at + j * inner] = values[at + j * inner] * (1 - 2 / size) + mass / (size * size)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What a fit aims at: the fractions of the cells of a marginal, or of the parts of them, and the weight of the
+    squared distance to them. `parts` gives the part of each cell, None when every cell is its own."""
+
+    columns: Columns
+    fractions: Vector
+    weight: float
+    parts: NDArray[np.int64] | None = None
+
+    @property
+    def key(self) -> Part:
+        return self.columns, b"" if self.parts is None else self.parts.astype(np.int64).tobytes()
+
+    @property
+    def whole(self) -> bool:
+        return self.parts is not None or len(self.columns) >= _WHOLE
+
+
+class Residuals:
+    """The distinct features of a list of targets; `of` and `spread` are adjoint to each other on centred vectors.
+
+    Feature vectors hold, one after the other, a table per interaction, then one vector per whole marginal or partition.
+    """
+
+    def __init__(self, sizes: Sequence[int], targets: Sequence[Target]) -> None:
+        self._sizes = tuple(sizes)
+        apart = {target.columns for target in targets if not target.whole}
+        interactions = {s for c in apart for k in range(1, len(c) + 1) for s in combinations(c, k)}
+        sets = sorted(interactions, key=lambda s: (len(s), s))
+        whole = {target.key: target for target in targets if target.whole}
+        wide = list(dict.fromkeys(columns for columns, _ in whole))
+        self._tree = marginal_tree(self._sizes, tuple(sets + wide))
+        starts = dict(zip(sets + [("wide", c) for c in wide], self._tree.offsets.tolist()))
+        self._shared = int(self._tree.offsets[len(sets)])  # features up to here are leaves of the tree as they are
+        self.keys: list[Part] = [(s, b"interaction") for s in sets] + list(whole)
+        self.orders = [len(s) for s in sets] + [1 if key[1] else len(key[0]) for key in whole]
+        # Of each interaction; of what is not taken apart nothing is said.
+        self.dimensions = [math.prod(self._sizes[c] - 1 for c in s) for s in sets] + [0] * len(whole)
+        lengths = [self._volume(s) for s in sets] + [target.fractions.size for target in whole.values()]
+        self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+        self.length = int(self.offsets[-1])
+        self._at = dict(zip(self.keys, self.offsets.tolist()))
+        leaves, features = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for key, target in whole.items():
+            cells = self._volume(target.columns)
+            leaves.append(starts["wide", target.columns] + np.arange(cells))
+            features.append(self._at[key] + (np.arange(cells) if target.parts is None else target.parts))
+        self._leaves, self._features = np.concatenate(leaves), np.concatenate(features)
+        axes = [
+            (starts[s], self._volume(s[:j]), self._sizes[c], self._volume(s[j + 1 :]))
+            for s in sets
+            for j, c in enumerate(s)
+        ]
+        self._axes = np.array(axes, dtype=np.int64).reshape(-1, 4)
+
+    def _volume(self, columns: Sequence[int]) -> int:
+        return math.prod(self._sizes[c] for c in columns)
+
+    def of(self, table: Vector) -> Vector:
+        """The features of a table over the universe."""
+        leaves = self._tree.marginals_flat(table)
+        if self.length == self._shared:
+            values = leaves
+        else:
+            gathered = np.bincount(self._features, weights=leaves[self._leaves], minlength=self.length)
+            values = gathered.astype(np.float64, copy=False)
+            values[: self._shared] = leaves[: self._shared]
+        _centre(self._axes, values)
+        return values
+
+    def centred(self, values: Vector) -> Vector:
+        """Each interaction's table with its means removed along every axis; a fresh array."""
+        values = np.array(values, dtype=np.float64)
+        _centre(self._axes, values)
+        return values
+
+    def spread(self, values: Vector) -> Vector:
+        """The adjoint of `of`, for centred values: their sum as a function of the cells of the universe."""
+        if self.length != self._shared:
+            handed = np.bincount(self._leaves, weights=values[self._features], minlength=self._tree.length)
+            whole = handed.astype(np.float64, copy=False)
+            whole[: self._shared] = values[: self._shared]
+            values = whole
+        return self._tree.spread_flat(values)
+
+    def variances(self, marginals: Vector, means: Vector) -> Vector:
+        """For each entry the variance of its feature of one record, given (estimates of) the marginals and means."""
+        moments = np.maximum(marginals, 0)
+        _second_moments(self._axes, moments)
+        return np.maximum(moments - means * means, 0)
+
+    def pool(self, targets: Sequence[Target]) -> tuple[Vector, Vector, Vector]:
+        """Pool targets into one for each feature.
+
+        Gives, entry by entry: the averaged marginals, the averaged features, and the weights of their squared
+        distances. The weighted squared distances agree up to a constant with those to the targets.
+        """
+        sums, weights = np.zeros(self.length), np.zeros(self.length)
+        groups: dict[tuple[int, ...], list[Target]] = {}
+        for target in targets:
+            if target.whole:
+                start = self._at[target.key]
+                sums[start : start + target.fractions.size] += target.weight * target.fractions
+                weights[start : start + target.fractions.size] += target.weight
+            elif target.columns:
+                groups.setdefault(tuple(self._sizes[c] for c in target.columns), []).append(target)
+        for shape, group in groups.items():
+            self._pool_alike(shape, group, sums, weights)
+        averages = sums / weights
+        return averages, self.centred(averages), weights
+
+    def _pool_alike(self, shape: tuple[int, ...], group: list[Target], sums: Vector, weights: Vector) -> None:
+        """Take all marginals of one shape apart together."""
+        strength = np.array([target.weight for target in group])
+        stack = np.stack([target.weight * target.fractions for target in group]).reshape(-1, *shape)
+        for k in range(1, len(shape) + 1):
+            for inside in combinations(range(len(shape)), k):
+                outside = tuple(j for j in range(len(shape)) if j not in inside)
+                copies = math.prod(shape[j] for j in outside)
+                projected = stack.sum(axis=tuple(j + 1 for j in outside)).reshape(len(group), -1) / copies
+                sets = [tuple(target.columns[j] for j in inside) for target in group]
+                starts = np.array([self._at[s, b"interaction"] for s in sets])
+                places = starts[:, None] + np.arange(projected.shape[1])
+                np.add.at(sums, places, projected)
+                np.add.at(weights, places, np.broadcast_to((strength / copies)[:, None], places.shape))
