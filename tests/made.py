@@ -7,6 +7,7 @@ import pyarrow as pa
 
 import conspectus as cs
 from conspectus.counting.counters import count
+from conspectus.mechanisms.mechanism import Claim, Mechanism, Problem, Refusal, propose
 
 
 def people(rows: int = 2000, *, public_seed: int = 1, neighbours: str = "replace", unit: dict | None = None):
@@ -49,3 +50,9 @@ def grid(width: int, rows: int, *, neighbours: str):
 def truth(table, workload):
     """The exact counts and the number of rows: for comparison, outside the package."""
     return count(workload, table.chunks())
+
+
+def claimed(mechanism: Mechanism, problem: Problem) -> Claim | Refusal:
+    """What a mechanism says about a problem before anything is spent."""
+    said = propose(mechanism, problem)
+    return said if isinstance(said, Refusal) else said.claim

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.made import people, truth
+from tests.made import claimed, people, truth
 
 import conspectus as cs
 from conspectus.counting.counters import count
@@ -44,7 +44,7 @@ def statistics(schema):
 
 def shares(table, workload):
     values, rows = truth(table, workload)
-    return values / (workload.grid * (workload.whole or rows))
+    return values / (workload.grid * (workload.denominator or rows))
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
@@ -202,9 +202,9 @@ def test_counts_are_boosted_with_rows_too_where_asked_to():
 def test_claims_of_functions_are_typical_and_theorems_are_not_claimed():
     schema, _ = people()
     workload = statistics(schema)
-    claim = Boosting().claim(problem(workload, schema, epsilon=1.0, delta=1e-6))
+    claim = claimed(Boosting(), problem(workload, schema, epsilon=1.0, delta=1e-6))
     assert 0 < claim.expected_mean < claim.expected_max < 2000
-    refused = Boosting(theorem=True).claim(problem(workload, schema, epsilon=1.0, delta=1e-6))
+    refused = claimed(Boosting(theorem=True), problem(workload, schema, epsilon=1.0, delta=1e-6))
     assert "leave theorem=True out" in refused.reason
 
 
@@ -255,7 +255,7 @@ def test_few_functions_take_few_rounds_and_many_as_many_as_ever():
     def rounds(workload, **settings):
         mechanism = Boosting(**settings)
         stated = problem(workload, schema, epsilon=1.0, delta=1e-6)
-        said = mechanism.claim(stated).notes[0]
+        said = claimed(mechanism, stated).notes[0]
         return int(said.split(" rounds")[0])
 
     assert len(asked) > 1000

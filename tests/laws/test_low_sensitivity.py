@@ -64,10 +64,10 @@ def asked(**functions):
 def test_values_reach_the_release_and_noise_is_what_was_declared():
     workload = asked(smokers=(smokers, 1 / N), mode=(mode, 1 / N))
     values, rows = truth(TABLE, workload)
-    shares = values / (workload.whole * workload.grid)
+    shares = values / (workload.denominator * workload.grid)
     assert rows == N
     codes = np.concatenate([np.stack(c.columns, axis=1) for c in TABLE.chunks()]).astype(np.int64)
-    assert shares == pytest.approx([smokers(codes), mode(codes)], abs=1 / (workload.whole * FUNCTION_STEPS))
+    assert shares == pytest.approx([smokers(codes), mode(codes)], abs=1 / (workload.denominator * FUNCTION_STEPS))
     exact = cs.release(TABLE, workload, epsilon=1e7, mechanism="laplace")
     assert exact.answers == pytest.approx(shares, abs=1e-4)
     release = cs.release(TABLE, workload, epsilon=1, delta=1e-6, mechanism="gaussian")
@@ -113,12 +113,12 @@ def test_a_function_is_charged_for_no_more_than_its_range_is_wide():
     for workload, most in ((wide, 0.75), (narrow, 0.125)):
         (block,), (function,) = workload.blocks, workload.queries()
         assert function.most == most
-        assert block.charged(0) == most * workload.whole * FUNCTION_STEPS + 1
+        assert block.charged(0) == most * workload.denominator * FUNCTION_STEPS + 1
         half = np.zeros((2, 4), dtype=np.int64)
         one, two = half.copy(), half.copy()
         one[:1, 2], two[:, 2] = 1, 1
         off = abs(block.values(one)[0] - block.values(two)[0])
-        assert off == most * workload.whole * FUNCTION_STEPS
+        assert off == most * workload.denominator * FUNCTION_STEPS
         examine(workload, Relation("replace"), rows=N)
     assert wide != narrow
     assert len({wide, narrow}) == 2
@@ -227,7 +227,7 @@ def test_charged_steps_cover_every_pair_of_neighbours():
             largest = max(largest, int(off.max()))
             assert off.max() <= moved.linf
             assert (off * off).sum() <= moved.l2_squared
-    assert largest >= 0.25 * workload.whole * FUNCTION_STEPS - 1
+    assert largest >= 0.25 * workload.denominator * FUNCTION_STEPS - 1
 
 
 WRONG = {

@@ -164,7 +164,7 @@ def test_functions_are_values_that_survive_storage_slices_and_sums(name):
     assert hash(Workload.from_json(workload.to_json())) == hash(workload)
     assert not workload.counting
     assert workload.grid == STATISTIC_STEPS
-    assert workload.whole is None
+    assert workload.denominator is None
     both = workload + cs.marginals(SCHEMA, 1) + workload
     assert [both.query(i) for i in range(len(workload))] == list(workload.queries())
     assert both[1 : len(workload)].query(0) == workload.query(1)

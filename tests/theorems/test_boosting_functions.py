@@ -46,7 +46,7 @@ def test_functions_of_the_table_are_promised_and_the_promise_is_kept(asked, epsi
     """Over 40 runs; a promise that holds with probability 0.95 fails this with probability ALPHA at most."""
     workload, table = ASKED[asked], tiny(6)
     values, rows = truth(table, workload)
-    shares = values / (workload.grid * (workload.whole or rows))
+    shares = values / (workload.grid * (workload.denominator or rows))
     wrong = 0
     for _ in range(RUNS):
         release = cs.release(table, workload, epsilon=epsilon, delta=delta, mechanism="boosting", theorem=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.stats import binom
-from tests.made import people, truth
+from tests.made import claimed, people, truth
 
 import conspectus as cs
 from conspectus.data.domain import Domain
@@ -57,7 +57,7 @@ def test_the_corrected_constants_of_the_iterative_construction(rows, pure, appro
 
 def test_a_vacuous_theorem_is_refused_with_its_number():
     problem = Problem(workload=thousand_queries(), budget=Budget(epsilon=1), relation=Relation("replace"), rows=1000)
-    said = IterativeConstruction(theorem=True).claim(problem)
+    said = claimed(IterativeConstruction(theorem=True), problem)
     assert isinstance(said, Refusal)
     assert "says nothing" in said.reason
 

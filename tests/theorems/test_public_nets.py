@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.stats import binom, chi2
-from tests.made import people, truth
+from tests.made import claimed, people, truth
 
 import conspectus as cs
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
@@ -137,13 +137,13 @@ def test_functions_are_answered_by_members_that_hold_rows():
 def test_the_claim_is_proposition_5_2():
     net = cs.net(SCHEMA, guesses())
     problem = problem_of(SCHEMA, QUESTIONS, budget=Budget(epsilon=2.0), neighbours=None, rows=1000)
-    plain = NetMechanism(net=net, certificate=0).claim(problem)
+    plain = claimed(NetMechanism(net=net, certificate=0), problem)
     assert plain.bound is None
-    said = NetMechanism(net=net, certificate=0, alpha=0.1).claim(problem)
+    said = claimed(NetMechanism(net=net, certificate=0, alpha=0.1), problem)
     exact = 0.1 + 2 * (math.log(5) + math.log(1 / FAILURE)) / (2.0 * 1000)
     assert exact <= said.bound.value <= exact + 2 / (16 * 1000) + 1e-6
     private = problem_of(SCHEMA, QUESTIONS, budget=Budget(epsilon=2.0), neighbours="add-remove", rows=1000)
-    assert NetMechanism(net=net, alpha=0.1).claim(private).bound is None
+    assert claimed(NetMechanism(net=net, alpha=0.1), private).bound is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.stats import binom, chi2
-from tests.made import people, truth
+from tests.made import claimed, people, truth
 
 import conspectus as cs
 from conspectus.counting.evaluation import is_true
@@ -175,18 +175,18 @@ def test_refusals_state_the_number_of_databases():
     schema, _ = people()
     workload = cs.marginals(schema, 2)
     problem = problem_of(schema, workload, budget=Budget(epsilon=1.0), neighbours=None, rows=1000)
-    said = SmallDb(size=8).claim(problem)
+    said = claimed(SmallDb(size=8), problem)
     assert f"{math.comb(96 + 7, 8):,} databases of 8 rows over 96 records" in said.reason
     wide = cs.Schema.from_dict({"name": "wide", "columns": {f"c{i}": {"type": "boolean"} for i in range(30)}})
     problem = problem_of(wide, cs.marginals(wide, 2), budget=Budget(epsilon=1.0), neighbours=None, rows=1000)
-    assert "about 10^" in SmallDb().claim(problem).reason
+    assert "about 10^" in claimed(SmallDb(), problem).reason
     overlapping = cs.marginals(SCHEMA, 1)
     with pytest.raises(NoMechanism, match="databases of 4096 rows"):
         cs.release(TABLE, overlapping, epsilon=1, mechanism="small-db", size=4096)
     ages = cs.prefixes(schema, "age")
     private = problem_of(schema, ages, budget=Budget(epsilon=1.0), neighbours="add-remove", rows=1000)
-    assert "public number of rows" in SmallDb(theorem=True).claim(private).reason
-    assert SmallDb().claim(private).bound is None
+    assert "public number of rows" in claimed(SmallDb(theorem=True), private).reason
+    assert claimed(SmallDb(), private).bound is None
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def show_plan(made: Plan) -> None:
         [
             (
                 claim.mechanism,
-                format_error(claim.expected_max, problem.whole),
-                format_error(claim.expected_mean, problem.whole),
+                format_error(claim.expected_max, problem.denominator),
+                format_error(claim.expected_mean, problem.denominator),
                 _proved(claim),
                 _size(claim.memory),
             )

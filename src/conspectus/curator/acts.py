@@ -39,7 +39,7 @@ def relation_of(schema: Schema, neighbours: Neighbours, *, filtered: bool) -> Re
     A unit that may lose rows holds between none and max_rows of them, and the number of rows is then private.
     """
     unit = schema.unit
-    relation = Relation(neighbours, unit.max_rows, unit.whole and not filtered)
+    relation = Relation(neighbours, unit.max_rows, unit.one_row_per_unit and not filtered)
     if not relation.replace and unit.users is not None:
         raise RelationError(
             "users= makes the number of users public, and add-remove hides it: leave users out, or take replace"

@@ -64,7 +64,7 @@ class Unit:
             raise SchemaError("unit: users is the number of users, a positive integer, or left out")
 
     @property
-    def whole(self) -> bool:
+    def one_row_per_unit(self) -> bool:
         """Whether every unit is exactly one row, unless rows are left out."""
         return self.kind != "id"
 

@@ -38,8 +38,8 @@ def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) 
     queries, grid = len(problem.workload), with_total(problem).grid
     bound = None
     # Where the total is noisy too, fractions carry its error as well: no bound is proved for them.
-    if problem.whole and (problem.total_is_public or problem.workload.whole):
-        worst = maximum_bound(law, queries, FAILURE) / grid / problem.whole
+    if problem.denominator and (problem.total_is_public or problem.workload.denominator):
+        worst = maximum_bound(law, queries, FAILURE) / grid / problem.denominator
         bound = ErrorBound(value=worst, statistic="max", probability=1 - FAILURE, theorem=citations[0])
     return Claim(
         mechanism=name,
@@ -55,7 +55,7 @@ def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) 
 def _release(curator: Curator, problem: Problem, law: Noise) -> Outcome:
     measured = with_total(problem)
     curator.count_ahead(measured)
-    known = measured.whole or (curator.rows() if curator.total_is_public else None)
+    known = measured.denominator or (curator.rows() if curator.total_is_public else None)
     noisy = curator.measure(measured, law) / measured.grid
     total = paid_total(measured, noisy, law) if known is None else Total(value=float(known), exact=True)
     synopsis = NoisyAnswers(problem.workload.domain, measured, noisy, (law,) * len(measured.blocks), total)
@@ -65,7 +65,7 @@ def _release(curator: Curator, problem: Problem, law: Noise) -> Outcome:
 
 def _declare(problem: Problem, law: Noise) -> Sequence[Event]:
     act = measurement(with_total(problem), law, relation=problem.relation)
-    return (RowTotal(), act) if problem.total_is_public and not problem.workload.whole else (act,)
+    return (RowTotal(), act) if problem.total_is_public and not problem.workload.denominator else (act,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,24 +74,25 @@ class Laplace:
 
     name: ClassVar[str] = "laplace"
 
-    def law(self, problem: Problem) -> Noise:
+    def plan(self, problem: Problem) -> Noise:
+        """The noise that the whole budget buys, on the whole workload at once."""
         moved = problem.sensitivity(with_total(problem))
         if problem.ledgered and not problem.budget.pure:
             return Noise("laplace", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * problem.cap)))
         norms = (Fraction(moved.l1), Fraction(moved.l2_squared), Fraction(moved.linf))
         return Noise("laplace", scale_up(calibrate_laplace(*norms, problem.budget)))
 
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def claim(self, problem: Problem, plan: Noise) -> Claim:
         cites: tuple[str, ...] = ("Dwork & Roth 2014, Theorem 3.8 (discrete tail)", "Dwork & Roth 2014, Theorem 3.6")
         if not problem.budget.pure:
             cites += ("Kairouz, Oh & Viswanath 2015 (optimal composition)", "Bun & Steinke 2016 (zCDP)")
-        return _claim(self.name, problem, self.law(problem), cites)
+        return _claim(self.name, problem, plan, cites)
 
-    def declare(self, problem: Problem) -> Sequence[Event]:
-        return _declare(problem, self.law(problem))
+    def declare(self, problem: Problem, plan: Noise) -> Sequence[Event]:
+        return _declare(problem, plan)
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
-        return _release(curator, problem, self.law(problem))
+    def release(self, curator: Curator, problem: Problem, plan: Noise) -> Outcome:
+        return _release(curator, problem, plan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,23 +101,24 @@ class Gaussian:
 
     name: ClassVar[str] = "gaussian"
 
-    def law(self, problem: Problem) -> Noise:
-        moved = problem.sensitivity(with_total(problem))
-        return Noise("gaussian", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * problem.cap)))
-
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def plan(self, problem: Problem) -> Noise | Refusal:
+        """The noise that the whole budget buys, on the whole workload at once."""
         if problem.budget.pure:
             return Refusal(
                 mechanism=self.name, reason="Gaussian noise is never pure: allow a delta above 0, or use laplace"
             )
+        moved = problem.sensitivity(with_total(problem))
+        return Noise("gaussian", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * problem.cap)))
+
+    def claim(self, problem: Problem, plan: Noise) -> Claim:
         cites = (
             "sub-Gaussian tail and union bound (Canonne, Kamath & Steinke 2020)",
             "Bun & Steinke 2016 (zCDP); Canonne, Kamath & Steinke 2020, Proposition 12 (tight conversion)",
         )
-        return _claim(self.name, problem, self.law(problem), cites)
+        return _claim(self.name, problem, plan, cites)
 
-    def declare(self, problem: Problem) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: Noise) -> None:
         return None
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
-        return _release(curator, problem, self.law(problem))
+    def release(self, curator: Curator, problem: Problem, plan: Noise) -> Outcome:
+        return _release(curator, problem, plan)

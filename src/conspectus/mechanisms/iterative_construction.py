@@ -146,7 +146,10 @@ class IterativeConstruction:
         law = problem.law(single, price)
         return min(0.9, 4 * expected_size(law) / rows)
 
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def claim(self, problem: Problem, plan: Claim) -> Claim:
+        return plan
+
+    def plan(self, problem: Problem) -> Claim | Refusal:
         refused = no_histogram(problem)
         if refused is not None:
             return Refusal(mechanism=self.name, reason=refused)
@@ -178,10 +181,10 @@ class IterativeConstruction:
             ),
         )
 
-    def declare(self, problem: Problem) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
+    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
         asked = problem.workload.distinct()
         curator.count_ahead(asked)
         total, left = find_total(curator, problem)

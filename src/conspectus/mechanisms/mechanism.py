@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,9 +116,9 @@ class Problem:
         return max(int(moved), 1)
 
     @property
-    def whole(self) -> int | None:
+    def denominator(self) -> int | None:
         """What a share of one amounts to in counts, where that is public or declared."""
-        return self.workload.whole or self.rows
+        return self.workload.denominator or self.rows
 
     def law(self, moved: Sensitivity, price: Fraction) -> Noise:
         """The noise that makes a measurement cost `price`: Laplace for a pure budget, Gaussian otherwise."""
@@ -211,18 +212,62 @@ class Outcome:
     warnings: tuple[str, ...] = ()
 
 
-class Mechanism(Protocol):
-    """The offline role. Settings are the fields of a frozen dataclass, checked when it is made."""
+Planned = TypeVar("Planned")
+
+
+class Mechanism(Protocol[Planned]):
+    """The offline role. Settings are the fields of a frozen dataclass, checked when it is made.
+
+    What public facts decide is decided once, by `plan`; the claim describes that plan and the release carries it out.
+    """
 
     name: ClassVar[str]
 
-    def claim(self, problem: Problem) -> Claim | Refusal: ...
+    def plan(self, problem: Problem) -> Planned | Refusal:
+        """Everything about the release that public facts decide, or why this mechanism cannot serve them."""
+        ...
 
-    def declare(self, problem: Problem) -> Sequence[Event] | None:
+    def claim(self, problem: Problem, plan: Planned) -> Claim:
+        """What to expect of the release that was planned."""
+        ...
+
+    def declare(self, problem: Problem, plan: Planned) -> Sequence[Event] | None:
         """The complete list of acts, where it is fixed before the first draw; None for an adaptive mechanism."""
         ...
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome: ...
+    def release(self, curator: Curator, problem: Problem, plan: Planned) -> Outcome:
+        """Carry the plan out: the only step that spends."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A mechanism that can serve a problem, with its plan and what it claims of it."""
+
+    mechanism: Mechanism[Any]
+    problem: Problem
+    plan: Any
+    claim: Claim
+
+    def declare(self) -> Sequence[Event] | None:
+        """The complete list of acts, where it is fixed before the first draw."""
+        return self.mechanism.declare(self.problem, self.plan)
+
+    def release(self, curator: Curator) -> Outcome:
+        """Carry the plan out."""
+        return self.mechanism.release(curator, self.problem, self.plan)
+
+
+def propose(mechanism: Mechanism[Any], problem: Problem) -> Proposal | Refusal:
+    """Plan once, and say what to expect: an error is never larger than the table, nor smaller at worst than on average."""
+    plan = mechanism.plan(problem)
+    if isinstance(plan, Refusal):
+        return plan
+    claim = mechanism.claim(problem, plan)
+    most = problem.denominator or math.inf
+    mean = min(claim.expected_mean, most)
+    claim = dataclasses.replace(claim, expected_mean=mean, expected_max=max(mean, min(claim.expected_max, most)))
+    return Proposal(mechanism=mechanism, problem=problem, plan=plan, claim=claim)
 
 
 def expected_maximum(law: Noise, coordinates: int) -> float:

@@ -53,7 +53,10 @@ class Mwem:
         """Four a column by default: more hardly help and fewer leave columns out, at any budget (measured)."""
         return self.rounds or min(len(candidates), max(4 * len(candidates.workload.columns), 10))
 
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def claim(self, problem: Problem, plan: Claim) -> Claim:
+        return plan
+
+    def plan(self, problem: Problem) -> Claim | Refusal:
         refused = no_histogram(problem)
         if refused is not None:
             return Refusal(mechanism=self.name, reason=refused)
@@ -90,10 +93,10 @@ class Mwem:
         largest = max(0.85 * expected_maximum(law, len(candidates.workload)), hidden)
         return max(0.7 * expected_size(law), 0.15 * hidden), largest
 
-    def declare(self, problem: Problem) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
+    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
         asked = problem.workload.distinct()
         curator.count_ahead(asked)
         total, left = find_total(curator, problem)

@@ -59,7 +59,10 @@ class Projection:
     def _law(self, problem: Problem, left: Fraction) -> Noise:
         return problem.law(problem.sensitivity(problem.workload.distinct()), left)
 
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def claim(self, problem: Problem, plan: Claim) -> Claim:
+        return plan
+
+    def plan(self, problem: Problem) -> Claim | Refusal:
         asked = problem.workload.distinct()
         refused = no_histogram(problem)
         if refused is not None:
@@ -114,10 +117,10 @@ class Projection:
             return mean * hidden / largest, hidden
         return mean, largest
 
-    def declare(self, problem: Problem) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
+    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
         asked = problem.workload.distinct()
         curator.count_ahead(asked)
         total, left = find_total(curator, problem)

@@ -25,7 +25,7 @@ from .online_mechanism import OnlineMechanism
 from .projection import Projection
 from .stable_histogram import StableHistogram
 
-OFFLINE: dict[str, type[Mechanism]] = {
+OFFLINE: dict[str, type[Mechanism[Any]]] = {
     kind.name: kind
     for kind in (
         Laplace,
@@ -46,7 +46,7 @@ OFFLINE: dict[str, type[Mechanism]] = {
 ONLINE: dict[str, type[OnlineMechanism]] = {kind.name: kind for kind in (Pmw, SparseMw, Median, Perceptron)}
 
 
-def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> Mechanism:
+def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> Mechanism[Any]:
     """The mechanism of this name with these settings; a misspelt one is answered with the right one.
 
     `also` are words that the caller knows itself, which a misspelt setting may have meant.

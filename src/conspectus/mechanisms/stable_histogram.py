@@ -67,7 +67,7 @@ class StableHistogram:
         if problem.ledgered and (reason := self._beyond(problem)) is not None:
             return reason
         plain = all(isinstance(block, SparseQueries) for block in problem.workload.blocks)
-        if problem.workload.whole or not (plain or problem.counting):
+        if problem.workload.denominator or not (plain or problem.counting):
             return "it publishes rows, and these queries are not counts of rows"
         if not plain and not exact(problem.workload.domain):
             return "the keys of so large a universe are fingerprints: ask about listed records, with cs.sparse"
@@ -89,7 +89,10 @@ class StableHistogram:
             )
         return None
 
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def claim(self, problem: Problem, plan: Claim) -> Claim:
+        return plan
+
+    def plan(self, problem: Problem) -> Claim | Refusal:
         if (reason := self._refusal(problem)) is not None:
             return Refusal(mechanism=self.name, reason=reason)
         _, law, level = self.laws(problem)
@@ -111,7 +114,7 @@ class StableHistogram:
             notes=_notes(level, problem.budget.delta, rows),
         )
 
-    def declare(self, problem: Problem) -> Sequence[Event]:
+    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event]:
         bought, law, level = self.laws(problem)
         act = keys_act(law.scale, level, max_rows=problem.max_rows)
         if bought is None:
@@ -119,7 +122,7 @@ class StableHistogram:
         rows = measurement(always(problem.workload.domain), bought, relation=problem.relation)
         return rows, act
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
+    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
         bought, law, level = self.laws(problem)
         if bought is None:
             total = Total(value=float(curator.rows()), exact=True)

@@ -19,7 +19,7 @@ SHARE = Fraction(1, 50)
 def with_total(problem: Problem) -> Workload:
     """The distinct questions of a workload, and the question "how many rows?" where nothing else would answer it."""
     asked = problem.workload.distinct()
-    if problem.total_is_public or asked.whole or any(isinstance(block, Marginal) for block in asked.blocks):
+    if problem.total_is_public or asked.denominator or any(isinstance(block, Marginal) for block in asked.blocks):
         return asked
     return asked + always(asked.domain)
 
@@ -29,8 +29,8 @@ def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
 
     Functions of the whole table are shares already: what one amounts to in counts is public.
     """
-    if problem.workload.whole:
-        return Total(value=float(problem.workload.whole), exact=True), problem.cap
+    if problem.workload.denominator:
+        return Total(value=float(problem.workload.denominator), exact=True), problem.cap
     if curator.total_is_public:
         return Total(value=float(curator.rows()), exact=True), problem.cap
     price = problem.cap * SHARE

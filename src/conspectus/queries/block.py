@@ -54,7 +54,7 @@ class Block(Protocol):
         """Steps to one count, a power of two: the values that its counter finds are whole steps."""
 
     @property
-    def whole(self) -> int | None:
+    def denominator(self) -> int | None:
         """What a share of one amounts to in counts; None where that is the number of rows of the table."""
 
     def sensitivity(self, relation: Relation) -> Sensitivity:

@@ -39,7 +39,7 @@ class CountingBlock:
     """A block of counting queries: each is 0 or 1 on a record, and its value is the number of rows with a 1."""
 
     grid = 1
-    whole = None
+    denominator = None
 
     def max_satisfied(self) -> int:
         """A bound on the number of its queries that one record satisfies."""

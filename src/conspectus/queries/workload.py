@@ -38,7 +38,7 @@ class Workload:
     def __post_init__(self) -> None:
         if any(block.domain != self.domain for block in self.blocks):
             raise WorkloadError(MIXED)
-        if len({block.whole for block in self.blocks}) > 1:
+        if len({block.denominator for block in self.blocks}) > 1:
             raise WorkloadError(APART)
 
     @cached_property
@@ -132,9 +132,9 @@ class Workload:
         return max((block.grid for block in self.blocks), default=1)
 
     @cached_property
-    def whole(self) -> int | None:
+    def denominator(self) -> int | None:
         """What a share of one amounts to in counts; None where that is the number of rows of the table."""
-        return self.blocks[0].whole if self.blocks else None
+        return self.blocks[0].denominator if self.blocks else None
 
     @cached_property
     def counting(self) -> bool:

@@ -10,7 +10,17 @@ from typing import Any
 
 from conspectus.curator.acts import relation_of
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.mechanism import Claim, Mechanism, NoMechanism, Problem, ProblemError, Refusal, SettingError
+from conspectus.mechanisms.mechanism import (
+    Claim,
+    Mechanism,
+    NoMechanism,
+    Problem,
+    ProblemError,
+    Proposal,
+    Refusal,
+    SettingError,
+    propose,
+)
 from conspectus.mechanisms.registry import OFFLINE, make, settings_of
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours
@@ -32,13 +42,22 @@ class Plan:
 
     @property
     def best(self) -> Claim:
+        """The claim with the least expected maximum error.
+
+        Raises:
+            NoMechanism: nobody can serve the problem; the message has everyone's reason.
+        """
         if not self.claims:
-            reasons = "; ".join(f"{refusal.mechanism}: {refusal.reason}" for refusal in self.refusals)
-            raise NoMechanism(f"no mechanism can serve this: {reasons}")
+            raise self.nobody()
         return self.claims[0]
 
+    def nobody(self) -> NoMechanism:
+        """The error that says why no mechanism can serve the problem."""
+        reasons = "; ".join(f"{refusal.mechanism}: {refusal.reason}" for refusal in self.refusals)
+        return NoMechanism(f"no mechanism can serve this: {reasons}")
+
     def to_json(self) -> dict[str, Any]:
-        whole = self.problem.whole
+        whole = self.problem.denominator
         return {
             "rows": self.problem.rows,
             "queries": len(self.problem.workload),
@@ -82,28 +101,21 @@ def problem_of(
     return Problem(workload=workload, budget=budget, relation=relation, rows=rows)
 
 
-def claim_of(mechanism: Mechanism, problem: Problem) -> Claim | Refusal:
-    """What a mechanism says; an error cannot be larger than the table, nor smaller at worst than on average."""
-    said = mechanism.claim(problem)
-    if isinstance(said, Refusal):
-        return said
-    most = problem.whole or math.inf
-    mean = min(said.expected_mean, most)
-    return dataclasses.replace(said, expected_mean=mean, expected_max=max(mean, min(said.expected_max, most)))
-
-
-def rank(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Plan:
-    """Ask every mechanism, and sort its claims by the expected maximum error."""
-    said = [claim_of(mechanism, problem) for mechanism in mechanisms.values()]
-    claims = sorted(
-        (item for item in said if isinstance(item, Claim)), key=lambda claim: (claim.expected_max, claim.expected_mean)
+def rank(problem: Problem, mechanisms: Mapping[str, Mechanism[Any]]) -> tuple[tuple[Proposal, ...], Plan]:
+    """Let every mechanism plan, and sort the proposals by the expected maximum error: what is proposed, and told."""
+    said = [propose(mechanism, problem) for mechanism in mechanisms.values()]
+    proposals = sorted(
+        (item for item in said if isinstance(item, Proposal)),
+        key=lambda item: (item.claim.expected_max, item.claim.expected_mean),
     )
-    return Plan(
-        problem=problem, claims=tuple(claims), refusals=tuple(item for item in said if isinstance(item, Refusal))
-    )
+    refusals = tuple(item for item in said if isinstance(item, Refusal))
+    told = Plan(problem=problem, claims=tuple(item.claim for item in proposals), refusals=refusals)
+    return tuple(proposals), told
 
 
-def candidates(name: str, settings: Mapping[str, Any], *, call: str, keywords: Sequence[str]) -> dict[str, Mechanism]:
+def candidates(
+    name: str, settings: Mapping[str, Any], *, call: str, keywords: Sequence[str]
+) -> dict[str, Mechanism[Any]]:
     """The mechanism asked for with its settings, or all of them, which take none."""
     if name != "auto":
         return {name: make(name, settings, also=keywords)}
@@ -137,7 +149,7 @@ def plan(
     asked = candidates(mechanism, settings, call="plan", keywords=KEYWORDS)
     problem = problem_of(schema, workload, budget=budget, neighbours=neighbours, rows=rows)
     examine(workload, problem.relation, rows=rows)
-    return rank(problem, asked)
+    return rank(problem, asked)[1]
 
 
 def format_error(counts: float, rows: int | None) -> str:

@@ -109,7 +109,7 @@ class Release:
     @property
     def counts_rows(self) -> bool:
         """Whether the total is a number of rows, so that shares of it are too."""
-        return self.workload.whole is None
+        return self.workload.denominator is None
 
     def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> Answer:
         """Answer a predicate or a workload of one query, with an interval where there is an honest one."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from conspectus.curator.curator import Curator, Progress
 from conspectus.data.sources import Table
-from conspectus.mechanisms.mechanism import Claim, Mechanism, NoMechanism, Outcome, Problem, Refusal
+from conspectus.mechanisms.mechanism import NoMechanism, Outcome, Problem, Proposal
 from conspectus.privacy.accounting import Declared, Filter, allowance, sum_of_deltas
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Budget
@@ -18,7 +18,7 @@ from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 
-from .planning import candidates, claim_of, problem_of, rank
+from .planning import candidates, problem_of, rank
 from .release import Release
 
 KEYWORDS = ("epsilon", "delta", "rho", "mechanism", "neighbours", "ledger", "rows", "progress")
@@ -70,30 +70,31 @@ def run(
         problem = dataclasses.replace(problem, rows=sum(chunk.rows for chunk in table.chunks(())))
     # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
     examine(problem.workload, problem.relation, rows=problem.rows)
-    chosen, claim = choose(problem, mechanism, settings)
+    chosen = choose(problem, mechanism, settings)
     purse: Filter | Declared = allowance(problem.budget, problem.neighbours)
     reservation: Reserving | None = None
     if ledger is not None:
-        label = f"{chosen.name} on {len(problem.workload):,} queries"
-        own = _with_own_delta(chosen, problem)
+        label = f"{chosen.mechanism.name} on {len(problem.workload):,} queries"
+        own = _with_own_delta(chosen)
         purse = allowance(problem.budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))
         reservation = Reserving(ledger, problem, table, label, events=own or None)
     else:
-        declared = chosen.declare(problem)
+        declared = chosen.declare()
         if declared is not None:
             purse = Declared(declared, problem.budget, problem.neighbours)
     curator = Curator(
         table, purse, neighbours=problem.neighbours, reservation=reservation, sampler=sampler, progress=progress
     )
-    outcome = chosen.release(curator, problem)
+    outcome = chosen.release(curator)
     if reservation is not None:
         reservation.settle()
-    return _bind(table, problem, chosen, claim, outcome, purse, private=sampler.private)
+    return _bind(table, chosen, outcome, purse, private=sampler.private)
 
 
-def _with_own_delta(chosen: Mechanism, problem: Problem) -> tuple[Event, ...]:
+def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:
     """The declared acts of a mechanism, where some of them have a δ of their own: a ledger reserves just these."""
-    declared = tuple(chosen.declare(problem) or ()) if problem.aside else ()
+    problem = chosen.problem
+    declared = tuple(chosen.declare() or ()) if problem.aside else ()
     return declared if sum_of_deltas(declared, problem.neighbours) else ()
 
 
@@ -139,29 +140,25 @@ class Reserving:
             self._reservation.settle()
 
 
-def choose(problem: Problem, name: str, settings: dict[str, Any]) -> tuple[Mechanism, Claim]:
-    """The mechanism asked for, or the planner's best; a refusal is an error that says why."""
-    asked = candidates(name, settings, call="release", keywords=KEYWORDS)
-    if name == "auto":
-        claim = rank(problem, asked).best
-        return asked[claim.mechanism], claim
-    mechanism = asked[name]
-    said = claim_of(mechanism, problem)
-    if isinstance(said, Refusal):
-        raise NoMechanism(f"{name} cannot serve this: {said.reason}")
-    return mechanism, said
+def choose(problem: Problem, name: str, settings: dict[str, Any]) -> Proposal:
+    """What the mechanism asked for proposes, or the best of all proposals; a refusal is an error that says why."""
+    proposals, told = rank(problem, candidates(name, settings, call="release", keywords=KEYWORDS))
+    if name != "auto" and told.refusals:
+        raise NoMechanism(f"{name} cannot serve this: {told.refusals[0].reason}")
+    if not proposals:
+        raise told.nobody()
+    return proposals[0]
 
 
 def _bind(
     table: Table,
-    problem: Problem,
-    mechanism: Mechanism,
-    claim: Claim,
+    chosen: Proposal,
     outcome: Outcome,
     purse: Filter | Declared,
     *,
     private: bool,
 ) -> Release:
+    problem = chosen.problem
     guarantee = purse.guarantee(str(table.schema.unit), (*warnings(table, problem), *outcome.warnings), private=private)
     return Release(
         schema=table.schema,
@@ -169,9 +166,9 @@ def _bind(
         answers=outcome.answers,
         synopsis=outcome.synopsis,
         guarantee=guarantee,
-        mechanism=mechanism.name,
+        mechanism=chosen.mechanism.name,
         parameters=outcome.parameters,
-        claim=claim,
+        claim=chosen.claim,
         certificate=outcome.certificate,
         measured=outcome.measured,
         events=purse.events,

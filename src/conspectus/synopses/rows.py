@@ -87,7 +87,7 @@ class Rows:
 
     def _shares(self, workload: Workload, values: NDArray[np.int64]) -> NDArray[np.float64]:
         """Values in steps as shares, of the synthetic rows or of what a share of one amounts to."""
-        return np.asarray(values / ((workload.whole or self.size) * workload.grid), dtype=np.float64)
+        return np.asarray(values / ((workload.denominator or self.size) * workload.grid), dtype=np.float64)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Rows by systematic resampling: each record as often as its share says, rounded down or up; then shuffled."""

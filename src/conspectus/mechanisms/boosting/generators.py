@@ -186,7 +186,7 @@ class BruteForce:
             return None
         domain, codes = sample.domain, self._codes(self.tables[fitting[0]])
         columns = tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes))
-        return Rows(domain, columns, Total(value=float(sample.whole or self.rows), exact=True))
+        return Rows(domain, columns, Total(value=float(sample.denominator or self.rows), exact=True))
 
     def _codes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """A table row by row; columns that nobody asks about hold their first value."""

@@ -122,7 +122,10 @@ class Boosting:
         if self.aggregate is None:
             object.__setattr__(self, "aggregate", "median" if self.theorem else "weighted")
 
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def claim(self, problem: Problem, plan: Claim) -> Claim:
+        return plan
+
+    def plan(self, problem: Problem) -> Claim | Refusal:
         refused = self._refusal(problem)
         if refused is not None:
             return Refusal(mechanism=self.name, reason=refused)
@@ -141,7 +144,7 @@ class Boosting:
         edge = needed_edge(len(candidates), sampling.rates)
         return Claim(
             mechanism=self.name,
-            expected_max=min(largest, float(problem.whole or math.inf)),
+            expected_max=min(largest, float(problem.denominator or math.inf)),
             expected_mean=mean,
             bound=None,
             memory=self._memory(problem, course.rounds),
@@ -167,15 +170,15 @@ class Boosting:
             return errors.mean * problem.rows, errors.largest * problem.rows
         # From measurements on real tables: what was never drawn is about as wrong as what was.
         hidden = 1.15 * unmeasured(problem, candidates, course.first)
-        if problem.rows and problem.workload.whole:
-            hidden *= problem.workload.whole / problem.rows
+        if problem.rows and problem.workload.denominator:
+            hidden *= problem.workload.denominator / problem.rows
         largest = max(0.65 * expected_maximum(law, sampled * len(candidates[0])) / grid, hidden)
         return 0.35 * expected_size(law) / grid, largest
 
-    def declare(self, problem: Problem) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
+    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
         curator.count_ahead(problem.workload.distinct())
         total, left = find_total(curator, problem)
         certificate_price = problem.cap * Fraction(self.certificate)
@@ -275,7 +278,7 @@ class Boosting:
 
     def _promised(self, problem: Problem) -> Claim | Refusal:
         found = promise(problem, problem.cap * (1 - Fraction(self.certificate)), self._named)
-        whole = problem.whole
+        whole = problem.denominator
         if found is None or not whole or found.counts >= whole:
             said = "nothing at all" if found is None or not whole else f"an error of {found.counts / whole:.3g}"
             tail = "" if said == "nothing at all" else ", which says nothing"
@@ -326,7 +329,7 @@ class Boosting:
         measuring = left * (1 - selection)
         # A sampled question is as wrong as its noise; what is less wrong than that counts as right.
         near = expected_size(problem.law(problem.sensitivity(candidates[0]), measuring / sampled)) / candidates[0].grid
-        near = min(near, float(problem.whole or math.inf))
+        near = min(near, float(problem.denominator or math.inf))
         sampling = plan_sampling(problem, rates=rates, draws=draws, near=near, price=left * selection)
         if sampling is None:
             return None
@@ -372,5 +375,5 @@ class Boosting:
         if kind == "syntheticizer":
             rows = None if found is None else found.rows
             return Syntheticizer(problem, total.divisor, rows=rows, public_seed=self.public_seed)
-        rows = total.rows if problem.workload.whole is None else problem.rows or 0
+        rows = total.rows if problem.workload.denominator is None else problem.rows or 0
         return BruteForce(problem, rows, failure=FAILURE if found is None else found.failure)

@@ -193,9 +193,9 @@ def usual_sample(problem: Problem, first: int | None, *, of: int, rounds: int) -
     Chosen on 20,000 functions of Adult, 30,162 rows.
     """
     total = USUAL
-    if problem.whole is not None:
+    if problem.denominator is not None:
         rho = float(problem.cap if problem.currency == "zcdp" else problem.cap**2 / 8)
-        total = round(6.5 * math.sqrt(problem.whole * math.sqrt(rho) * ERROR_STEPS / problem.error_sensitivity))
+        total = round(6.5 * math.sqrt(problem.denominator * math.sqrt(rho) * ERROR_STEPS / problem.error_sensitivity))
     total = max(15, min(total, MOST_SAMPLED))
     later = rounds - 1
     first = min(first or max(total // 3, FIRST), of)

@@ -111,7 +111,10 @@ class DualQuery:
         if self.oracle == "exact" and (self.responses or 1) > 1:
             raise SettingError("the exact oracle finds one row a round: leave responses out")
 
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def claim(self, problem: Problem, plan: Claim) -> Claim:
+        return plan
+
+    def plan(self, problem: Problem) -> Claim | Refusal:
         refused = not_counting(problem)
         if refused is not None:
             return Refusal(mechanism=self.name, reason=refused)
@@ -151,10 +154,10 @@ class DualQuery:
             notes=(f"{said}; the error depends on the table", *best_theorem(problem, schedule).notes),
         )
 
-    def declare(self, problem: Problem) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
+    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
         asked = problem.workload.distinct()
         singles = single_columns(asked) if self.untouched == "marginals" else None
         curator.count_ahead(asked if singles is None else asked + singles)

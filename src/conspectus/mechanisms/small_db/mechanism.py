@@ -102,7 +102,10 @@ class SmallDb:
         if (self.size is not None) + (self.alpha is not None) + self.theorem > 1:
             raise SettingError("size, alpha and theorem=True each set the size: give one of them")
 
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def claim(self, problem: Problem, plan: Claim) -> Claim:
+        return plan
+
+    def plan(self, problem: Problem) -> Claim | Refusal:
         plan = self._plan(problem)
         if isinstance(plan, str):
             return Refusal(mechanism=self.name, reason=plan)
@@ -131,13 +134,13 @@ class SmallDb:
             ),
         )
 
-    def declare(self, problem: Problem) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
-        plan = self._plan(problem)
-        assert not isinstance(plan, str)
-        net, method, _ = plan
+    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
+        found = self._plan(problem)
+        assert not isinstance(found, str)
+        net, method, _ = found
         curator.count_ahead(net.workload)
         total, left = find_total(curator, problem)
         certificate_price = problem.cap * Fraction(self.certificate)

@@ -60,16 +60,19 @@ class NetMechanism:
         if not 0 <= self.certificate < 1:
             raise SettingError("certificate lies in [0, 1)")
 
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def claim(self, problem: Problem, plan: Claim) -> Claim:
+        return plan
+
+    def plan(self, problem: Problem) -> Claim | Refusal:
         refused = self._refused(problem)
         if refused is not None:
             return Refusal(mechanism=self.name, reason=refused)
         net = self._net
-        whole = problem.whole or _USUAL_ROWS
+        whole = problem.denominator or _USUAL_ROWS
         coarse = coarseness(float(whole))
         worse = net_error(problem, self._price(problem), log_mass=math.log(len(net)), coarse=coarse, failure=FAILURE)
         bound = None
-        if self.alpha is not None and problem.whole and (problem.total_is_public or problem.workload.whole):
+        if self.alpha is not None and problem.denominator and (problem.total_is_public or problem.workload.denominator):
             value = self.alpha + worse / whole
             bound = ErrorBound(value=value, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
         # Without a word about how near the members come, half their own width: typical where the truth is among them.
@@ -89,10 +92,10 @@ class NetMechanism:
             ),
         )
 
-    def declare(self, problem: Problem) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
+    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
         workload, net = problem.workload, self._net
         curator.count_ahead(workload)
         total, left = find_total(curator, problem)
@@ -120,7 +123,7 @@ class NetMechanism:
 
     def _price(self, problem: Problem) -> Fraction:
         """What the draw may cost: all but the certificate and, where it is private, the total."""
-        bought = 0 if problem.total_is_public or problem.workload.whole else SHARE
+        bought = 0 if problem.total_is_public or problem.workload.denominator else SHARE
         return problem.cap * (1 - Fraction(self.certificate) - bought)
 
     def _refused(self, problem: Problem) -> str | None:

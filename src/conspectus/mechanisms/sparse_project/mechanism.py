@@ -247,7 +247,10 @@ class SparseProject:
                 )
         return None
 
-    def claim(self, problem: Problem) -> Claim | Refusal:
+    def claim(self, problem: Problem, plan: Claim) -> Claim:
+        return plan
+
+    def plan(self, problem: Problem) -> Claim | Refusal:
         if (reason := self._refusal(problem)) is not None:
             return Refusal(mechanism=self.name, reason=reason)
         m, k = self._sparsity(problem), len(problem.workload)
@@ -297,14 +300,14 @@ class SparseProject:
             notes=tuple(notes),
         )
 
-    def declare(self, problem: Problem) -> Sequence[Event]:
+    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event]:
         projection = self.shape(problem)
         bought, law = self.laws(problem, projection)
         facts = {"relation": problem.relation}
         first = RowTotal() if bought is None else measurement(always(projection.domain), bought, **facts)
         return first, measurement(Workload(projection.domain, (projection,)), law, **facts)
 
-    def release(self, curator: Curator, problem: Problem) -> Outcome:
+    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
         seed = self.public_seed
         if seed is None:
             seed = int(public_sampler(None).integers(1 << 63))

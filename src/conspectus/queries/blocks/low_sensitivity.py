@@ -34,7 +34,7 @@ FUNCTION_STEPS = 256
 RANGE = (0.0, 1.0)
 """Where shares lie unless a narrower range is declared; what is no number becomes its lower end."""
 
-MOST_WHOLE = 1 << 40
+MOST_DENOMINATOR = 1 << 40
 _MOST_NAME = 200
 _NOT_STORED = "this is not a stored workload: a function is a name and a fraction, perhaps with a range and a fallback"
 
@@ -134,18 +134,18 @@ def _number(value: Any) -> float:
 
 @dataclass(frozen=True)
 class UnsafeFunctions:
-    """Declared functions, in order, with the public number `whole` that a share of one amounts to.
+    """Declared functions, in order, with the public number `denominator` that a share of one amounts to.
 
     Guarantee: if each clamped function moves by at most its declared sensitivity when one unit changes, up to a
-    rounding error of 1/(whole·grid), then `moved` bounds what one unit does to all values together.
+    rounding error of 1/(denominator·grid), then `moved` bounds what one unit does to all values together.
     """
 
     domain: Domain
     functions: tuple[DeclaredFunction, ...]
-    whole: int
+    denominator: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.whole <= MOST_WHOLE or self.whole & (self.whole - 1):
+        if not 1 <= self.denominator <= MOST_DENOMINATOR or self.denominator & (self.denominator - 1):
             raise WorkloadError("functions are counted in a public number that is a power of two")
         if any(function.width != len(self.domain) for function in self.functions):
             raise WorkloadError("a function reads all columns of its table")
@@ -166,20 +166,20 @@ class UnsafeFunctions:
 
     def take(self, indices: Indices) -> UnsafeFunctions:
         """Some functions, in the order given."""
-        return UnsafeFunctions(self.domain, tuple(self.functions[i] for i in indices.tolist()), self.whole)
+        return UnsafeFunctions(self.domain, tuple(self.functions[i] for i in indices.tolist()), self.denominator)
 
     @classmethod
     def join(cls, blocks: Sequence[Self]) -> Self:
         """Several lists as one."""
-        return cls(blocks[0].domain, tuple(f for block in blocks for f in block.functions), blocks[0].whole)
+        return cls(blocks[0].domain, tuple(f for block in blocks for f in block.functions), blocks[0].denominator)
 
     def steps(self, share: float) -> int:
         """A share in whole steps; the product is exact, as the scale is a power of two."""
-        return math.floor(share * (self.whole * FUNCTION_STEPS))
+        return math.floor(share * (self.denominator * FUNCTION_STEPS))
 
     def single_sensitivity(self, index: int) -> int:
         """How many steps one unit may move a function: what was declared, rounded up, and one for rounding errors."""
-        return math.ceil(self.functions[index].most * self.whole * FUNCTION_STEPS) + 1
+        return math.ceil(self.functions[index].most * self.denominator * FUNCTION_STEPS) + 1
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """The declared sensitivities, which are per unit, whatever a unit is and however it changes."""
@@ -193,7 +193,11 @@ class UnsafeFunctions:
 
     def to_json(self) -> dict[str, Any]:
         """What was declared about each. The functions themselves stay behind: a file holds no code."""
-        return {"kind": "unsafe-functions", "whole": self.whole, "functions": [_written(f) for f in self.functions]}
+        return {
+            "kind": "unsafe-functions",
+            "whole": self.denominator,
+            "functions": [_written(f) for f in self.functions],
+        }
 
 
 def _written(function: DeclaredFunction) -> list[Any]:
@@ -232,6 +236,6 @@ def told_apart(blocks: Iterable[Block]) -> tuple[Block, ...]:
             for function in block.functions:
                 times = seen[function.name] = seen.get(function.name, 0) + 1
                 named.append(function if times == 1 else replace(function, name=f"{function.name[:180]} ({times})"))
-            block = UnsafeFunctions(block.domain, tuple(named), block.whole)
+            block = UnsafeFunctions(block.domain, tuple(named), block.denominator)
         found.append(block)
     return tuple(found)

@@ -40,7 +40,7 @@ class Projection:
     public_seed: int
 
     grid = 1
-    whole = None
+    denominator = None
 
     def __post_init__(self) -> None:
         numbers = (self.size, self.nonzeros, self.independence, self.public_seed)

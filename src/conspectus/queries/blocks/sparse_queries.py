@@ -47,7 +47,7 @@ class SparseQueries:
     steps: NDArray[np.uint32]
     grid: int
 
-    whole = None
+    denominator = None
 
     def __post_init__(self) -> None:
         _check(self)

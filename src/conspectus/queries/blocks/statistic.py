@@ -128,7 +128,7 @@ class Statistics:
     functions: tuple[Statistic, ...]
 
     grid: ClassVar[int] = STATISTIC_STEPS
-    whole: ClassVar[None] = None
+    denominator: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         sizes = self.domain.sizes

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from conspectus.privacy.relation import Neighbours, Relation
-from conspectus.queries.blocks.low_sensitivity import MOST_WHOLE, RANGE, DeclaredFunction, Share, UnsafeFunctions
+from conspectus.queries.blocks.low_sensitivity import MOST_DENOMINATOR, RANGE, DeclaredFunction, Share, UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
@@ -47,10 +47,12 @@ def unsafe_functions(
     width = len(schema.domain)
     listed = tuple(_declared(name, given, width, ranges[name], fallbacks[name]) for name, given in functions.items())
     least = min((function.most for function in listed), default=Fraction(1))
-    whole = 1 << max(0, math.ceil(1 / least) - 1).bit_length()
-    if whole > MOST_WHOLE:
-        raise WorkloadError(f"a sensitivity or range below 1/{MOST_WHOLE:,} is too small to count in: declare more")
-    workload = Workload(schema.domain, (UnsafeFunctions(schema.domain, listed, whole),) if listed else ())
+    denominator = 1 << max(0, math.ceil(1 / least) - 1).bit_length()
+    if denominator > MOST_DENOMINATOR:
+        raise WorkloadError(
+            f"a sensitivity or range below 1/{MOST_DENOMINATOR:,} is too small to count in: declare more"
+        )
+    workload = Workload(schema.domain, (UnsafeFunctions(schema.domain, listed, denominator),) if listed else ())
     if rows is not None:
         unit: Any = getattr(schema, "unit", None)
         most = getattr(unit, "max_rows", 1)

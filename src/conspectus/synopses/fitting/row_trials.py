@@ -58,7 +58,7 @@ class TrialFitter:
 
     def _loss(self, rows: Integers) -> float:
         values = [
-            block_values(block, rows) / (block.grid * (block.whole or len(rows)))
+            block_values(block, rows) / (block.grid * (block.denominator or len(rows)))
             for sample in self._samples
             for block in sample.blocks
         ]
