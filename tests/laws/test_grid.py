@@ -12,7 +12,7 @@ import pytest
 from tests.made import people, truth
 
 import conspectus as cs
-from conspectus.counting.counters import count
+from conspectus.counting.counters import count, own_counter
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, error_sensitivity, query_errors, steps_of
 from conspectus.data.domain import Chunk, Domain
@@ -36,7 +36,7 @@ class Weighted:
     column: int
     weights: tuple[int, ...]
     grid: int = 64
-    whole: int | None = None
+    denominator: int | None = None
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -60,9 +60,6 @@ class Weighted:
         both = max_rows * max_rows * (top[0] ** 2 + top[1] ** 2)
         return Sensitivity(max_rows * sum(top), both, max_rows * top[-1])
 
-    def counter(self) -> WeightedCounts:
-        return WeightedCounts(self)
-
     def to_json(self) -> dict[str, Any]:
         raise WorkloadError("not stored")
 
@@ -79,6 +76,7 @@ class WeightedCounts:
         return self._counts * np.array(self._block.weights)
 
 
+own_counter.register(Weighted, WeightedCounts)
 DOMAIN = Domain(("x", "y"), (3, 2))
 BLOCK = Weighted(DOMAIN, 0, (64, 32, 7))
 MIXED = Workload(DOMAIN, (Marginal(DOMAIN, (0, 1)), BLOCK))

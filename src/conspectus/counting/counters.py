@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class Tally:
         self._filled = 0
         self.rows = 0
         self._own = {
-            at: _own_counter(block) for at, block in enumerate(workload.blocks) if not isinstance(block, CountingBlock)
+            at: own_counter(block) for at, block in enumerate(workload.blocks) if not isinstance(block, CountingBlock)
         }
         self._listed = [block for block in workload.blocks if isinstance(block, Conjunctions)]
         self._conjunctions: ConjunctionCounts | None = None
@@ -207,22 +208,19 @@ def _stacked(matrices: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
 
 def counter_of(block: Block) -> Counter:
     """A counter for one block, in the calling thread."""
-    return Tally(Workload(block.domain, (block,))) if isinstance(block, CountingBlock) else _own_counter(block)
+    return Tally(Workload(block.domain, (block,))) if isinstance(block, CountingBlock) else own_counter(block)
 
 
-def _own_counter(block: Block) -> Counter:
-    """The counter of a block that is not a list of counting queries."""
-    match block:
-        case SparseQueries():
-            return SparseCounts(block)
-        case Projection():
-            return ProjectionCounts(block)
-        case Statistics():
-            return StatisticCounts(Layout(block.domain, block.functions))
-        case UnsafeFunctions():
-            return GatheredRows(block)
-        case _:
-            raise TypeError(f"there is no counter for a block of kind {type(block).__name__}")
+@singledispatch
+def own_counter(block: Block) -> Counter:
+    """The counter of a block that is not a list of counting queries: one for each kind."""
+    raise TypeError(f"there is no counter for a block of kind {type(block).__name__}")
+
+
+own_counter.register(SparseQueries, SparseCounts)
+own_counter.register(Projection, ProjectionCounts)
+own_counter.register(Statistics, lambda block: StatisticCounts(Layout(block.domain, block.functions)))
+own_counter.register(UnsafeFunctions, GatheredRows)
 
 
 def count(

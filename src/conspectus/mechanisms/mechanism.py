@@ -259,7 +259,7 @@ class Proposal:
 
 
 def propose(mechanism: Mechanism[Any], problem: Problem) -> Proposal | Refusal:
-    """Plan once, and say what to expect: an error is never larger than the table, nor smaller at worst than on average."""
+    """Plan once, and say what to expect. No error is larger than the table, or smaller at worst than on average."""
     plan = mechanism.plan(problem)
     if isinstance(plan, Refusal):
         return plan

@@ -76,13 +76,12 @@ class Terms:
 
     @classmethod
     def from_json(cls, fields: Any) -> Terms:
-        terms = cls(**{**fields, "budget": Budget(**fields["budget"])})
+        read = {"budget": Budget(**fields["budget"]), "neighbours": Neighbours.of(fields["neighbours"])}
+        terms = cls(**{**fields, **read})
         numbers = (terms.questions, *(value for value in (terms.rows, terms.reservation) if value is not None))
         texts = (terms.session, terms.mechanism, terms.fingerprint, terms.unit)
-        if not isinstance(terms.neighbours, Neighbours) or any(
-            type(number) is not int or number < 0 for number in numbers
-        ):
-            raise ValueError("terms name a relation and whole numbers")
+        if any(type(number) is not int or number < 0 for number in numbers):
+            raise ValueError("terms hold whole numbers")
         if not all(isinstance(text, str) for text in texts) or type(terms.filtered) is not bool:
             raise ValueError("terms name a session, a mechanism, a schema and a unit")
         if not isinstance(terms.settings, dict) or not isinstance(terms.source, dict):
