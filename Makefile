@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml
 demo: setup
 	$(BIN)/conspectus demo
 
-# The rooms on which privacy rests are covered to 95 %. Kernels that numba compiles are run and not seen by coverage.
+# The rooms on which privacy rests are covered to 95 %, but for kernels, which numba runs where coverage sees nothing.
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
