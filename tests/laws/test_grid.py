@@ -146,7 +146,7 @@ def test_additive_noise_serves_any_grid_with_intervals_that_cover(mechanism: str
 
 def test_shares_of_something_else_than_rows_are_released_apart() -> None:
     with pytest.raises(WorkloadError, match="apart"):
-        Workload(DOMAIN, (BLOCK, Weighted(DOMAIN, 0, (1, 2, 3), whole=1024)))
+        Workload(DOMAIN, (BLOCK, Weighted(DOMAIN, 0, (1, 2, 3), denominator=1024)))
 
 
 def test_histograms_refuse_what_they_cannot_answer() -> None:

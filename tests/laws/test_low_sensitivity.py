@@ -113,7 +113,7 @@ def test_a_function_is_charged_for_no_more_than_its_range_is_wide():
     for workload, most in ((wide, 0.75), (narrow, 0.125)):
         (block,), (function,) = workload.blocks, workload.queries()
         assert function.most == most
-        assert block.charged(0) == most * workload.denominator * FUNCTION_STEPS + 1
+        assert block.single_sensitivity(0) == most * workload.denominator * FUNCTION_STEPS + 1
         half = np.zeros((2, 4), dtype=np.int64)
         one, two = half.copy(), half.copy()
         one[:1, 2], two[:, 2] = 1, 1
