@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.counting.evaluation import indicator
-from conspectus.mechanisms.interactions import TAIL, Errors, Interactions
+from conspectus.mechanisms.expectations import TAIL
+from conspectus.mechanisms.interactions import Errors, Interactions
 from conspectus.mechanisms.mechanism import Claim, expected_size
 from conspectus.mechanisms.registry import make
 from conspectus.privacy.guarantee import Budget

@@ -24,17 +24,22 @@ def with_total(problem: Problem) -> Workload:
     return asked + always(asked.domain)
 
 
-def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
-    """The total and what is left of the budget: free where it is public, bought for `SHARE` otherwise.
+def left_after_total(problem: Problem) -> Fraction:
+    """What the total leaves of the budget: all of it where the total is public, all but `SHARE` where it is bought.
 
     Functions of the whole table are shares already: what one amounts to in counts is public.
     """
+    free = problem.workload.denominator or problem.total_is_public
+    return problem.cap if free else problem.cap * (1 - SHARE)
+
+
+def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
+    """The total, and what is left of the budget: `left_after_total`."""
     if problem.workload.denominator:
         return Total(value=float(problem.workload.denominator), exact=True), problem.cap
-    if curator.total_is_public:
+    if problem.total_is_public:
         return Total(value=float(curator.rows()), exact=True), problem.cap
-    price = problem.cap * SHARE
     question = always(problem.workload.domain)
-    law = problem.law(problem.sensitivity(question), price)
+    law = problem.law(problem.sensitivity(question), problem.cap * SHARE)
     noisy = float(curator.measure(question, law)[0])
-    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1), problem.cap - price
+    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1), left_after_total(problem)

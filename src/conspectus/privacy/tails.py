@@ -252,3 +252,22 @@ def moments_of(law: Noise) -> tuple[float, float]:
     chances = np.exp(-power * power / 2 if law.kind == "gaussian" else -power)
     whole = 1 + 2 * float(chances.sum())
     return 2 * float((chances * reach**2).sum()) / whole, 2 * float((chances * reach**4).sum()) / whole
+
+
+def variance_of(law: Noise) -> float:
+    """The variance of one draw of the discrete law, exact to rounding.
+
+    The continuous laws' variances, 2b² and σ², are nearly right for wide noise alone. Where the scale is below 1 most
+    draws are 0, and they would be far too large. Laplace: 1/(2·sinh²(1/2b)). Gaussian: σ² to all digits from σ = 3 on,
+    the sum over the integers below.
+    """
+    if law.scale <= 1e-2:
+        return 0.0  # below 10⁻⁴³
+    if law.kind == "laplace":
+        return 0.5 / math.sinh(0.5 / law.scale) ** 2
+    return law.scale * law.scale if law.scale >= 3 else moments_of(law)[0]
+
+
+def deviation_of(law: Noise) -> float:
+    """The standard deviation of one draw of the discrete law: the root of `variance_of`."""
+    return math.sqrt(variance_of(law))

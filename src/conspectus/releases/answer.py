@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from conspectus.mechanisms.certificate import Certificate
+from conspectus.mechanisms.bounds import Certificate
 from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import Estimate

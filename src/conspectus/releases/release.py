@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.certificate import Certificate
+from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim, ErrorBound
 from conspectus.privacy import events as acts
 from conspectus.privacy.accounting import best, epsilon_of, price_pure

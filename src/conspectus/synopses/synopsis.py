@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile
+from conspectus.privacy.tails import variance_of as variance_of
 
 if TYPE_CHECKING:
     from conspectus.queries.workload import Workload
@@ -32,13 +33,6 @@ class BadSynopsis(ValueError):
 
 class CannotAnswer(ValueError):
     """A synopsis was asked for something that it does not hold; the message says what is missing."""
-
-
-def variance_of(noise: Noise) -> float:
-    """The variance of one draw: for Laplace the exact one of the discrete law, which is a little below 2b²."""
-    if noise.kind == "gaussian":
-        return noise.scale * noise.scale
-    return 0.5 / math.sinh(0.5 / noise.scale) ** 2 if noise.scale > 1e-2 else 0.0
 
 
 def checked_noise(kind: object, scale: object) -> Noise:
