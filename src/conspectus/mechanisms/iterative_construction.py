@@ -169,7 +169,7 @@ class IterativeConstruction:
         >>> import conspectus as cs, pyarrow as pa
         >>> columns = {"smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}
         >>> schema = cs.Schema.from_dict({"name": "visits", "columns": columns})
-        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False] * 250})
+        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False, False] * 200})
         >>> table = cs.open_table(data, schema)
         >>> workload = cs.marginals(schema, 2)
         >>> release = cs.release(table, workload, epsilon=50, delta=1e-6, mechanism="iterative", rounds=20)

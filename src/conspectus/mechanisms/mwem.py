@@ -66,12 +66,12 @@ class Mwem:
         >>> import conspectus as cs, pyarrow as pa
         >>> columns = {"smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}
         >>> schema = cs.Schema.from_dict({"name": "visits", "columns": columns})
-        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False] * 250})
+        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False, False] * 200})
         >>> table = cs.open_table(data, schema)
         >>> workload = cs.marginals(schema, 1) + cs.marginals(schema, 2)
         >>> release = cs.release(table, workload, epsilon=50, delta=1e-6, mechanism="mwem", rounds=3)
         >>> release.parameters["rounds"], round(release.ask("smoker AND NOT ill").fraction, 1)
-        (3, 0.2)
+        (3, 0.4)
     """
 
     rounds: int | None = None

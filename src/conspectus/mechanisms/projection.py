@@ -62,8 +62,9 @@ class Projection:
     weight for each cell of the columns asked about.
 
     Args:
-        theorem: Take the projection of Theorem 12.8, which is the Euclidean one, and keep its bound on the root mean
-            square error. Refused where there is none, or where it says nothing.
+        theorem: Take the projection of Theorem 12.8, which is the Euclidean one, with its bound on the root mean square
+            error. The bound is for the exact projection; `parameters["distance"]` says how near the solver came.
+            Refused where there is no bound, or where it says nothing.
         norm: What "nearest" means. "entropy", the default: maximum entropy within the noise, the more accurate one.
             "euclidean": the book's.
         certificate: The share of the budget that buys a bound on the largest error; 0 for none.
@@ -73,11 +74,11 @@ class Projection:
         >>> import conspectus as cs, pyarrow as pa
         >>> columns = {"smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}
         >>> schema = cs.Schema.from_dict({"name": "visits", "columns": columns})
-        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False] * 250})
+        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False, False] * 200})
         >>> table = cs.open_table(data, schema)
         >>> release = cs.release(table, cs.marginals(schema, 2), epsilon=50, delta=1e-6, mechanism="projection")
         >>> round(release.ask("smoker AND ill").fraction, 1), release.parameters["norm"]
-        (0.2, 'entropy')
+        (0.1, 'entropy')
         >>> proved = cs.release(table, cs.marginals(schema, 2), epsilon=50, mechanism="projection", theorem=True)
         >>> proved.claim.bound.statistic, proved.claim.bound.value < 0.1
         ('rms', True)
@@ -115,7 +116,8 @@ class Projection:
         if self.theorem:
             bound = self._bound(problem, plan)
             if bound is None:
-                reason = "Theorem 12.8 is for a public number of rows, and for marginals alone or none: leave it out"
+                needs = "replaced rows, a public number of rows, and marginals alone or no marginals at all"
+                reason = f"Theorem 12.8 is for {needs}: leave theorem=True out"
                 return Refusal(mechanism=self.name, reason=reason)
             if bound.vacuous:
                 said = f"Theorem 12.8 promises an error of {bound.value:.3g} here, which says nothing"

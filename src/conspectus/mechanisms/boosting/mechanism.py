@@ -159,14 +159,14 @@ class Boosting(BoostingSettings):
 
     Example:
         >>> import conspectus as cs, pyarrow as pa
-        >>> columns = {"smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}
+        >>> rows = {"smoker": [True, False] * 500, "ill": ([True] + [False] * 4) * 200, "old": [True] * 1000}
+        >>> columns = {name: {"type": "boolean"} for name in rows}
         >>> schema = cs.Schema.from_dict({"name": "visits", "columns": columns})
-        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False] * 250})
-        >>> table = cs.open_table(data, schema)
+        >>> table = cs.open_table(pa.table(rows), schema)
         >>> workload = cs.marginals(schema, 2)
         >>> release = cs.release(table, workload, epsilon=50, delta=1e-6, mechanism="boosting", rounds=2)
         >>> release.parameters["rounds"], round(release.ask("smoker AND ill").fraction, 1)
-        (1, 0.2)
+        (2, 0.1)
     """
 
     name: ClassVar[str] = "boosting"

@@ -87,7 +87,7 @@ class OwnGenerator(Protocol):
 
         >>> import conspectus as cs, numpy as np, pyarrow as pa
         >>> schema = cs.Schema.from_dict({"name": "coins", "columns": {"heads": {"type": "boolean"}}})
-        >>> table = cs.open_table(pa.table({"heads": [True, False, False, False] * 250}), schema)
+        >>> table = cs.open_table(pa.table({"heads": [True, False, False, False, False] * 200}), schema)
         >>> def own(sample):
         ...     return np.maximum(sample.answers, 0.0)
         >>> release = cs.release(table, cs.marginals(schema, 1), epsilon=20, mechanism="boosting", generator=own)
