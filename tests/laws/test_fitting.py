@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 
 from conspectus.data.domain import Domain
+from conspectus.mechanisms.iterative import fitted_deviation
+from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import deviation_of
 from conspectus.synopses.fitting.lbfgs import minimise
 from conspectus.synopses.fitting.least_squares import fit_least_squares, project_simplex
 from conspectus.synopses.fitting.max_entropy import CannotFit, Measurement, fit_histogram
@@ -309,3 +312,11 @@ def test_a_refit_leaves_noise_alone():
         fits = [fit_histogram(domain, data, 20_000.0, refits=refits).weights for refits in (0, 1)]
         changed += not np.array_equal(*fits)
     assert changed <= 10
+
+
+def test_no_answer_is_so_exact_that_it_outweighs_all_others():
+    """Wide noise weighs by its deviation; noise that is hardly ever drawn by its scale, in proportion to the others."""
+    for kind in ("laplace", "gaussian"):
+        assert fitted_deviation(Noise(kind, 20.0)) == deviation_of(Noise(kind, 20.0))
+        narrow, narrower = (fitted_deviation(Noise(kind, scale)) for scale in (1e-3, 1e-4))
+        assert narrow / narrower == pytest.approx(10)

@@ -43,21 +43,33 @@ def check_rounds(rounds: int | None, *, selection: float, certificate: float) ->
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What can be asked next: a marginal as one vector question, anything else question by question."""
+    """What can be asked next: groups of consecutive questions of a workload, each from its place in `starts` on."""
 
     workload: Workload
     starts: NDArray[np.int64]
 
     @classmethod
     def of(cls, workload: Workload) -> Candidates:
+        """A marginal as one vector question, anything else question by question."""
         starts: list[NDArray[np.int64]] = []
         for block, at in zip(workload.blocks, workload.offsets):
             whole = isinstance(block, Marginal)
             starts.append(np.array([at]) if whole else np.arange(at, at + len(block)))
         return cls(workload, np.concatenate(starts).astype(np.int64))
 
+    @classmethod
+    def single(cls, workload: Workload) -> Candidates:
+        """Everything question by question, the cells of marginals too: what the theorems are about."""
+        return cls(workload, np.arange(len(workload), dtype=np.int64))
+
     def __len__(self) -> int:
         return len(self.starts)
+
+    def take(self, numbers: NDArray[np.int64]) -> Workload:
+        """The questions of some candidates, each once however often it is named."""
+        ends = np.append(self.starts[1:], len(self.workload))
+        places = [np.arange(self.starts[i], ends[i]) for i in np.unique(numbers)]
+        return self.workload.take(np.concatenate(places))
 
     def __getitem__(self, index: int) -> Workload:
         start = int(self.starts[index])
@@ -210,11 +222,20 @@ def part_tables(question: Workload, held: tuple[int, ...]) -> Iterator[tuple[tup
         at += len(block)
 
 
+def fitted_deviation(law: Noise) -> float:
+    """How far off a fit takes an answer to be: the deviation of its noise, but never less than the scale.
+
+    Noise far narrower than a step is hardly ever drawn, and its deviation is nearly 0. Answers with such noise would
+    outweigh all others by many orders of magnitude, and a fit would look at nothing else.
+    """
+    return max(deviation_of(law), law.scale)
+
+
 def measurements(
     question: Workload, held: tuple[int, ...], noisy: Vector, law: Noise, total: float
 ) -> Iterator[Measurement]:
     """Measured answers as measured (parts of) marginals; a single question splits its marginal into in and out."""
-    sigma = deviation_of(law)
+    sigma = fitted_deviation(law)
     for columns, parts in part_tables(question, held):
         if parts.min() >= 0:
             yield Measurement(columns, noisy[parts], sigma)

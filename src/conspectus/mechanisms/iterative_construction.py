@@ -34,7 +34,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
 from scipy.optimize import brentq
 
 from conspectus.curator.curator import Curator
@@ -202,7 +201,6 @@ class IterativeConstruction:
         if self.theorem and not promised < 1:
             reason = f"Theorem 5.4 promises an error of {promised:.3g} here, which says nothing: leave theorem=True out"
             return Refusal(mechanism=self.name, reason=reason)
-        asked = problem.workload.distinct()
         certificate = problem.cap * Fraction(self.certificate)
         rows = float(problem.rows or USUAL_ROWS)
         if self.theorem:
@@ -211,7 +209,7 @@ class IterativeConstruction:
             aim = self._aim(problem, rows)
         return IterativePlan(
             # The book's rule asks single questions: each is a candidate, marginals included.
-            candidates=Candidates(asked, np.arange(len(asked), dtype=np.int64)),
+            candidates=Candidates.single(problem.workload.distinct()),
             aim=aim,
             promised=promised,
             price=left_after_total(problem) - certificate,

@@ -55,7 +55,7 @@ from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total, public_sampler
 
 from .claim import practical_claim, theorem_claim
-from .first_sample import first_sample, questions
+from .first_sample import first_sample
 from .generators import BruteForce, Generator, MaximumEntropy, Syntheticizer, Vector
 from .own_generator import OwnRounds
 from .parameters import BoostingPlan, BoostingSettings, plan_boosting
@@ -81,17 +81,13 @@ def boost(
     distribution = Reweighting(asked, plan.candidates.starts, sampling.lam, sampling.mu)  # D_1: no guess yet, uniform
     synopses: list[Histogram | Rows] = []
     answers: list[Vector] = []
-    drawn = barred = np.zeros(0, dtype=np.int64)
+    barred = np.zeros(0, dtype=np.int64)
     for t in range(plan.rounds):
         curator.tell("rounds", t, plan.rounds)
         # 1. Sample S_t from D_t, and make A_t of it.
-        if t == 0:
-            drawn = _first_draws(plan, public_seed)
-        else:
-            again = None if plan.theorem else barred  # the theorem draws independently
-            drawn = curator.select(distribution, sampling.ranges[t - 1], draws=sampling.draws[t - 1], barred=again)
+        drawn = _draws(curator, plan, distribution, t, barred) if t else _first_draws(plan, public_seed)
         barred = _barred(plan, barred, drawn)
-        sample = questions(plan.candidates, drawn)
+        sample = plan.candidates.take(drawn)
         made = generator.generate(curator, sample, price=plan.prices[t], last=t == plan.rounds - 1)
         synopsis = _synopsis(made, problem, plan, total, public_seed)
         # 2. Re-weight: the curator compares A_t(q) with q(x) when it next draws. 3. It normalises then, too.
@@ -103,15 +99,24 @@ def boost(
     return ensemble, distribution, weighted_median(np.stack(answers), sampling.rates)
 
 
+def _draws(
+    curator: Curator, plan: BoostingPlan, distribution: Reweighting, t: int, barred: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """S_t from D_t, by the exponential mechanism: independent draws as the theorem asks, or else k different ones."""
+    sampling = plan.sampling
+    again = None if plan.theorem else barred
+    return curator.select(distribution, sampling.ranges[t - 1], draws=sampling.draws[t - 1], barred=again)
+
+
 def _first_draws(plan: BoostingPlan, public_seed: int | None) -> NDArray[np.int64]:
-    """S_1, chosen in public: independently as the theorem asks, or else spread evenly."""
+    """S_1, chosen in public since D_1 is uniform: independently as the theorem asks, or else spread evenly."""
     if plan.theorem is None:
         return first_sample(plan.candidates, plan.first, public_seed=public_seed)
     return public_sampler(public_seed).integers(0, len(plan.candidates), plan.first)
 
 
 def _barred(plan: BoostingPlan, barred: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What a history holds need not be drawn again; all may be, once too few others are left for a round."""
+    """What was drawn is in the history, and is not drawn again until too few others are left for a round."""
     barred = np.union1d(barred, drawn) if plan.history else barred
     enough = len(plan.candidates) - len(barred) >= max(plan.sampling.draws, default=0)
     return barred if enough else barred[:0]
@@ -134,9 +139,9 @@ class Boosting(BoostingSettings):
     """Boosting for queries: a few synopses, each made for what the ones before got wrong, and their weighted median.
 
     Choose it where questions are many and few of them can be measured, or where they are functions of the whole table
-    (medians, modes, distances from independence), which no histogram mechanism serves. For marginals of few columns
-    `projection` is as good and quicker. With `theorem=True` all parameters come from Theorem 6.1, and the release
-    keeps its bound; it is refused where the theorem promises nothing, as it does for all but huge tables.
+    (mode shares, distances from independence, your own), which no histogram mechanism serves. For marginals of few
+    columns `projection` is as good and quicker. With `theorem=True` all parameters come from Theorem 6.1 and its bound
+    is claimed. The theorem promises something for huge tables or budgets only; elsewhere it is refused.
 
     Args:
         theorem: Take every parameter from Theorem 6.1. Only `certificate`, `public_seed` and, between "brute" and

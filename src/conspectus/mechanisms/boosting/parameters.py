@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
-import numpy as np
-
 from conspectus.mechanisms.iterative import Candidates
 from conspectus.mechanisms.mechanism import Problem, SettingError, expected_size, no_histogram, not_counting
 from conspectus.mechanisms.total import left_after_total
@@ -214,10 +212,9 @@ def _theorem_plan(
     if found.generator == "syntheticizer" and problem.cells * len(problem.workload) > MOST_ENTRIES:
         program = f"by a linear program of more than {MOST_ENTRIES:,} entries"
         return f"{promised}, {program}: ask fewer questions, or leave theorem=True out"
-    asked = problem.workload.distinct()
     return BoostingPlan(
         # The theorem is about single questions, each a candidate of its own, marginals included.
-        candidates=Candidates(asked, np.arange(len(asked), dtype=np.int64)),
+        candidates=Candidates.single(problem.workload.distinct()),
         first=found.draws,
         sampling=found.sampling,
         prices=((left - found.sampling.price) / found.rounds,) * found.rounds,

@@ -17,8 +17,8 @@ from conspectus.compiled import processors
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS
 from conspectus.data.domain import Domain
+from conspectus.mechanisms.iterative import fitted_deviation
 from conspectus.mechanisms.mechanism import Problem
-from conspectus.privacy.tails import deviation_of
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.statistic import Statistic
@@ -111,7 +111,7 @@ class RowSearch:
         shares = noisy / scale
         if not self.history:
             self.known, self.found = [], []
-        self.known.append((sample, shares, deviation_of(law) / scale))
+        self.known.append((sample, shares, fitted_deviation(law) / scale))
         fitter, tries = self._fitter(), FURTHER_TRIES if self.found else TRIES
         if not self.found:
             # More starts than searches: one that got stuck is given up.
@@ -157,7 +157,7 @@ class RowSearch:
         rows = max(float(np.mean([part.sum() for part in parts.values()])), 1.0)
         even = [np.full(size, 1 / size) for size in domain.sizes]
         shares = tuple(parts[c] / rows if c in parts else even[c] for c in range(len(domain)))
-        off = deviation_of(law) / rows
+        off = fitted_deviation(law) / rows
         return OneWay(shares, tuple(off if c in parts else 1.0 for c in range(len(domain))))
 
     def _independent(self) -> Integers:
