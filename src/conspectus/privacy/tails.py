@@ -238,22 +238,6 @@ def _beyond(scale: float, far: NDArray[np.int64], near: NDArray[np.int64]) -> ND
     return chances
 
 
-@lru_cache(maxsize=64)
-def moments_of(law: Noise) -> tuple[float, float]:
-    """(E Z², E Z⁴) of one noise: sums over the integers where they are short, the continuous law's where they are long.
-
-    For wide noise the two agree to within 1/scale² (Laplace), and to all digits (Gaussian).
-    """
-    if law.scale > 1000:
-        square = law.scale**2
-        return (square, 3 * square**2) if law.kind == "gaussian" else (2 * square - 1 / 6, 24 * square**2)
-    reach = np.arange(1, math.ceil((40 if law.kind == "gaussian" else 800) * law.scale) + 2, dtype=float)
-    power = reach / law.scale
-    chances = np.exp(-power * power / 2 if law.kind == "gaussian" else -power)
-    whole = 1 + 2 * float(chances.sum())
-    return 2 * float((chances * reach**2).sum()) / whole, 2 * float((chances * reach**4).sum()) / whole
-
-
 def variance_of(law: Noise) -> float:
     """The variance of one draw of the discrete law, exact to rounding.
 
@@ -271,3 +255,19 @@ def variance_of(law: Noise) -> float:
 def deviation_of(law: Noise) -> float:
     """The standard deviation of one draw of the discrete law: the root of `variance_of`."""
     return math.sqrt(variance_of(law))
+
+
+@lru_cache(maxsize=64)
+def moments_of(law: Noise) -> tuple[float, float]:
+    """(E Z², E Z⁴) of one noise: sums over the integers where they are short, the continuous law's where they are long.
+
+    For wide noise the two agree to within 1/scale² (Laplace), and to all digits (Gaussian).
+    """
+    if law.scale > 1000:
+        square = law.scale**2
+        return (square, 3 * square**2) if law.kind == "gaussian" else (2 * square - 1 / 6, 24 * square**2)
+    reach = np.arange(1, math.ceil((40 if law.kind == "gaussian" else 800) * law.scale) + 2, dtype=float)
+    power = reach / law.scale
+    chances = np.exp(-power * power / 2 if law.kind == "gaussian" else -power)
+    whole = 1 + 2 * float(chances.sum())
+    return 2 * float((chances * reach**2).sum()) / whole, 2 * float((chances * reach**4).sum()) / whole
