@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
+from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.conjunctions import always
 from conspectus.queries.workload import Workload
@@ -32,9 +34,22 @@ def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
     if problem.workload.denominator:
         return Total(value=float(problem.workload.denominator), exact=True), problem.cap
     if curator.total_is_public:
-        return Total(value=float(curator.rows()), exact=True), problem.cap
+        return take_total(curator, problem, None), problem.cap
     price = problem.cap * SHARE
-    question = always(problem.workload.domain)
-    law = problem.law(problem.sensitivity(question), price)
-    noisy = float(curator.measure(question, law)[0])
-    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1), problem.cap - price
+    law = problem.law(problem.sensitivity(always(problem.workload.domain)), price)
+    return take_total(curator, problem, law), problem.cap - price
+
+
+def take_total(curator: Curator, problem: Problem, law: Noise | None) -> Total:
+    """The number of rows: as it is where no noise is planned for it, since it is public then; else with that noise."""
+    if law is None:
+        return Total(value=float(curator.rows()), exact=True)
+    noisy = float(curator.measure(always(problem.workload.domain), law)[0])
+    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1)
+
+
+def total_act(problem: Problem, law: Noise | None) -> Event:
+    """The act of `take_total`, to be declared."""
+    if law is None:
+        return RowTotal()
+    return measurement(always(problem.workload.domain), law, relation=problem.relation)

@@ -1,4 +1,7 @@
-"""What a synthetic row holds where no drawn query says anything: a public rule, or marginals that are paid for."""
+"""What a synthetic row starts from, and keeps in the columns that no drawn query reads.
+
+A public rule, or noisy one-way marginals that are paid for.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ from .shrinkage import posterior_means
 RULES = ("first", "uniform", "marginals")
 
 
-class Filling:
-    """Draws whole rows, each column for itself: always its first code, uniformly, or by noisy marginals."""
+class InitialRows:
+    """Draws whole rows, each column independently: always its first code, uniformly, or by noisy marginals."""
 
     def __init__(self, domain: Domain, rule: str, shares: NDArray[np.float64] | None = None) -> None:
         self._sizes = np.array(domain.sizes, dtype=np.int64)
@@ -68,12 +71,12 @@ def single_columns(workload: Workload) -> Workload:
 
 
 def single_width(workload: Workload) -> int:
-    """A bound on the squared L2 norm by which one row moves the one-way marginals: 1 for two values, 2 for more."""
+    """A bound on the squared L2 sensitivity of the one-way marginals to one row: 1 for two values, 2 for more."""
     sizes = workload.domain.sizes
     return sum(min(sizes[column], 3) - 1 for column in workload.columns)
 
 
-def measured(
+def measured_shares(
     curator: Curator, problem: Problem, singles: Workload, *, total: float, price: Fraction
 ) -> NDArray[np.float64]:
     """Shares of every code of every column, from noisy one-way marginals; columns that nothing asks about are even."""

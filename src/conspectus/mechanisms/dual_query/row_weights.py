@@ -18,7 +18,7 @@ from conspectus.mechanisms.mechanism import Problem
 from conspectus.synopses.fitting.lbfgs import dot, minimise
 
 from .clauses import AskedClauses
-from .game import Played
+from .data_player import Played
 
 NOISE = 0.012
 """The noise that is aimed at, in fractions of the rows: so many queries are measured as the price allows with it.
