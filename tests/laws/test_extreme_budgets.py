@@ -12,7 +12,7 @@ import conspectus as cs
 from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.mechanisms.registry import OFFLINE, make
 from conspectus.privacy.guarantee import Budget, BudgetError
-from conspectus.releases.planning import claim_of, problem_of
+from conspectus.releases.planning import problem_of
 
 EPSILONS = (1e-6, 1e-2, 60.0, 300.0, 1e3, 1e6, 1e15)
 DELTAS = (0.0, 1e-300, 1e-9, 0.5)
