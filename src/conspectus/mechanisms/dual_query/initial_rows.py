@@ -18,6 +18,7 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.query import Literal
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.least_squares import project_simplex
 
 from .shrinkage import posterior_means
 
@@ -90,17 +91,9 @@ def measured_shares(
         here = noisy[start : start + len(block)]
         if isinstance(block, Marginal):
             column = block.columns[0]
-            shares[first[column] : first[column + 1]] = _simplex(here)
+            shares[first[column] : first[column + 1]] = project_simplex(here)
         else:
             ones = posterior_means(here, law, total=total)
             at = first[np.array(block.columns, dtype=np.int64)]
             shares[at], shares[at + 1] = 1 - ones, ones
     return shares
-
-
-def _simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The nearest distribution: all values lowered by the same amount, and none below 0."""
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
-    found: NDArray[np.float64] = np.maximum(values - excess[ordered > excess][-1], 0.0)
-    return found
