@@ -222,6 +222,15 @@ def test_the_former_name_of_a_setting_goes_on_working():
         DualQuery(untouched="mode")
 
 
+def test_a_theorem_that_says_nothing_stops_nothing(tmp_path):
+    """At an absurd budget one draw costs more than 700, and Theorem 4.3 more than any float holds."""
+    schema, table = people(rows=1)
+    made = cs.release(table, cs.marginals(schema, 2), epsilon=1e15, delta=1e-6, mechanism="dual-query")
+    assert made.parameters["epsilon_by_theorem_4_3"] == math.inf
+    made.save(tmp_path / "one.conspectus")
+    assert cs.load(tmp_path / "one.conspectus").parameters == made.parameters
+
+
 def test_a_plan_is_carried_out_as_it_stands():
     """Where the number of rows is public the schedule that was planned is the one that runs."""
     schema, table = people(rows=300)

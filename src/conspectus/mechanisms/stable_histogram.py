@@ -147,16 +147,16 @@ def _plan(problem: Problem) -> StableHistogramPlan | str:
 def _laws(problem: Problem, epsilon: float) -> StableHistogramPlan:
     """The least noise and the least threshold that ε and δ pay for."""
     m, delta = problem.max_rows, problem.budget.delta
-    whole = Fraction(1) if problem.total_is_public else 1 - SHARE
+    left = Fraction(1) if problem.total_is_public else 1 - SHARE
     moved = 2 * m if problem.relation.replace else m
     if problem.ledgered:
         # A ledger adds up ρ: the counts move by at most moved·m in squares. Half of δ is left to convert it.
         delta = delta / 2
         rho = Fraction(rho_of(epsilon, delta))
-        law = Noise("laplace", root_up(moved * m / (2 * rho * whole)))
+        law = Noise("laplace", root_up(moved * m / (2 * rho * left)))
         bought = Noise("gaussian", root_up(m * m / (2 * rho * SHARE)))
     else:
-        law = Noise("laplace", scale_up(moved / (Fraction(epsilon) * whole)))
+        law = Noise("laplace", scale_up(moved / (Fraction(epsilon) * left)))
         bought = Noise("laplace", scale_up(m / (Fraction(epsilon) * SHARE)))
     total_law = None if problem.total_is_public else bought
     return StableHistogramPlan(law=law, threshold=threshold(law.scale, m, delta), total_law=total_law)

@@ -18,6 +18,21 @@ SHARE = Fraction(1, 50)
 """The share of the budget that buys the total where it is private and no measured marginal holds it."""
 
 
+def take_total(curator: Curator, problem: Problem, law: Noise | None) -> Total:
+    """The number of rows: as it is where no noise is planned for it, since it is public then; else with that noise."""
+    if law is None:
+        return Total(value=float(curator.rows()), exact=True)
+    noisy = float(curator.measure(always(problem.workload.domain), law)[0])
+    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1)
+
+
+def total_act(problem: Problem, law: Noise | None) -> Event:
+    """The act of `take_total`, for mechanisms that declare their acts."""
+    if law is None:
+        return RowTotal()
+    return measurement(always(problem.workload.domain), law, relation=problem.relation)
+
+
 def with_total(problem: Problem) -> Workload:
     """The distinct questions of a workload, and the question "how many rows?" where nothing else would answer it."""
     asked = problem.workload.distinct()
@@ -34,22 +49,9 @@ def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
     if problem.workload.denominator:
         return Total(value=float(problem.workload.denominator), exact=True), problem.cap
     if curator.total_is_public:
-        return take_total(curator, problem, None), problem.cap
+        return Total(value=float(curator.rows()), exact=True), problem.cap
     price = problem.cap * SHARE
-    law = problem.law(problem.sensitivity(always(problem.workload.domain)), price)
-    return take_total(curator, problem, law), problem.cap - price
-
-
-def take_total(curator: Curator, problem: Problem, law: Noise | None) -> Total:
-    """The number of rows: as it is where no noise is planned for it, since it is public then; else with that noise."""
-    if law is None:
-        return Total(value=float(curator.rows()), exact=True)
-    noisy = float(curator.measure(always(problem.workload.domain), law)[0])
-    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1)
-
-
-def total_act(problem: Problem, law: Noise | None) -> Event:
-    """The act of `take_total`, to be declared."""
-    if law is None:
-        return RowTotal()
-    return measurement(always(problem.workload.domain), law, relation=problem.relation)
+    question = always(problem.workload.domain)
+    law = problem.law(problem.sensitivity(question), price)
+    noisy = float(curator.measure(question, law)[0])
+    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1), problem.cap - price

@@ -13,16 +13,17 @@ same game with every query and its negation exchanged; mixing the two pairs dive
           for each q in 𝒬:  Q^{t+1}_q ← Q^t_q · exp(η·A_D(x^t, q));  normalise
       output  D̂ = {x^1 … x^T}
 
-    paper            code                      where
-    T, s, η_t        schedule.rounds, .draws, .rates (η in units of 1/LOG_WEIGHT_STEPS), of `schedule`
-    α                accuracy                  `theorem` makes T, s and η of it; without it `parameters` fits them
-    𝒬                candidates 0 … 2k − 1     i is query i, and k + i its negation
-    Q^t              DualPayoffs               `curator.scores`, since it reads the table; drawn by `curator.select`
-    Σ_τ η_τ          rate                      `play`
-    Σ_τ η_τ·q(x^τ)   played[q]                 `play`; ln Q^t_q is rate·q(D) − played[q], for negations its negative
-    q̃                sample                    `play`
-    x^t              found, one row or more    `data_player.respond`, by one of `oracles`
-    D̂                Played                    `data_player`
+| paper | code | where |
+| --- | --- | --- |
+| T, s, η_t | `schedule.rounds`, `.draws`, `.rates` (η in units of 1/LOG_WEIGHT_STEPS) | `schedule` |
+| α | `accuracy` | `theorem` makes T, s and η of it; without it `parameters` fits them to the budget |
+| 𝒬 | candidates 0 … 2k − 1 | i is query i, and k + i its negation |
+| Q^t | `DualPayoffs` | `curator.scores`, since it reads the table; drawn from by `curator.select` |
+| Σ_τ η_τ | `rate` | `play` |
+| Σ_τ η_τ·q(x^τ) | `played[q]` | `play`; ln Q^t_q is rate·q(D) − played[q], and of a negation its negative |
+| q̃ | `sample` | `play` |
+| x^t | `found`, one row or more | `data_player.respond`, by one of `oracles` |
+| D̂ | `Played` | `data_player` |
 
 Beyond the paper: steps that change (`decay`), several rows a round, rows that start from noisy marginals
 (`initial_rows`), and multiplicities fitted to noisy counts (`row_weights`). Memory and the time of a round are linear

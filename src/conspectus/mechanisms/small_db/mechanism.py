@@ -7,14 +7,14 @@ Algorithm 4 of Dwork and Roth 2014 (Blum, Ligett and Roth 2008):
       u(x, y) = −max_{f ∈ Q} |f(x) − f(y)|
       draw y from R by the exponential mechanism with score u, and output it
 
-    book     code                 where
-    x        the table            `curator`, which alone reads it
-    Q        net.workload         the distinct questions of the workload
-    ‖y‖₁     net.size             `theorem.theorem_size` from α; else `parameters` chooses the size that expects least
-    R        net, draw.net        `small_databases.SmallNet`; ln|R| is net.log_mass
-    u        scores of draw.net   `curator.nets` and `curator.laminar`, since they read the table
-    ε        plan.price           all of the budget but the certificate and, where it is private, the row total
-    y        counts               rows in each class of records that no question tells apart
+| book | code | where |
+| --- | --- | --- |
+| x | the table | `curator`, which alone reads it |
+| Q | `net.workload` | the distinct questions of the workload |
+| ‖y‖₁ | `net.size` | `theorem.theorem_size` from α; else `parameters` chooses the size that expects least |
+| R, u | `net`, `draw.net` | `small_databases`; scored in `curator.nets` and `.laminar`, since that reads the table |
+| ε | `plan.price` | all of the budget but the certificate and, where it is private, the row total |
+| y | `y`, then `Rows` | rows in each class of records that no question tells apart, then as records |
 
 Some database of ln|Q|/α² rows answers every counting query to within α, since a sample of the table does; and there
 are few enough databases that the exponential mechanism finds one. The law is exact: databases are counted or

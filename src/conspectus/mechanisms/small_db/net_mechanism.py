@@ -7,14 +7,15 @@ Algorithm 7 of Dwork and Roth 2014:
       q(x, y) = −max_{f ∈ Q} |f(x) − f(y)|
       draw y from R by the exponential mechanism with score q, and output it
 
-    book       code                  where
-    x          the table             `curator`, which alone reads it
-    Q          problem.workload
-    N_α(Q)     plan.net              the owner's guesses, from `cs.net`; α is the setting `alpha`, the owner's word
-    f(y)       plan.guesses[y]       `net_draws.answers_of`
-    q          scores of `listed`    `curator.nets`, since they read the table
-    ε          plan.price            all of the budget but the certificate and, where it is private, the row total
-    y          drawn                 the number of the guess
+| book | code | where |
+| --- | --- | --- |
+| x | the table | `curator`, which alone reads it |
+| Q | `problem.workload` | |
+| N_α(Q), α | `plan.net`, `alpha` | the owner's guesses, from `cs.net`, and the owner's word on them |
+| f(y) | `plan.guesses[y]` | `net_draws.answers_of` |
+| R, q | `listed(…)` | `net_draws`; scored in `curator.nets`, since that reads the table |
+| ε | `plan.price` | all of the budget but the certificate and, where it is private, the row total |
+| y | `drawn` | the number of the guess |
 
 The guesses are earlier years, other regions, models of the population.
 

@@ -11,16 +11,16 @@ Blum and Roth 2011:
       output D_r = (u + ν, f)
     and a query Q is answered by ⟨Q̂, u + ν⟩/n with Q̂[i] = Σ_{x: Q(x) > 0} Q(x)·A[i, x]
 
-    paper    code                      where
-    T        projection.size           `theorem.theorem_size` with paper=True; else `parameters`
-    r        projection.independence   `theorem.theorem_independence`; 2·log(kT/2β) in the listing
-    f, A     projection                `queries.blocks.sparse_projection`; entries are ±1, and answers are divided by T
-    u        projection.add            there, called by `counting`, since it reads the table
-    ν, 1/σ   plan.law                  drawn by `curator.measure`; calibrated by `parameters` to the sensitivity of u
-    u + ν    values                    `release`
-    D_r      RandomProjection          `synopses.random_projection`, which also answers queries
-    m        plan.sparsity
-    k        len(problem.workload)
+| paper | code | where |
+| --- | --- | --- |
+| T | `projection.size` | `theorem.theorem_size` with `paper=True`; else `parameters` |
+| 2·log(kT/2β), r | `projection.independence` | `theorem.theorem_independence` likewise |
+| f, A | `projection` | `queries.blocks.sparse_projection`; its entries are ±1, and answers are divided for it |
+| u | `projection.add` | there; called by `counting`, since it reads the table |
+| ν, 1/σ | `plan.law` | drawn by `curator.measure`; `parameters` calibrates it to the sensitivity of u |
+| u + ν | `values` | `release` |
+| D_r, Q̂ | `RandomProjection` | `synopses.random_projection`, which also answers queries |
+| m, k | `plan.sparsity`, `len(problem.workload)` | |
 
 Two forms. The dense one is the paper's: a sign for every record and coordinate. The sparse one (a count-sketch, or a
 sparse Johnson–Lindenstrauss matrix) has s signs for each record (`projection.nonzeros`), one in each of s disjoint

@@ -228,18 +228,18 @@ def _laws(settings: SparseProjectSettings, problem: Problem, nonzeros: int) -> t
     """
     like = SparseProjection(problem.workload.domain, nonzeros, nonzeros, 1, 0)
     moved = problem.sensitivity(Workload(like.domain, (like,)))
-    budget, whole = problem.budget, Fraction(1) if problem.total_is_public else 1 - SHARE
+    budget, left = problem.budget, Fraction(1) if problem.total_is_public else 1 - SHARE
     plans: list[tuple[Noise | None, Noise]] = []
     if budget.epsilon is not None and settings.noise != "gaussian" and (budget.pure or not problem.ledgered):
         epsilon = Fraction(budget.epsilon)
         total = Noise("laplace", scale_up(problem.max_rows / (epsilon * SHARE)))
-        scale = scale_up(moved.l1 / (epsilon * whole))
+        scale = scale_up(moved.l1 / (epsilon * left))
         if problem.total_is_public and not budget.pure and not settings.theorem:
             norms = (Fraction(moved.l1), Fraction(moved.l2_squared), Fraction(moved.linf))
             scale = scale_up(calibrate_laplace(*norms, budget))
         plans.append((total, Noise("laplace", scale)))
     if not budget.pure and not (settings.theorem and plans):
-        scale = root_up(Fraction(moved.l2_squared) / (2 * problem.cap * whole))
+        scale = root_up(Fraction(moved.l2_squared) / (2 * problem.cap * left))
         total = Noise("gaussian", root_up(problem.max_rows**2 / (2 * problem.cap * SHARE)))
         wanted = "laplace" if settings.theorem else settings.noise
         kinds = ("gaussian", "laplace") if wanted == "auto" else (wanted,)
