@@ -54,6 +54,16 @@ def certify(
     return replace(found, holds=not found.vacuous)
 
 
+def certify_workload(
+    curator: Curator, problem: Problem, *, answers: NDArray[np.float64], total: Total, share: float
+) -> Certificate | None:
+    """The certificate of the answers to the whole workload, for this share of the budget; None where that is 0."""
+    if not share:
+        return None
+    price = problem.cap * Fraction(share)
+    return certify(curator, problem, workload=problem.workload, answers=answers, total=total, price=price)
+
+
 def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -> Noise | None:
     """The noise on ln Z at this price; None where even perfect synopses would hardly prove anything through it.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
+from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.conjunctions import always
 from conspectus.queries.workload import Workload
@@ -14,6 +16,21 @@ from .mechanism import Problem
 
 SHARE = Fraction(1, 50)
 """The share of the budget that buys the total where it is private and no measured marginal holds it."""
+
+
+def take_total(curator: Curator, problem: Problem, law: Noise | None) -> Total:
+    """The number of rows: as it is where no noise is planned for it, since it is public then; else with that noise."""
+    if law is None:
+        return Total(value=float(curator.rows()), exact=True)
+    noisy = float(curator.measure(always(problem.workload.domain), law)[0])
+    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1)
+
+
+def total_act(problem: Problem, law: Noise | None) -> Event:
+    """The act of `take_total`, for mechanisms that declare their acts."""
+    if law is None:
+        return RowTotal()
+    return measurement(always(problem.workload.domain), law, relation=problem.relation)
 
 
 def with_total(problem: Problem) -> Workload:
