@@ -13,12 +13,12 @@ import conspectus as cs
 from conspectus.audit.keys_and_projections import column
 from conspectus.data.domain import RECORDS
 from conspectus.data.records.fingerprints import fingerprints
-from conspectus.mechanisms.registry import make
+from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.sparse_project.mechanism import price_of_median
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.blocks.sparse_projection import Projection
-from conspectus.releases.planning import claim_of, problem_of
+from conspectus.releases.planning import problem_of
 from conspectus.synopses.random_projection import RandomProjection, block_failure, kept_by_hash, majority_fails
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 
@@ -234,7 +234,7 @@ def test_the_default_is_what_claims_the_least_at_the_failure_level(rows, failure
     s = make("sparse-project", {"failure": failure}).shape(problem).nonzeros
     assert s in expected
     assert s == min((1, 3, 5), key=lambda blocks: claimed(rows, asked, blocks, failure))
-    assert claim_of(make("sparse-project", {"failure": failure}), problem).bound.probability == 1 - failure
+    assert claimed(make("sparse-project", {"failure": failure}), problem).bound.probability == 1 - failure
 
 
 def test_settings_choose_the_number_of_blocks():
