@@ -18,6 +18,7 @@ from conspectus.privacy.accounting import rho_of
 from conspectus.privacy.guarantee import BudgetError
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.prices import cost_of
+from conspectus.privacy.relation import Neighbours
 
 ALPHA = 1e-6
 HUGE = {"epsilon": 1e7, "delta": 1e-6}
@@ -218,7 +219,7 @@ def test_what_is_spent_is_what_the_acts_cost_and_at_most_the_budget(tmp_path, na
         return
     release = cs.release(table, workload, mechanism=name, ledger=ledger, **FEW.get(name, {}), **budget)
     currency = "pure" if budget == {"epsilon": 1.0} else "zcdp"
-    costs = sum((cost_of(event, currency, neighbours).price for event in release.events), Fraction(0))
+    costs = sum((cost_of(event, currency, Neighbours.of(neighbours)).price for event in release.events), Fraction(0))
     assert ledger.spent == costs
     own = name == "stable-histogram"
     assert (ledger.delta_spent > 0) is own

@@ -32,15 +32,15 @@ if TYPE_CHECKING:  # what editors and type checkers know; the classes themselves
     from .sparse_project.mechanism import SparseProject as SparseProject
     from .stable_histogram import StableHistogram as StableHistogram
 
-__all__ = [entry.kind for entry in (*OFFLINE.values(), *ONLINE.values())]  # pyright: ignore[reportUnsupportedDunderAll]
-
 
 def __getattr__(name: str) -> Any:
-    for entry in (*OFFLINE.values(), *ONLINE.values()):
-        if entry.kind == name:
-            return entry.load()
-    raise AttributeError(f"module 'conspectus.mechanisms' has no attribute {name!r}")
+    kinds = {entry.kind: entry for entry in (*OFFLINE.values(), *ONLINE.values())}
+    if name == "__all__":
+        return list(kinds)
+    if name not in kinds:
+        raise AttributeError(f"module 'conspectus.mechanisms' has no attribute {name!r}")
+    return kinds[name].load()
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(__getattr__("__all__"))

@@ -112,8 +112,10 @@ def _checked(name: str, settings: Mapping[str, Any], also: Iterable[str]) -> Map
             raise SettingError(
                 f'{name} has no setting "{setting}"{did_you_mean(setting, [*fields, *also])}; its settings: {known}'
             )
-        if not _fits(value, str(fields[setting].type)):
-            raise SettingError(f'the setting "{setting}" of {name} takes {fields[setting].type}, not {value!r}')
+        taken = fields[setting].type
+        annotation = taken.__name__ if isinstance(taken, type) else str(taken)
+        if not _fits(value, annotation):
+            raise SettingError(f'the setting "{setting}" of {name} takes {annotation}, not {value!r}')
     return settings
 
 

@@ -12,6 +12,8 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+from conspectus.suggestions import suggest_keyword
+
 MEASURE = ("measure-laplace", "measure-gaussian")
 PROJECT = (
     *(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3")),
@@ -39,8 +41,11 @@ class Entry:
     by_itself: bool = False
 
     def load(self) -> Any:
-        """The class, imported now if it was not before."""
-        return getattr(importlib.import_module(self.home, __package__), self.kind)
+        """The class, imported now if it was not before. It answers a misspelt setting with the right one."""
+        kind = getattr(importlib.import_module(self.home, __package__), self.kind)
+        if not hasattr(kind.__init__, "__wrapped__"):
+            kind.__init__ = suggest_keyword(kind.__init__)
+        return kind
 
 
 OFFLINE: dict[str, Entry] = {
