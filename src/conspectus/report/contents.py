@@ -16,7 +16,6 @@ from conspectus.releases.planning import share
 from conspectus.releases.release import Release
 from conspectus.synopses.fitting.max_entropy import CannotFit
 from conspectus.synopses.fitting.rounding import CannotRound
-from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.synopsis import CannotAnswer
 
 from . import page
@@ -114,7 +113,7 @@ def accuracy(release: Release) -> str:
                 f"except with probability {potential.failure_probability:g}; for {potential.scope}",
             )
         )
-    if release.synopsis.kind == "noisy-answers":
+    if release.synopsis.all_measured:
         lines.append(("intervals", "exact for every measured answer", "from the law of the noise that was added"))
     return page.section(
         "How accurate it is",
@@ -148,7 +147,7 @@ def pictures(release: Release) -> str:
 
 def _column(release: Release, name: str) -> str:
     column = release.schema.column(name)
-    if isinstance(release.synopsis, PublishedRecords):
+    if release.synopsis.listed() is not None:
         return _records(release, name)
     if column.size > MOST_BARS:
         return ""

@@ -23,10 +23,10 @@ from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.queries.block import Block
 from conspectus.queries.workload import Workload
-from conspectus.releases import answer as reading
-from conspectus.releases.answer import Answer
+from conspectus.releases.answer import Answer, answer_of, checked_confidence, count_confidence
 from conspectus.releases.release import Release
 from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.synopsis import Total
 
 from .account import Account
@@ -90,7 +90,7 @@ class Session:
 
         Guarantee: an answer is in the session's file before it is returned, and no question ever has two.
         """
-        reading.checked_confidence(confidence)
+        checked_confidence(confidence)
         asked = canonical(self.schema, question, snap=snap)
         with self._lock:
             self._check_here()
@@ -285,9 +285,11 @@ class Session:
 
 def _shown(given: Given, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
     if given.margin is None:
-        answer = reading.unguaranteed(given.count / total.divisor, total, confidence)
+        estimate = Estimate.unguaranteed(given.count / total.divisor, total.divisor)
     else:
-        answer = reading.within(given.count, given.margin.counts_at, total, confidence, given.basis)
+        margin = given.margin.counts_at(count_confidence(total, confidence))
+        estimate = Estimate.within(given.count, margin, basis=given.basis)
+    answer = answer_of(estimate, total, confidence)
     fields: dict[str, Any] = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
     return LiveAnswer(**fields, cost=0.0 if repeated else float(given.price), repeated=repeated)
 

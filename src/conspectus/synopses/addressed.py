@@ -12,11 +12,11 @@ from conspectus.data.domain import Domain
 from conspectus.data.records.field import Elements, P
 from conspectus.queries.workload import Workload
 
-from .synopsis import BadSynopsis, CannotAnswer
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis
 
 
 @dataclass(frozen=True, eq=False)
-class Addressed:
+class Addressed(Synopsis):
     """Addresses of records of one table, sorted and distinct: `keys`."""
 
     domain: Domain

@@ -7,7 +7,7 @@ boosting needs. Each member may be wrong anywhere as long as not too many are wr
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -25,14 +25,13 @@ from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 from conspectus.synopses.fitting.row_fitting import OneWay, RowFitter, Wanted, can_fit
 
-from .histogram import Histogram
+from .histogram import MOST_CELLS, Histogram
 from .rows import Rows
 from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, load_synopsis, part, public_sampler
 
 MOST_MEMBERS = 200
-MOST_CELLS = 1 << 22
 MOST_FITTED = 1 << 18
-"""The largest universe over which a histogram is fitted to an ensemble's answers, and the most of them."""
+"""The most answers of an ensemble that a histogram is fitted to."""
 
 MOST_SEARCHED = 1000
 """The most answers that rows are fitted to at once."""
@@ -45,7 +44,7 @@ _CLOSE = 0.002
 
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class MedianEnsemble:
+class MedianEnsemble(Synopsis):
     """Members with whole-numbered weights; `workload` holds the questions that they were made for."""
 
     domain: Domain
@@ -55,6 +54,7 @@ class MedianEnsemble:
     total: Total
 
     kind: ClassVar[str] = "median-ensemble"
+    additive: ClassVar[bool] = False  # a sum of medians is not the median of the sums
 
     def __post_init__(self) -> None:
         if not 0 < len(self.members) <= MOST_MEMBERS or len(self.weights) != len(self.members):
@@ -74,6 +74,10 @@ class MedianEnsemble:
         if any(isinstance(member, Rows) for member in self.members):
             return self.fitted_rows(public_seed=public_seed).sample(rows, public_seed=public_seed)
         return self.fitted.sample(rows, public_seed=public_seed)
+
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the integer table near the histogram that fits the answers."""
+        return self.fitted.integer_marginal(columns)
 
     def fitted_rows(self, *, public_seed: int | None = None) -> Rows:
         """Rows near the ensemble's answers to the questions that it was made for: post-processing.

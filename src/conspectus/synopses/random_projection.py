@@ -35,7 +35,9 @@ from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
-from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
+from .estimate import Estimate
+from .evidence import Evidence
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, part
 
 _FIELDS = ("size", "nonzeros", "independence", "public_seed")
 LEAST_INDEPENDENCE = 4
@@ -61,7 +63,7 @@ MOST_BLOCKS = 63
 
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class RandomProjection:
+class RandomProjection(Synopsis):
     """`values` is the projection of the table with noise, in whole counts; `noise` is its law; `estimator` says how an
     answer is taken from the estimates of the blocks."""
 
@@ -73,6 +75,7 @@ class RandomProjection:
     estimator: Estimator = "mean"
 
     kind: ClassVar[str] = "random-projection"
+    answers_alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.int64)
@@ -97,6 +100,16 @@ class RandomProjection:
             return block.weighed(self.projection.dot(records, values))
         each = [block.weighed(self.projection.dot_block(j, records, values)) for j in range(self.projection.nonzeros)]
         return np.asarray(np.median(each, axis=0))
+
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query, with noise whose law is known and a bound on the distortion by the rest of the table.
+
+        See `Synopsis.estimate`, and `interval` for the bound.
+        """
+        count, half = self.interval(query, confidence)
+        if half is None:
+            return Estimate.unguaranteed(count / self.total.divisor, self.total.divisor)
+        return Estimate.within(count, half, basis="guessed")
 
     def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]:
         """The count of one query, and how far it may be from the truth at this confidence, noise and hash together.

@@ -1,16 +1,18 @@
 """The role of a synopsis: what may leave the room where the rows are.
 
-A synopsis answers workloads as fractions of the table, may make synthetic rows, and can be taken apart into JSON and
-Arrow tables and put together again. It holds no reference to a source: everything here is post-processing.
+A synopsis answers workloads as fractions of the table, estimates a query with an interval, may make synthetic rows, and
+can be taken apart into JSON and Arrow tables and put together again. It holds no reference to a source: everything here
+is post-processing.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, cast, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +21,15 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.canonical_query import canonical_query
+from conspectus.queries.query import Predicate, Sparse
+from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.fitting.rounding import round_to_total
 
-if TYPE_CHECKING:
-    from conspectus.queries.workload import Workload
+from .estimate import Estimate
+from .evidence import Evidence, NoisyCount
 
 NoiseKind = Literal["laplace", "gaussian"]
 
@@ -104,33 +112,167 @@ class Total:
         return cls(**{**fields, "value": float(fields["value"]), "scale": float(fields["scale"])})
 
 
-class Synopsis(Protocol):
-    """What every synopsis can do. `kind` names its class in a file."""
+class ListedRecords(Protocol):
+    """Records that are published as they are, because no schema lists them: what a synopsis of records offers."""
+
+    @property
+    def records(self) -> tuple[Any, ...]: ...
+
+    @property
+    def counts(self) -> NDArray[np.int64]: ...
+
+    def bounds(self, confidence: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each record the least and the largest true count, given that it was published."""
+        ...
+
+    def drawn(self, rows: int, *, public_seed: int | None = None) -> NDArray[np.int64]:
+        """The places of records, drawn at random, each as often as its count says."""
+        ...
+
+
+@suggest_keywords
+class Synopsis(ABC):
+    """What every synopsis can do: answer, estimate with an interval, make rows and tables, and be filed.
+
+    A new kind is one module with a subclass, and one line in the list of kinds below. It must answer workloads and be
+    taken apart into `parts`; the rest has a default that is right for a synopsis that answers in shares and does not
+    know by itself how wrong it is.
+
+    Attributes:
+        domain: The columns of the table and how many codes each has.
+        total: The number of rows that fractions are of.
+        kind: What a file calls it.
+        title: What a report calls it; the kind where it is empty.
+        additive: Whether the answer to a union of disjoint queries is the sum of their answers.
+        all_measured: Whether every answer was measured, so that the law of its noise gives an interval.
+        answers_alone: Whether answers and intervals come from the synopsis alone. A file may then leave out the
+            released questions, and still answers as it did.
+        publishes_keys: Whether it holds keys of the table's own rows, which one kind of private act alone may publish.
+    """
+
+    domain: Domain
+    total: Total
 
     kind: ClassVar[str]
+    title: ClassVar[str] = ""
+    additive: ClassVar[bool] = True
+    all_measured: ClassVar[bool] = False
+    answers_alone: ClassVar[bool] = False
+    publishes_keys: ClassVar[bool] = False
 
-    @property
-    def domain(self) -> Domain: ...
-
-    @property
-    def total(self) -> Total: ...
-
+    @abstractmethod
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, in the workload's order; raises `CannotAnswer`."""
-        ...
 
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query with an interval.
+
+        By default the answer is the synopsis's own. The interval is that of the noisy answers that add up to the same
+        query; or the bound on released answers, where it covers the query; or there is none.
+
+        Args:
+            query: A workload of one query.
+            confidence: The probability with which the interval holds, strictly between 0 and 1.
+            beside: What a release publishes besides the synopsis.
+
+        Returns:
+            An estimate in counts of the total.
+
+        Raises:
+            CannotAnswer: The synopsis does not hold what the query asks for.
+        """
+        asked = query.query(0)
+        noisy = None if beside is None else beside.noisy(asked)
+        given = None if beside is None else beside.given(asked)
+        share = self._share(query) if given is None else given
+        if noisy is not None:
+            return Estimate.within(noisy.count, noisy.margin(confidence), basis="measured", share=share)
+        margin = None if beside is None else beside.margin(asked, confidence, additive=self.additive)
+        if margin is None:
+            return Estimate.unguaranteed(share, self.total.divisor)
+        return Estimate.within(share * self.total.divisor, margin, basis="guessed")
+
+    def _share(self, query: Workload) -> float:
+        """The answer to one query. A short list of records is asked as the predicate that it is."""
+        asked = query.query(0)
+        if isinstance(asked, Sparse) and isinstance(same := canonical_query(self.domain, asked), Predicate):
+            query = Workload(self.domain, (Conjunctions.of(self.domain, [same]),))
+        return float(self.answer(query)[0])
+
+    def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
+        """For every cell of one marginal, the ends of an interval in counts, each with this confidence.
+
+        Args:
+            cells: A workload of one marginal.
+            confidence: The probability with which the interval of a cell holds, cell by cell.
+            beside: What a release publishes besides the synopsis.
+
+        Returns:
+            The low ends and the high ends; NaN where no interval would be honest.
+        """
+        noisy = [] if beside is None else [beside.noisy(query) for query in cells.queries()]
+        if any(count is not None for count in noisy):
+            return ends_of(noisy, confidence)
+        centres = self.answer(cells) * self.total.divisor
+        # Every cell of one marginal is a sum of equally many cells of the marginal that covers it.
+        margin = None if beside is None else beside.margin(cells.query(0), confidence, additive=self.additive)
+        reach = np.nan if margin is None else margin
+        return centres - reach, centres + reach
+
+    def integers(self, cells: Workload) -> NDArray[np.int64]:
+        """The cells of one marginal as whole counts, zero or more, that sum to the total.
+
+        All tables agree where there is one integer table behind them. Otherwise each is rounded on its own; and where
+        nothing at all is known of its cells, all of them are zero.
+
+        Raises:
+            CannotAnswer: The synopsis does not hold the marginal.
+        """
+        try:
+            return self.integer_marginal(cells.blocks[0].columns)
+        except CannotAnswer:
+            shares = np.maximum(self.answer(cells), 0.0)
+            return round_to_total(shares, self.total.rows) if shares.any() else np.zeros(len(cells), dtype=np.int64)
+
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the one integer table behind the synopsis, over columns in the order given, flat.
+
+        Raises:
+            CannotAnswer: There is no such table, or it has other columns.
+        """
+        raise CannotAnswer(f"a synopsis of kind {self.kind} has no integer table behind it")
+
+    @abstractmethod
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Synthetic rows as codes; the coins are public post-processing. Raises `CannotAnswer` when it holds none."""
-        ...
 
+    def source_of_rows(self) -> Synopsis:
+        """The synopsis that synthetic rows are drawn from: itself, unless one was fitted to its answers."""
+        return self
+
+    def listed(self) -> ListedRecords | None:
+        """The records that it publishes as they are; None where rows are in the values of a schema."""
+        return None
+
+    @abstractmethod
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         """The synopsis as JSON and Arrow tables."""
-        ...
 
     @classmethod
+    @abstractmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         """The inverse of `parts`; raises `BadSynopsis`."""
-        ...
+
+
+Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""The low and the high ends of some intervals, in counts; NaN where there is none."""
+
+
+def ends_of(noisy: Sequence[NoisyCount | None], confidence: float) -> Ends:
+    """The intervals of some noisy counts."""
+    known = [(np.nan, np.nan) if one is None else (one.count, one.margin(confidence)) for one in noisy]
+    centres, margins = np.array(known, dtype=np.float64).reshape(len(known), 2).T
+    return centres - margins, centres + margins
 
 
 # A closed list: the kind read from a file chooses among these modules and can name no other.
