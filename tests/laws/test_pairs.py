@@ -23,7 +23,7 @@ from conspectus.data.schema import SchemaError
 from conspectus.data.sources import PairsTable, SourceError
 from conspectus.data.sources.numbering import Numbering
 from conspectus.mechanisms.mechanism import ProblemError
-from conspectus.privacy.accounting import allowance
+from conspectus.privacy.accounting import Filter
 from conspectus.privacy.guarantee import Budget
 
 Pairs = list[tuple[Any, Any]]
@@ -170,7 +170,7 @@ def test_declared_users_and_add_remove_do_not_go_together() -> None:
         cs.release(table, workload, epsilon=1.0, neighbours="add-remove")
     budget = Budget(epsilon=1.0)
     with pytest.raises(ValueError, match="declared"):
-        Curator(table, allowance(budget, "add-remove"), neighbours="add-remove")
+        Curator(table, Filter.of(budget, "add-remove"), neighbours="add-remove")
 
 
 def test_a_release_of_pairs_is_a_release(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
+from tests.made import claimed as claim_of
 
 import conspectus as cs
 from conspectus.audit.keys_and_projections import column
@@ -18,7 +19,7 @@ from conspectus.mechanisms.sparse_project.mechanism import price_of_median
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.blocks.sparse_projection import Projection
-from conspectus.releases.planning import claim_of, problem_of
+from conspectus.releases.planning import problem_of
 from conspectus.synopses.random_projection import RandomProjection, block_failure, kept_by_hash, majority_fails
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 

@@ -33,7 +33,7 @@ from conspectus.mechanisms.sparse_vector_theorem import (
     sparse_error,
     sparse_scale,
 )
-from conspectus.privacy.accounting import allowance, price
+from conspectus.privacy.accounting import Filter, price
 from conspectus.privacy.events import ByRelation, LaplaceNoise, Noise, ThresholdWatch
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
@@ -90,7 +90,7 @@ def levels(table, asked, budget, name, forget: bool = False) -> tuple[int, list[
     failed, used = 0, []
     for run in range(RUNS):
         curator = Curator(
-            table, allowance(budget, "replace"), neighbours="replace", sampler=UnsafeSeededSampler(1_000 + run)
+            table, Filter.of(budget, "replace"), neighbours="replace", sampler=UnsafeSeededSampler(1_000 + run)
         )
         loop = rule.open(curator, problem)
         if forget:

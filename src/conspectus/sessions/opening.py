@@ -243,7 +243,9 @@ def _session(
     settled: bool = False,
 ) -> Session:
     sampler = sampler or SystemSampler()
-    curator = Curator(table, account, neighbours=problem.neighbours, sampler=sampler, progress=progress)
+    curator = Curator(
+        table, account.filter, neighbours=problem.neighbours, debit=account, sampler=sampler, progress=progress
+    )
     said = warnings(table, problem)
     return Session(
         schema=table.schema,
@@ -253,7 +255,7 @@ def _session(
         curator=curator,
         account=account,
         store=store,
-        guarantee=account.guarantee(str(table.schema.unit), said, private=sampler.private),
+        guarantee=account.filter.guarantee(str(table.schema.unit), said, private=sampler.private),
         settled=settled,
     )
 

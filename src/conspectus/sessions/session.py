@@ -19,7 +19,7 @@ from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.mechanism import Claim
 from conspectus.mechanisms.online_mechanism import OnlineMechanism, OnlineRun, Reply, SessionProblem
-from conspectus.privacy.accounting import BudgetExceeded
+from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.queries.block import Block
 from conspectus.queries.workload import Workload
@@ -119,7 +119,7 @@ class Session:
     @property
     def currency(self) -> str:
         """What `spent`, `remaining` and costs are counted in: "epsilon", or "rho" where a delta was allowed."""
-        return "epsilon" if self._account.currency == "pure" else "rho"
+        return "epsilon" if self._account.filter.currency == "pure" else "rho"
 
     @property
     def spent(self) -> float:
@@ -130,8 +130,8 @@ class Session:
     def remaining(self) -> float:
         """What is left of the session's budget; nothing once it was ended."""
         with self._lock:
-            account = self._fresh()
-            return 0.0 if self._settled or self._store.look().ended else float(account.remaining)
+            remaining = self._fresh().remaining
+            return 0.0 if self._settled or self._store.look().ended else float(remaining)
 
     @property
     def asked(self) -> int:
@@ -171,7 +171,7 @@ class Session:
                 claim=self._claim,
                 certificate=None,
                 measured=loop.measured(),
-                events=self._account.events,
+                events=self._account.filter.events,
             )
 
     def end(self) -> None:
@@ -207,12 +207,10 @@ class Session:
     def __str__(self) -> str:
         if self._closed:
             return f"{self.mechanism} session, closed"
-        sign = "ε" if self._account.currency == "pure" else "ρ"
-        account = self._fresh()
-        whole = float(account.spent + account.remaining)
+        sign = "ε" if self._account.filter.currency == "pure" else "ρ"
         return (
             f"{self.mechanism} session, {self.asked:,} of {self.questions:,} questions, "
-            f"{sign} {self.spent:.4g} of {whole:.4g} spent"
+            f"{sign} {self.spent:.4g} of {float(self._account.filter.cap):.4g} spent"
         )
 
     def _check_here(self) -> None:
@@ -225,12 +223,13 @@ class Session:
     def _over(self, standing: Standing) -> bool:
         return self._settled or standing.ended or standing.asked >= self.questions
 
-    def _fresh(self) -> Account:
+    def _fresh(self) -> Filter:
+        """The filter, which knows by then what all processes have spent."""
         with self._lock:
             self._check_here()
             with self._store.alone():
                 self._catch_up()
-            return self._account
+            return self._account.filter
 
     def _catch_up(self) -> Standing:
         """Go on from what other processes learned since; after an interruption, from what was written down."""
@@ -259,18 +258,18 @@ class Session:
 
     def _answer(self, asked: Question, standing: Standing) -> Given:
         loop = self._learned()
-        known, before = len(self._account.events), self._account.spent
+        known, before = len(self._account.filter.events), self._account.filter.spent
         # Until the answer is written down the loop is not ours: whatever interrupts us, the next question goes on from
         # the file, as a new process would.
         self._loop = None
         try:
             reply = self._reply(loop, asked.workload, over=self._over(standing))
         except (ValueError, LookupError):
-            if len(self._account.events) == known:
+            if len(self._account.filter.events) == known:
                 self._loop = loop  # refused before anything was done: the watch is as good as before
             raise
-        acted = len(self._account.events) > known
-        price = self._account.spent - before if acted else Fraction(0)
+        acted = len(self._account.filter.events) > known
+        price = self._account.filter.spent - before if acted else Fraction(0)
         given = Given(count=reply.count, basis=reply.basis, margin=reply.margin, price=price)
         self._store.keep(asked.key, asked.text, given, state=loop.state() if acted else None)
         self._loop, self._version, self._answered = loop, standing.version + acted, standing.asked + 1

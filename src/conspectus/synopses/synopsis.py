@@ -60,10 +60,27 @@ def checked_noise(kind: object, scale: object) -> Noise:
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """The number of rows that fractions are of: public (exact), or paid for.
+    """The number of rows that fractions are of: public, or paid for with noise.
 
-    A paid total is the average of `averaged` estimates, each a sum of noisy counts, of `terms` counts together; so its
-    noise is the sum of `terms` independent draws of this kind and scale, divided by `averaged`.
+    A paid total is the average of several sums of noisy counts. Its noise is the sum of `terms` independent draws of
+    this kind and scale, divided by `averaged`.
+
+    Attributes:
+        value: The number of rows, as noise left it.
+        exact: Whether it is public, and carries no noise.
+        kind: The law of the noise of a paid total, "laplace" or "gaussian".
+        scale: The scale of one draw of it.
+        terms: How many draws are in the sum.
+        averaged: What the sum is divided by.
+
+    Raises:
+        BadSynopsis: The fields do not fit together.
+
+    Example:
+        >>> Total(value=200.0, exact=True).margin(0.95)
+        0.0
+        >>> Total(value=203.7, exact=False, kind="laplace", scale=1.0, terms=1).margin(0.95)
+        3.0
     """
 
     value: float
@@ -87,7 +104,7 @@ class Total:
         return max(self.value, 1.0)
 
     def margin(self, confidence: float) -> float:
-        """How far it may be from the true number of rows, at this confidence."""
+        """How far it is from the true number of rows at most, with this probability."""
         if self.exact or self.kind is None:
             return 0.0
         return sum_quantile(self.kind, self.scale, self.terms, confidence) / self.averaged
@@ -98,16 +115,17 @@ class Total:
         return max(round(self.value), 0)
 
     def to_json(self) -> dict[str, Any]:
+        """The total as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: object) -> Total:
-        """The inverse of `to_json`; refuses anything else."""
+        """The inverse of `to_json`; raises `BadSynopsis` on anything else."""
         if not isinstance(fields, Mapping) or set(fields) != {"value", "exact", "kind", "scale", "terms", "averaged"}:
             raise BadSynopsis("the total of a synopsis is not readable")
         numbers = all(type(fields[name]) in (int, float) for name in ("value", "scale"))
-        whole = all(type(fields[name]) is int for name in ("terms", "averaged"))
-        if not numbers or not whole or not isinstance(fields["exact"], bool):
+        times = all(type(fields[name]) is int for name in ("terms", "averaged"))
+        if not numbers or not times or not isinstance(fields["exact"], bool):
             raise BadSynopsis("the total of a synopsis is not readable")
         return cls(**{**fields, "value": float(fields["value"]), "scale": float(fields["scale"])})
 
