@@ -1,4 +1,8 @@
-"""A live session: questions one at a time, each answered once and for good, paid for only when they surprise."""
+"""A live session: questions one at a time, each answered once and for good, paid for only when they surprise.
+
+Every answer is in the session's file before anybody sees it. See `session.proof.md` for why crashes, copies, forks and
+other processes cannot spend more than the budget.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,12 @@ from .store import Given, SessionError, Standing, Store
 
 @dataclass(frozen=True, kw_only=True)
 class LiveAnswer(Answer):
-    """An answer of a session. `cost` is what it took from the budget; `repeated` says that it was given before."""
+    """An answer of a session.
+
+    Attributes:
+        cost: What it took from the budget, in the session's currency.
+        repeated: Whether it was given before. It is then the same answer, and costs nothing.
+    """
 
     cost: float
     repeated: bool
@@ -44,10 +53,28 @@ class LiveAnswer(Answer):
 
 @suggest_keywords
 class Session:
-    """One budget, many questions. Threads may share it; another process resumes the same file and shares that.
+    """One budget, many questions: opened by `cs.open_session` or `cs.resume_session`.
 
-    Opened by `open_session` or `resume_session`. Every answer is in its file before anybody sees it; see
-    `session.proof.md` for why crashes, copies, forks and other processes cannot spend more than the budget.
+    Threads may share a session. Another process resumes the same file and shares that.
+
+    Attributes:
+        schema: The schema of the table.
+        guarantee: What the session promises to every unit of the table: its budget, spent or not.
+        mechanism: The name of the online mechanism.
+
+    Example:
+        A budget so large hides nobody; it only keeps the numbers of the example still.
+
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "people", "columns": {
+        ...     "smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}})
+        >>> rows = pa.table({"smoker": [True, True, False, False], "ill": [True, False, False, False]})
+        >>> with cs.open_session(cs.open_table(rows, schema), epsilon=1000.0, questions=10) as session:
+        ...     first = session.ask("smoker AND ill")
+        ...     again = session.ask("ill AND smoker")
+        ...     session.asked, again.repeated, again.cost, again.fraction == first.fraction
+        (1, True, 0.0, True)
     """
 
     def __init__(
@@ -82,11 +109,25 @@ class Session:
         self._loop, self._version = loop, self._store.look().version
 
     def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
-        """Answer a predicate or a workload of one query.
+        """Answer one question.
 
         A question that was asked before, in this or other words with the same meaning, gets the same answer and costs
         nothing. Once the budget or the number of questions is used up, answers come from what was learned, marked
         `unguaranteed`.
+
+        Args:
+            question: A SQL predicate over the columns, or a workload of one query.
+            confidence: The probability, over the noise, with which the interval holds the truth.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+
+        Returns:
+            The answer, with what it cost and whether it was given before.
+
+        Raises:
+            NotAPredicate: The question is not a predicate over the columns, or is more than one.
+            WorkloadError: The mechanism does not take such a question; nothing is spent.
+            ConfidenceError: The confidence is not strictly between 0 and 1.
+            SessionError: The session is closed, belongs to another process, or its file cannot be used.
 
         Guarantee: an answer is in the session's file before it is returned, and no question ever has two.
         """
@@ -123,12 +164,12 @@ class Session:
 
     @property
     def spent(self) -> float:
-        """What all processes have spent in this session."""
+        """What all processes have spent in this session, in its currency."""
         return float(self._fresh().spent)
 
     @property
     def remaining(self) -> float:
-        """What is left of the session's budget; nothing once it was ended."""
+        """What is left of the session's budget, in its currency; nothing once it was ended."""
         with self._lock:
             remaining = self._fresh().remaining
             return 0.0 if self._settled or self._store.look().ended else float(remaining)
@@ -153,7 +194,15 @@ class Session:
             return self._over(self._store.look()) or self._learned().exhausted
 
     def release(self) -> Release:
-        """What the session has learned, as a release: its synopsis, with the questions asked and the answers given."""
+        """What the session has learned, as a release. Nothing is spent, and the session goes on.
+
+        Returns:
+            A release with the session's synopsis, all questions asked so far and the answers given. It holds for the
+            guarantee of the session, and can be saved and shared as any other.
+
+        Raises:
+            SessionError: The session is closed, belongs to another process, or its file cannot be used.
+        """
         with self._lock:
             self._fresh()
             loop = self._learned()
@@ -178,6 +227,9 @@ class Session:
         """End the session for good: what it did not spend goes back to its ledger, and nothing more can be bought.
 
         It still answers, from what it learned.
+
+        Raises:
+            SessionError: The session is closed, belongs to another process, or its file cannot be used.
         """
         with self._lock:
             self._check_here()
@@ -188,7 +240,10 @@ class Session:
                     self._store.end()
 
     def close(self) -> None:
-        """Let go of the table and the file. A session in a file can be resumed; one in memory is ended."""
+        """Let go of the table and the file. A session in a file can be resumed; one in memory is ended.
+
+        Closing it again does nothing. A session that is used in a `with` statement is closed at its end.
+        """
         with self._lock:
             if self._closed or os.getpid() != self._process:
                 return
