@@ -41,10 +41,10 @@ def schema(release: Release) -> str:
     if (more := len(declared.columns) - MOST_LISTED) > 0:
         rows.append(("…", f"and {more:,} more", "", ""))
     widths = Counter(len(block.columns) for block in release.workload.blocks if isinstance(block, Marginal))
-    whole = ", ".join(_marginals(times, width) for width, times in sorted(widths.items()))
+    marginals = ", ".join(_marginals(times, width) for width, times in sorted(widths.items()))
     loose = len(release.workload) - sum(len(b) for b in release.workload.blocks if isinstance(b, Marginal))
     single = f"{loose:,} single question{'s' if loose != 1 else ''}" if loose else ""
-    asked = " and ".join(part for part in (whole, single) if part)
+    asked = " and ".join(part for part in (marginals, single) if part)
     if release.left_out:
         asked = "the file does not list their questions, and answers others as well"
     return page.section(

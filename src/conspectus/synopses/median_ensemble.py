@@ -59,8 +59,8 @@ class MedianEnsemble(Synopsis):
     def __post_init__(self) -> None:
         if not 0 < len(self.members) <= MOST_MEMBERS or len(self.weights) != len(self.members):
             raise BadSynopsis(f"an ensemble has between 1 and {MOST_MEMBERS} members, and a weight for each")
-        whole = all(type(weight) is int and 0 <= weight < 1 << 48 for weight in self.weights)
-        if not whole or not any(self.weights):
+        integers = all(type(weight) is int and 0 <= weight < 1 << 48 for weight in self.weights)
+        if not integers or not any(self.weights):
             raise BadSynopsis("the weights of an ensemble are whole numbers, zero or more, and not all zero")
         if any(member.domain != self.domain for member in self.members) or self.workload.domain != self.domain:
             raise BadSynopsis("the members of an ensemble and its questions are about one table")
@@ -94,10 +94,10 @@ class MedianEnsemble(Synopsis):
         chosen = asked.take(np.sort(rng.permutation(len(asked))[:MOST_SEARCHED]))
         marginals = Workload(self.domain, tuple(Marginal(self.domain, (c,)) for c in range(len(self.domain))))
         shares = np.split(self.answer(marginals), marginals.offsets[1:-1])
-        near = OneWay(tuple(shares), (_CLOSE,) * len(shares))
+        one_way = OneWay(tuple(shares), (_CLOSE,) * len(shares))
         wanted = Wanted(list(chosen.queries()), self.answer(chosen), np.full(len(chosen), _CLOSE))
         start = np.stack([codes.astype(np.int64) for codes in heaviest.codes], axis=1)
-        codes, _ = RowFitter(self.domain, wanted, near).fit(start, _TRIES, rng)
+        codes, _ = RowFitter(self.domain, wanted, one_way).fit(start, _TRIES, rng)
         columns = tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(self.domain.sizes))
         return Rows(self.domain, columns, self.total)
 

@@ -144,8 +144,8 @@ _ARRAYS: dict[type, pa.DataType] = {
 def record_array(records: Sequence[Any]) -> pa.Array:
     """Records as one column: in their own type if they have one that Arrow has, and otherwise as Python writes them."""
     kinds = {type(record) for record in records if record is not None}
-    exact = all(abs(record) <= 1 << 53 for record in records if type(record) is int)
-    kind = float if kinds == {int, float} and exact else next(iter(kinds), str) if len(kinds) < 2 else tuple
+    as_floats = all(abs(record) <= 1 << 53 for record in records if type(record) is int)
+    kind = float if kinds == {int, float} and as_floats else next(iter(kinds), str) if len(kinds) < 2 else tuple
     try:
         return pa.array(records, _ARRAYS[kind])
     except (LookupError, ValueError, OverflowError, pa.ArrowException):  # several kinds, or beyond Arrow's

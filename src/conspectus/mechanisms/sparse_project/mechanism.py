@@ -2,17 +2,18 @@
 
 Blum and Roth 2011, Algorithm 2, in two forms. The dense form is the paper's: a sign for every record and coordinate by
 an r-wise independent hash. The sparse form (a count-sketch, or a sparse Johnson–Lindenstrauss matrix) has s signs for
-each record, one in each of s disjoint blocks: it costs s operations a record instead of T, and the same accuracy.
-Answers are the mean or the median of what the blocks say; the median forgets the blocks that a heavy record spoilt.
+each record, one in each of s disjoint sections: it costs s operations a record instead of T, and the same accuracy.
+Answers are the mean or the median of what the sections say; the median forgets the sections that a heavy record spoilt.
 
 Privacy: composes one measurement, of the projection, and the row total. It holds for every T, r and hash.
 Accuracy: with F = Σ count², w the weights of a query and noise of deviation σ on a projection whose columns have norm
-1, the mean of the blocks is unbiased and the mean square of its error at most V = ‖w‖²·(σ² + 2F/T): noise σ√m for an
-m-sparse query, and distortion. A block by itself has at most s·V. If the median is off by e, so are (s + 1)/2 blocks,
-by e or more: its mean square is at most 2s²V/(s + 1) on any table, and about 1.4·V for s = 5 where errors are Gaussian.
-A record of any weight spoils a block with probability at most m·s/T, and the median only if a majority is spoilt: a
+1, the mean of the sections is unbiased and the mean square of its error at most V = ‖w‖²·(σ² + 2F/T): noise σ√m for an
+m-sparse query, and distortion. A section by itself has at most s·V. If the median is off by e, so are (s + 1)/2
+sections, by e or more: its mean square is at most 2s²V/(s + 1) on any table, and about 1.4·V for s = 5 where errors are
+Gaussian.
+A record of any weight spoils a section with probability at most m·s/T, and the median only if a majority is spoilt: a
 median is worth its noise where answers must seldom be wrong. At a failure level of 0.05 it is not, on any table: with
-s = 5 blocks each may fail with 0.19, and the bound on their distortion is √(5/0.19) against √(1/0.05) for one.
+s = 5 sections each may fail with 0.19, and the bound on their distortion is √(5/0.19) against √(1/0.05) for one.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.synopses.random_projection import (
     LEAST_INDEPENDENCE,
-    MOST_BLOCKS,
+    MOST_SECTIONS,
     Estimator,
     RandomProjection,
-    block_failure,
     has_median,
+    section_failure,
 )
 from conspectus.synopses.synopsis import Total, public_sampler, variance_of
 
@@ -73,7 +74,7 @@ FEW = 4
 UNDECLARED = 1 << 16
 """Coordinates by default where the number of rows is private and not declared, and the rows then thought of."""
 
-BLOCKS = (1, 3, 5)
+SECTIONS = (1, 3, 5)
 """The s among which the default chooses."""
 
 
@@ -82,7 +83,7 @@ class SparseProject:
     """`size` is T, `nonzeros` s, `independence` r, `sparsity` the m to be ready for (by default the workload's).
 
     `failure` is the share of answers that may be worse than claimed: a small one makes the default prefer a median of
-    several blocks. `form` is "auto", "sparse" or "dense"; `noise` is "auto", "laplace" or "gaussian"; `estimator` is
+    several sections. `form` is "auto", "sparse" or "dense"; `noise` is "auto", "laplace" or "gaussian"; `estimator` is
     "auto", "mean" or "median" (of an odd number of non-zeros); `paper` takes T and r from the paper's theorem, and its
     Laplace noise, which spends ε alone wherever the budget has one; `public_seed` fixes the hash, which is fresh
     otherwise and published either way.
@@ -119,24 +120,24 @@ class SparseProject:
             raise SettingError("paper=True takes size, form and noise from the paper: leave them and nonzeros out")
         if self.size is not None and self.nonzeros is not None and self.nonzeros > self.size:
             raise SettingError(
-                f"{self.nonzeros:,} non-zeros need as many coordinates, one in each block: choose a larger size, or "
+                f"{self.nonzeros:,} non-zeros need as many coordinates, one in each section: choose a larger size, or "
                 "fewer nonzeros"
             )
         if self.estimator not in ("auto", "mean", "median"):
             raise SettingError('estimator is "auto", "mean" or "median"')
         if self.estimator == "median" and (self.paper or self.form == "dense"):
-            raise SettingError("the dense form has no blocks to take a median of: leave estimator out")
-        if self.estimator == "median" and (self.nonzeros or BLOCKS[-1]) not in range(3, MOST_BLOCKS + 1, 2):
-            raise SettingError(f"a median needs an odd number of nonzeros between 3 and {MOST_BLOCKS}")
-        if self.estimator == "median" and self.size is not None and self.size < 2 * (self.nonzeros or BLOCKS[-1]):
-            raise SettingError("a median needs at least two coordinates in each block: choose a larger size")
+            raise SettingError("the dense form has no sections to take a median of: leave estimator out")
+        if self.estimator == "median" and (self.nonzeros or SECTIONS[-1]) not in range(3, MOST_SECTIONS + 1, 2):
+            raise SettingError(f"a median needs an odd number of nonzeros between 3 and {MOST_SECTIONS}")
+        if self.estimator == "median" and self.size is not None and self.size < 2 * (self.nonzeros or SECTIONS[-1]):
+            raise SettingError("a median needs at least two coordinates in each section: choose a larger size")
         if self.form == "dense" and self.nonzeros is not None:
             raise SettingError("the dense form has a non-zero at every coordinate: leave nonzeros out")
 
     def shape(self, problem: Problem, public_seed: int = 0) -> Projection:
         """The projection, from public facts alone."""
         m, k = self._sparsity(problem), len(problem.workload)
-        s = self.nonzeros or self._blocks(problem, m)
+        s = self.nonzeros or self._sections(problem, m)
         size = paper_size(problem.rows or 1, m, k) if self.paper else self._size(problem, s, m)
         dense = self.paper or self.form == "dense" or (self.form == "auto" and self._dense_is_better(problem, size, m))
         s = size if dense else s
@@ -145,15 +146,15 @@ class SparseProject:
         return Projection(problem.workload.domain, size, s, min(r, MOST_INDEPENDENCE), public_seed)
 
     def estimate(self, projection: Projection) -> Estimator:
-        """How answers are taken from the blocks: by their median where there is one, unless the mean is asked for."""
+        """How answers are taken from the sections: by their median where there is one, unless the mean is asked for."""
         return "median" if self.estimator != "mean" and has_median(projection) else "mean"
 
     def _size(self, problem: Problem, s: int, m: int) -> int:
         """T: by default it keeps the worst distortion of an estimate, m·n·s/T, below its noise. That is σ√m for the
-        mean of the blocks, and σ√(ms) for one of them, which is what a median is made of.
+        mean of the sections, and σ√(ms) for one of them, which is what a median is made of.
 
         It stops at T = m·D·s/p, where the D different records of a table, at most its rows and the universe's, leave
-        those of a question alone in a block except with the probability p that it may fail with: there is nothing to
+        those of a question alone in a section except with the probability p that it may fail with: there is nothing to
         gain beyond, however small the noise is."""
         if self.size is not None:
             return self.size
@@ -161,13 +162,13 @@ class SparseProject:
             return UNDECLARED
         estimates = s if self.estimator != "mean" and s % 2 == 1 else 1
         needed = math.sqrt(m) * problem.rows * s / (self.deviation(problem, s) * math.sqrt(estimates))
-        alone = m * min(problem.rows, problem.workload.domain.cells) * s / block_failure(estimates, self.failure)
+        alone = m * min(problem.rows, problem.workload.domain.cells) * s / section_failure(estimates, self.failure)
         return LEAST * math.ceil(min(max(needed, 1), alone, MOST) / LEAST)
 
-    def _blocks(self, problem: Problem, m: int) -> int:
+    def _sections(self, problem: Problem, m: int) -> int:
         """s by default: what claims the smallest error of an answer about m records at the failure level, on any table.
 
-        A block fails with probability p at most if a majority of s does with `failure`. Its noise is as claimed, and
+        A section fails with probability p at most if a majority of s does with `failure`. Its noise is as claimed, and
         the distortion, whose mean square is at most 2m·n²·s/T whatever the n rows are, is bounded by Chebyshev.
         """
         if self.estimator == "mean" or self.form == "dense" or self.paper:
@@ -177,10 +178,10 @@ class SparseProject:
 
         def claimed(s: int) -> float:
             noise = normal * self.deviation(problem, s) * math.sqrt(m * price_of_median(s))
-            allowed = self._size(problem, s, m) * block_failure(s, self.failure)
+            allowed = self._size(problem, s, m) * section_failure(s, self.failure)
             return noise + rows * math.sqrt(2 * m * s / allowed)
 
-        fits = [s for s in BLOCKS if s == 1 or self.size is None or 2 * s <= self.size]
+        fits = [s for s in SECTIONS if s == 1 or self.size is None or 2 * s <= self.size]
         return min(fits[1:] if self.estimator == "median" else fits, key=claimed)
 
     def _dense_is_better(self, problem: Problem, size: int, m: int) -> bool:
@@ -269,7 +270,7 @@ class SparseProject:
         bound = None
         if rows and problem.total_is_public and projection.independence >= LEAST_INDEPENDENCE:
             square = float(np.mean(roots**2)) * (sigma**2 + 2 * rows * rows / projection.size) / self.failure
-            square *= 2 * s * s / (s + 1) if median else 1  # a majority of the blocks is off by as much
+            square *= 2 * s * s / (s + 1) if median else 1  # a majority of the sections is off by as much
             bound = ErrorBound(
                 value=math.sqrt(square) / rows,
                 statistic="rms",
@@ -278,7 +279,7 @@ class SparseProject:
             )
         form = "dense" if projection.dense else f"sparse, {s} non-zeros a record{', median' if median else ''}"
         noise = sigma * math.sqrt(price_of_median(s) if median else 1)
-        where = f" in {s // 2 + 1} of {s} blocks" if median else ""
+        where = f" in {s // 2 + 1} of {s} sections" if median else ""
         notes = [
             f"{projection.size:,} coordinates ({form}), noise of deviation {noise:.4g}·√m counts for m records",
             f"answers any sparse query, not only these; heavy records that share a coordinate{where} add to the error",
