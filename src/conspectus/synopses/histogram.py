@@ -66,8 +66,7 @@ class Histogram(Synopsis):
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Answer any workload over the domain, each query from the smallest marginal that decides it."""
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        self._check_domain(workload)
         if not workload.counting:
             detail = "not functions of a table: use boosting for them"
             if any(isinstance(block, SparseQueries) for block in workload.blocks):

@@ -6,7 +6,6 @@ boosting needs. Each member may be wrong anywhere as long as not too many are wr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 from conspectus.counting.evaluation import indicator
 from conspectus.data.domain import Chunk, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
-from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
@@ -27,7 +25,16 @@ from conspectus.synopses.fitting.row_fitting import OneWay, RowFitter, Wanted, c
 
 from .histogram import MOST_CELLS, Histogram
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, load_synopsis, part, public_sampler
+from .synopsis import (
+    BadSynopsis,
+    CannotAnswer,
+    Synopsis,
+    Total,
+    load_synopsis,
+    public_sampler,
+    read_workload,
+    workload_part,
+)
 
 MOST_MEMBERS = 200
 MOST_FITTED = 1 << 18
@@ -137,8 +144,7 @@ class MedianEnsemble(Synopsis):
         return wanted
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        text = json.dumps(self.workload.to_json(), separators=(",", ":"))
-        tables = {"asked": pa.table({"workload": pa.array([text], type=pa.large_string())})}
+        tables = {"asked": workload_part(self.workload)}
         listed = []
         for number, (member, weight) in enumerate(zip(self.members, self.weights)):
             meta, inner = member.parts()
@@ -148,9 +154,9 @@ class MedianEnsemble(Synopsis):
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
-        stored = part(tables, "asked", [("workload", pa.large_string())])
+        workload = read_workload(tables, "asked")
         listed = meta.get("members")
-        if stored.num_rows != 1 or not isinstance(listed, list) or len(listed) > MOST_MEMBERS:
+        if not isinstance(listed, list) or len(listed) > MOST_MEMBERS:
             raise BadSynopsis("the members of the ensemble are not readable")
         named = [isinstance(entry, dict) and set(entry) == {"kind", "meta", "weight"} for entry in listed]
         if not all(named) or any(not isinstance(entry["kind"], str) for entry in listed):
@@ -163,10 +169,6 @@ class MedianEnsemble(Synopsis):
             head = f"member-{number}-"
             inner = {name.removeprefix(head): table for name, table in tables.items() if name.startswith(head)}
             members.append(load_synopsis(domain, entry["kind"], entry["meta"], inner))
-        try:
-            workload = Workload.from_json(json.loads(stored["workload"][0].as_py()))
-        except (WorkloadError, ValueError, RecursionError) as problem:
-            raise BadSynopsis("the workload of the ensemble is not readable") from problem
         weights = tuple(entry["weight"] for entry in listed)
         return cls(domain, tuple(members), weights, workload, Total.from_json(meta.get("total")))
 

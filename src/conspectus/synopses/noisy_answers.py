@@ -8,7 +8,6 @@ answer has an exact interval.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +29,6 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate, Query, Sparse, TableFunction
-from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
@@ -48,7 +46,9 @@ from .synopsis import (
     checked_noise,
     ends_of,
     part,
+    read_workload,
     variance_of,
+    workload_part,
 )
 
 
@@ -93,8 +93,7 @@ class NoisyAnswers(Synopsis):
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Fractions: plain noisy ones for what was measured, sums of them for what can be summed."""
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        self._check_domain(workload)
         if workload == self.workload:
             return np.asarray(self.counts / self.total.divisor)
         asked_once = workload.distinct()
@@ -323,25 +322,16 @@ class NoisyAnswers(Synopsis):
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         noise = [list(law) for law in self.noise]
         meta = {"total": self.total.to_json(), "noise": noise, "grids": list(self.grids)}
-        text = json.dumps(self.workload.to_json(), separators=(",", ":"))
-        tables = {
-            "counts": pa.table({"count": self.counts}),
-            "measured": pa.table({"workload": pa.array([text], type=pa.large_string())}),
-        }
-        return meta, tables
+        return meta, {"counts": pa.table({"count": self.counts}), "measured": workload_part(self.workload)}
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
-        stored = part(tables, "measured", [("workload", pa.large_string())])
+        workload = read_workload(tables, "measured")
         counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
         noise = meta.get("noise")
         pairs = isinstance(noise, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in noise)
-        if stored.num_rows != 1 or not pairs or noise is None:
+        if not pairs or noise is None:
             raise BadSynopsis("the noisy answers of the synopsis are not readable")
-        try:
-            workload = Workload.from_json(json.loads(stored["workload"][0].as_py()))
-        except (WorkloadError, ValueError, RecursionError) as problem:
-            raise BadSynopsis("the workload of the noisy answers is not readable") from problem
         grids = meta.get("grids", [])
         if not isinstance(grids, list):
             raise BadSynopsis("the grids of the noisy answers are not readable")

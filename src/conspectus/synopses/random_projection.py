@@ -89,8 +89,7 @@ class RandomProjection(Synopsis):
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, from the vector and the hash alone."""
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        self._check_domain(workload)
         parts = [self._counts(_listed(workload.domain, block)) for block in workload.blocks]
         return np.concatenate(parts) / self.total.divisor if parts else np.zeros(0)
 

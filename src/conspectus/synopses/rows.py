@@ -17,7 +17,7 @@ from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.rounding import systematic
 
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, part, public_sampler
+from .synopsis import BadSynopsis, Synopsis, Total, part, public_sampler
 
 WIDE = 1024
 """From more columns on, codes are held and filed as one matrix."""
@@ -69,8 +69,7 @@ class Rows(Synopsis):
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """The fraction of the synthetic rows that satisfy each query, or the share that each function finds in them."""
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        self._check_domain(workload)
         if self.multiplicities is None:
             counts, _ = count(workload, self._chunks(None))
             return self._shares(workload, counts)

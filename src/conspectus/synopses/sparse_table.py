@@ -62,7 +62,7 @@ class SparseTable(Addressed):
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Fractions: weights times the counts of published keys."""
-        self._check(workload)
+        self._check_domain(workload)
         found = [
             block.weighed(self._taken(block.index.distinct, self.counts, 0))
             if isinstance(block, SparseQueries)

@@ -8,6 +8,7 @@ is post-processing.
 from __future__ import annotations
 
 import importlib
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate, Sparse
+from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.rounding import round_to_total
@@ -182,6 +184,11 @@ class Synopsis(ABC):
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, in the workload's order; raises `CannotAnswer`."""
 
+    def _check_domain(self, workload: Workload) -> None:
+        """Refuse a workload about another table."""
+        if workload.domain != self.domain:
+            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query with an interval.
 
@@ -324,6 +331,22 @@ def part(tables: Mapping[str, pa.Table], name: str, fields: Sequence[tuple[str, 
     if any(column.null_count for column in table.columns):
         raise BadSynopsis(f"the table {name!r} of the synopsis has holes")
     return table
+
+
+def workload_part(workload: Workload) -> pa.Table:
+    """A workload as a table of a synopsis."""
+    text = json.dumps(workload.to_json(), separators=(",", ":"))
+    return pa.table({"workload": pa.array([text], type=pa.large_string())})
+
+
+def read_workload(tables: Mapping[str, pa.Table], name: str) -> Workload:
+    """The inverse of `workload_part`, from the table of this name; refuses anything else."""
+    stored = part(tables, name, [("workload", pa.large_string())])
+    try:
+        (text,) = stored["workload"].to_pylist()
+        return Workload.from_json(json.loads(text))
+    except (WorkloadError, ValueError, RecursionError) as problem:
+        raise BadSynopsis(f"the workload {name!r} of the synopsis is not readable") from problem
 
 
 def public_sampler(public_seed: int | None) -> np.random.Generator:
