@@ -244,6 +244,15 @@ def test_projection_onto_the_simplex(values, total):
     assert float(slope @ nearest) - total * float(slope.min()) <= 1e-6 * max(1.0, total) * 1e3
 
 
+def test_least_squares_on_one_marginal_is_the_projection_onto_the_simplex():
+    domain, noise = domain_of(2, 3), coins(7)
+    for _ in range(5):
+        noisy = 100 * noise.normal(size=6) + 20
+        fit = fit_least_squares(domain, [Measurement((0, 1), noisy, 1.0)], 100.0, steps=5000, tolerance=1e-10)
+        np.testing.assert_allclose(fit.weights, project_simplex(noisy / 100), atol=fit.distance + 1e-9)
+        assert fit.distance < 1e-3
+
+
 def test_the_optimiser_on_a_narrow_valley():
     target = np.arange(1.0, 31.0)
     stretch = 10.0 ** np.linspace(0, 2, 30)

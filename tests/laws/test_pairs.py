@@ -22,7 +22,7 @@ from conspectus.data.columns.values import text_of
 from conspectus.data.schema import SchemaError
 from conspectus.data.sources import PairsTable, SourceError
 from conspectus.data.sources.numbering import Numbering
-from conspectus.privacy.accounting import allowance
+from conspectus.privacy.accounting import Filter
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import RelationError
 
@@ -170,7 +170,7 @@ def test_declared_users_and_add_remove_do_not_go_together() -> None:
         cs.release(table, workload, epsilon=1.0, neighbours="add-remove")
     budget = Budget(epsilon=1.0)
     with pytest.raises(RelationError, match="users="):
-        Curator(table, allowance(budget, "add-remove"), neighbours="add-remove")
+        Curator(table, Filter.of(budget, "add-remove"), neighbours="add-remove")
 
 
 def test_a_release_of_pairs_is_a_release(tmp_path: Path) -> None:

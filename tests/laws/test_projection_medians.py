@@ -1,4 +1,4 @@
-"""The median over the blocks of a projection: heavy records are ignored, and what is claimed of it holds."""
+"""The median over the sections of a projection: heavy records are ignored, and what is claimed of it holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.releases.planning import problem_of
-from conspectus.synopses.random_projection import RandomProjection, block_failure, kept_by_hash, majority_fails
+from conspectus.synopses.random_projection import RandomProjection, kept_by_hash, majority_fails, section_failure
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 
 ALPHA = 1e-6
@@ -99,10 +99,10 @@ def test_blocks_are_independent():
 @pytest.mark.parametrize("s", [3, 5, 9, 63])
 @pytest.mark.parametrize("failure", [0.2, 0.01, 1e-6])
 def test_the_failure_of_a_block_is_the_largest_that_may_be(s, failure):
-    p = block_failure(s, failure)
+    p = section_failure(s, failure)
     assert majority_fails(s, p) == pytest.approx(binom.sf(s // 2, s, p), rel=1e-9)
     assert binom.sf(s // 2, s, p) <= failure < binom.sf(s // 2, s, p * 1.0001)
-    assert block_failure(1, failure) == failure
+    assert section_failure(1, failure) == failure
 
 
 @pytest.mark.parametrize("s", [3, 5, 9])
@@ -221,7 +221,7 @@ def claimed(rows, asked, s, failure):
     m, sigma = asked.blocks[0].sparsity, 2 * math.sqrt(2 * s)
     size = min(1024 * math.ceil(math.sqrt(m) * rows * s / (sigma * math.sqrt(s)) / 1024), 1 << 22) // s * s
     each = sigma * math.sqrt(2 * math.log(2 / failure) * m * price_of_median(s))
-    return each + rows * math.sqrt(2 * m * s / (size * block_failure(s, failure)))
+    return each + rows * math.sqrt(2 * m * s / (size * section_failure(s, failure)))
 
 
 @pytest.mark.parametrize("rows", [100, 50_000, 1_000_000])

@@ -100,10 +100,10 @@ def test_columns_have_one_sign_in_each_block(size, s):
     if not projection.dense:
         for block in range(s):
             mine = slice(block * size // s, (block + 1) * size // s)
-            assert np.allclose(projection.dot_block(block, places, vector), columns[:, mine] @ vector[mine])
+            assert np.allclose(projection.dot_section(block, places, vector), columns[:, mine] @ vector[mine])
     else:
         with pytest.raises(WorkloadError):
-            projection.dot_block(0, places, vector)
+            projection.dot_section(0, places, vector)
         values = values_at(projection._coefficients[1], places)
         assert np.array_equal(columns[:, SIGNS], 1 - 2 * (values & np.uint64(1)).astype(np.int64))
 

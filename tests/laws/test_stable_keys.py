@@ -23,7 +23,6 @@ from conspectus.privacy.accounting import (
     Declared,
     Filter,
     Unpriced,
-    allowance,
     best,
     price,
     price_approximate,
@@ -187,8 +186,8 @@ def test_an_act_with_a_delta_is_never_priced_without_it():
 
 def test_filters_set_a_delta_aside():
     budget = Budget(epsilon=2.0, delta=1e-5)
-    purse = allowance(budget, "replace", missing=5e-6)
-    assert purse.cap < allowance(budget, "replace").cap
+    purse = Filter.of(budget, "replace", missing=5e-6)
+    assert purse.cap < Filter.of(budget, "replace").cap
     _, delta = price_approximate(act(scale=20.0, level=260), "replace")
     assert float(delta) < 5e-6
     purse.admit(act(scale=20.0, level=260))
@@ -196,7 +195,7 @@ def test_filters_set_a_delta_aside():
     assert (promise.delta, promise.rho, promise.missing) == (1e-5, float(purse.cap), 5e-6)
     assert promise.epsilon <= 2.0
     with pytest.raises(BudgetExceeded):
-        allowance(budget, "replace", missing=1e-5)
+        Filter.of(budget, "replace", missing=1e-5)
 
 
 def test_declared_lists_take_the_delta_from_the_budget():

@@ -73,7 +73,7 @@ def certificate_text(release: Release) -> str:
     """What the certificate says, in words."""
     held = release.certificate
     if held is None:
-        return "none: intervals come from the noise itself" if release.synopsis.kind == "noisy-answers" else "none"
+        return "none: intervals come from the noise itself" if release.synopsis.all_measured else "none"
     said = (
         VACUOUS
         if held.vacuous

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from conspectus.data.domain import Domain
 from conspectus.data.records.field import Elements
 from conspectus.data.sources import Table
 from conspectus.privacy import exponential, levels, noise
-from conspectus.privacy.accounting import Allowance, scale_up
+from conspectus.privacy.accounting import Allowance, Debit, scale_up
 from conspectus.privacy.events import (
     Event,
     ExponentialDraws,
@@ -61,12 +60,6 @@ class TotalIsPrivate(LookupError):
     """The number of rows was asked for where it is not public."""
 
 
-class Debit(Protocol):
-    """Where an act is written down before its coins are drawn: a ledger's reservation."""
-
-    def debit(self, event: Event) -> None: ...
-
-
 class Curator:
     """Holds the table, the coins and the allowance; see the proof notes in `curator.proof.md`."""
 
@@ -76,7 +69,7 @@ class Curator:
         allowance: Allowance,
         *,
         neighbours: Neighbours,
-        reservation: Debit | None = None,
+        debit: Debit | None = None,
         sampler: noise.Sampler | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -84,7 +77,7 @@ class Curator:
         self.domain: Domain = table.domain
         self._table = table
         self._allowance = allowance
-        self._reservation = reservation
+        self._written = debit
         self._sampler = sampler or noise.SystemSampler()
         self._progress = progress
         self._counts: dict[Block, NDArray[np.int64]] = {}
@@ -251,9 +244,12 @@ class Curator:
             return int(noise.discrete_laplace(np.array([error], dtype=np.int64), scale, self._sampler)[0])
 
     def _debit(self, event: Event) -> None:
+        """Admit an act and write it down. The one way to debit, for releases and sessions: nothing is drawn before."""
+        if self._written is not None:
+            self._written.check(event)
         self._allowance.admit(event)
-        if self._reservation is not None:
-            self._reservation.debit(event)
+        if self._written is not None:
+            self._written.debit(event)
 
     def _truth(self, what: Workload | Score) -> NDArray[np.int64]:
         if not isinstance(what, Workload):

@@ -9,7 +9,7 @@ from typing import Any
 from conspectus.curator.curator import Curator, Progress
 from conspectus.data.sources import Table
 from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Outcome, Problem, Proposal
-from conspectus.privacy.accounting import Declared, Filter, allowance, sum_of_deltas
+from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger, Reservation
@@ -109,24 +109,37 @@ def run(
     # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
     examine(problem.workload, problem.relation, rows=problem.rows)
     chosen = choose(problem, mechanism, settings)
-    purse: Filter | Declared = allowance(problem.budget, problem.neighbours)
-    reservation: Reserving | None = None
-    if ledger is not None:
-        label = f"{chosen.mechanism.name} on {len(problem.workload):,} queries"
-        own = _with_own_delta(chosen)
-        purse = allowance(problem.budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))
-        reservation = Reserving(ledger, problem, table, label, events=own or None)
-    else:
-        declared = chosen.declare()
-        if declared is not None:
-            purse = Declared(declared, problem.budget, problem.neighbours)
+    allowance, reservation = _allowed(table, chosen, ledger)
     curator = Curator(
-        table, purse, neighbours=problem.neighbours, reservation=reservation, sampler=sampler, progress=progress
+        table, allowance, neighbours=problem.neighbours, debit=reservation, sampler=sampler, progress=progress
     )
     outcome = chosen.release(curator)
+    # A release that died before this line has spent all that it reserved: a crash loses budget, never privacy.
     if reservation is not None:
         reservation.settle()
-    return _bind(table, chosen, outcome, purse, private=sampler.private)
+    return _bind(table, chosen, outcome, allowance, private=sampler.private)
+
+
+def _allowed(table: Table, chosen: Proposal, ledger: Ledger | None) -> tuple[Allowance, Reservation | None]:
+    """What a release may spend, and where it writes its acts down before they are drawn."""
+    problem = chosen.problem
+    if ledger is None:
+        declared = chosen.declare()
+        if declared is not None:
+            return Declared(declared, problem.budget, problem.neighbours), None
+        return Filter.of(problem.budget, problem.neighbours), None
+    own = _with_own_delta(chosen)
+    allowance = Filter.of(problem.budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))
+    reservation = ledger.reserve(
+        problem.budget,
+        f"{chosen.mechanism.name} on {len(problem.workload):,} queries",
+        fingerprint=table.schema.fingerprint,
+        neighbours=problem.neighbours,
+        unit=str(table.schema.unit),
+        events=own or None,
+        deferred=True,
+    )
+    return allowance, reservation
 
 
 def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:
@@ -134,48 +147,6 @@ def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:
     problem = chosen.problem
     declared = tuple(chosen.declare() or ()) if problem.aside else ()
     return declared if sum_of_deltas(declared, problem.neighbours) else ()
-
-
-class Reserving:
-    """Reserves the whole budget in a ledger with the first act, before its coins are drawn; or just the acts, where
-    they were declared.
-
-    Until then a file that turns out to be damaged, or a table that will not open, has cost nothing.
-    """
-
-    def __init__(
-        self, ledger: Ledger, problem: Problem, table: Table, label: str, *, events: tuple[Event, ...] | None = None
-    ) -> None:
-        self._ledger = ledger
-        self._budget = problem.budget
-        self._label = label
-        self._fingerprint, self._unit = table.schema.fingerprint, str(table.schema.unit)
-        self._neighbours = problem.neighbours
-        self._events = events
-        self._reservation: Reservation | None = None
-        ledger.check(
-            self._budget,
-            fingerprint=self._fingerprint,
-            neighbours=self._neighbours,
-            unit=self._unit,
-            events=self._events,
-        )
-
-    def debit(self, event: Event) -> None:
-        if self._reservation is None:
-            self._reservation = self._ledger.reserve(
-                self._budget,
-                self._label,
-                fingerprint=self._fingerprint,
-                neighbours=self._neighbours,
-                unit=self._unit,
-                events=self._events,
-            )
-        self._reservation.debit(event)
-
-    def settle(self) -> None:
-        if self._reservation is not None:
-            self._reservation.settle()
 
 
 def choose(problem: Problem, asked: str | Mechanism[Any], settings: dict[str, Any]) -> Proposal:
@@ -197,12 +168,13 @@ def _bind(
     table: Table,
     chosen: Proposal,
     outcome: Outcome,
-    purse: Filter | Declared,
+    allowance: Allowance,
     *,
     private: bool,
 ) -> Release:
     problem = chosen.problem
-    guarantee = purse.guarantee(str(table.schema.unit), (*warnings(table, problem), *outcome.warnings), private=private)
+    said = (*warnings(table, problem), *outcome.warnings)
+    guarantee = allowance.guarantee(str(table.schema.unit), said, private=private)
     return Release(
         schema=table.schema,
         workload=problem.workload,
@@ -214,7 +186,7 @@ def _bind(
         claim=chosen.claim,
         certificate=outcome.certificate,
         measured=outcome.measured,
-        events=purse.events,
+        events=allowance.events,
     )
 
 

@@ -301,7 +301,9 @@ def _session(
     settled: bool = False,
 ) -> Session:
     sampler, problem = sampler or SystemSampler(), proposal.problem
-    curator = Curator(table, account, neighbours=problem.neighbours, sampler=sampler, progress=progress)
+    curator = Curator(
+        table, account.filter, neighbours=problem.neighbours, debit=account, sampler=sampler, progress=progress
+    )
     said = warnings(table, problem)
     return Session(
         schema=table.schema,
@@ -309,7 +311,7 @@ def _session(
         curator=curator,
         account=account,
         store=store,
-        guarantee=account.guarantee(str(table.schema.unit), said, private=sampler.private),
+        guarantee=account.filter.guarantee(str(table.schema.unit), said, private=sampler.private),
         settled=settled,
     )
 

@@ -53,7 +53,7 @@ def _notes(settings: SparseProjectSettings, problem: Problem, plan: SparseProjec
     projection, s, median = plan.projection, plan.projection.nonzeros, plan.estimator == "median"
     form = "dense" if projection.dense else f"sparse, {s} non-zeros a record{', median' if median else ''}"
     noise = plan.sigma * math.sqrt(price_of_median(s) if median else 1)
-    where = f" in {s // 2 + 1} of {s} blocks" if median else ""
+    where = f" in {s // 2 + 1} of {s} sections" if median else ""
     notes = [
         f"{projection.size:,} coordinates ({form}), noise of deviation {noise:.4g}·√m counts for m records",
         f"answers any sparse query, not only these; heavy records that share a coordinate{where} add to the error",

@@ -24,8 +24,8 @@ Blum and Roth 2011:
 
 Two forms. The dense one is the paper's: a sign for every record and coordinate. The sparse one (a count-sketch, or a
 sparse Johnson–Lindenstrauss matrix) has s signs for each record (`projection.nonzeros`), one in each of s disjoint
-blocks. It costs s operations a record instead of T, and is as accurate. Answers are the mean or the median of what the
-blocks say; the median forgets the blocks that a heavy record spoilt.
+sections. It costs s operations a record instead of T, and is as accurate. Answers are the mean or the median of what
+the sections say; the median forgets the sections that a heavy record spoilt.
 
 Privacy: composes one measurement, of the projection, and the row total. It holds for every T, r and hash.
 Accuracy: second moments (`theorem`), for any T and s; the paper's own theorem with paper=True.
@@ -60,12 +60,12 @@ class SparseProject(SparseProjectSettings):
 
     Args:
         size: T, the number of coordinates. By default as many as keep distortion below the noise.
-        nonzeros: s, the coordinates of one record, one in each of as many blocks.
+        nonzeros: s, the coordinates of one record, one in each of as many sections.
         independence: r, how independent the hash is. Bounds and intervals need at least 4.
         sparsity: m, the most records of a question to be ready for. By default the workload's.
         form: "sparse", "dense" (the paper's) or "auto".
         noise: "laplace", "gaussian" (needs a delta) or "auto".
-        estimator: How an answer is taken from the blocks: "mean", "median" (of an odd number) or "auto".
+        estimator: How an answer is taken from the sections: "mean", "median" (of an odd number) or "auto".
         failure: The share of answers that may be worse than claimed. A small one makes the default prefer a median.
         paper: Takes T, r and the Laplace noise from the theorem (Theorem 4.9). That noise spends epsilon alone wherever
             the budget has one. The theorem asks for more coordinates than can be held on all but tiny tables.

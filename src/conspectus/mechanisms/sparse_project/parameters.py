@@ -18,10 +18,10 @@ from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.synopses.random_projection import (
     LEAST_INDEPENDENCE,
-    MOST_BLOCKS,
+    MOST_SECTIONS,
     Estimator,
-    block_failure,
     has_median,
+    section_failure,
 )
 from conspectus.synopses.synopsis import variance_of
 
@@ -73,17 +73,17 @@ class SparseProjectSettings:
             raise SettingError("paper=True takes size, form and noise from the paper: leave them and nonzeros out")
         if self.size is not None and self.nonzeros is not None and self.nonzeros > self.size:
             raise SettingError(
-                f"{self.nonzeros:,} non-zeros need as many coordinates, one in each block: choose a larger size, or "
+                f"{self.nonzeros:,} non-zeros need as many coordinates, one in each section: choose a larger size, or "
                 "fewer nonzeros"
             )
         if self.estimator not in ("auto", "mean", "median"):
             raise SettingError('estimator is "auto", "mean" or "median"')
         if self.estimator == "median" and (self.theorem or self.form == "dense"):
-            raise SettingError("the dense form has no blocks to take a median of: leave estimator out")
-        if self.estimator == "median" and (self.nonzeros or BLOCKS[-1]) not in range(3, MOST_BLOCKS + 1, 2):
-            raise SettingError(f"a median needs an odd number of nonzeros between 3 and {MOST_BLOCKS}")
+            raise SettingError("the dense form has no sections to take a median of: leave estimator out")
+        if self.estimator == "median" and (self.nonzeros or BLOCKS[-1]) not in range(3, MOST_SECTIONS + 1, 2):
+            raise SettingError(f"a median needs an odd number of nonzeros between 3 and {MOST_SECTIONS}")
         if self.estimator == "median" and self.size is not None and self.size < 2 * (self.nonzeros or BLOCKS[-1]):
-            raise SettingError("a median needs at least two coordinates in each block: choose a larger size")
+            raise SettingError("a median needs at least two coordinates in each section: choose a larger size")
         if self.form == "dense" and self.nonzeros is not None:
             raise SettingError("the dense form has a non-zero at every coordinate: leave nonzeros out")
 
@@ -95,7 +95,7 @@ class SparseProjectSettings:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SparseProjectPlan:
-    """The projection, but for the seed of its hash, and the noise on it; how answers are taken from its blocks.
+    """The projection, but for the seed of its hash, and the noise on it; how answers are taken from its sections.
 
     `total_law` is the noise on the number of rows where it has to be bought, `queries` the questions as lists of
     records, `sparsity` the m to be ready for, and `sigma` the deviation of the noise on the count of one record.
@@ -160,7 +160,7 @@ def listed(workload: Workload) -> tuple[SparseQueries, ...] | None:
 def _projection(settings: SparseProjectSettings, problem: Problem, m: int) -> SparseProjection:
     """T, s and r. The seed of the hash is chosen by the release."""
     k = len(problem.workload)
-    s = settings.nonzeros or _blocks(settings, problem, m)
+    s = settings.nonzeros or _sections(settings, problem, m)
     size = theorem_size(problem.rows or 1, m, k) if settings.theorem else _size(settings, problem, s, m)
     dense = settings.theorem or settings.form == "dense"
     dense = dense or (settings.form == "auto" and _dense_is_better(settings, problem, size, m))
@@ -173,11 +173,11 @@ def _projection(settings: SparseProjectSettings, problem: Problem, m: int) -> Sp
 def _size(settings: SparseProjectSettings, problem: Problem, s: int, m: int) -> int:
     """T: by default it keeps the worst distortion of an estimate, m·n·s/T, below its noise.
 
-    The noise is σ√m for the mean of the blocks, and σ√(ms) for one of them, which is what a median is made of.
+    The noise is σ√m for the mean of the sections, and σ√(ms) for one of them, which is what a median is made of.
 
     T stops at m·D·s/p. There the D different records of a table, at most its rows and the universe's, leave those of a
-    question alone in a block, except with the probability p that the block may fail with. Beyond there is nothing to
-    gain, however small the noise is.
+    question alone in a section, except with the probability p that the section may fail with. Beyond there is nothing
+    to gain, however small the noise is.
     """
     if settings.size is not None:
         return settings.size
@@ -185,14 +185,14 @@ def _size(settings: SparseProjectSettings, problem: Problem, s: int, m: int) -> 
         return UNDECLARED
     estimates = s if settings.estimator != "mean" and s % 2 == 1 else 1
     needed = math.sqrt(m) * problem.rows * s / (_deviation(settings, problem, s) * math.sqrt(estimates))
-    alone = m * min(problem.rows, problem.workload.domain.cells) * s / block_failure(estimates, settings.failure)
+    alone = m * min(problem.rows, problem.workload.domain.cells) * s / section_failure(estimates, settings.failure)
     return LEAST * math.ceil(min(max(needed, 1), alone, MOST) / LEAST)
 
 
-def _blocks(settings: SparseProjectSettings, problem: Problem, m: int) -> int:
+def _sections(settings: SparseProjectSettings, problem: Problem, m: int) -> int:
     """s: by default what claims the smallest error of an answer about m records at the failure level, on any table.
 
-    A block may fail with the probability p for which a majority of s blocks fails with `failure`. Its noise is as
+    A section may fail with the probability p for which a majority of s sections fails with `failure`. Its noise is as
     claimed. The distortion, whose mean square is at most 2m·n²·s/T whatever the n rows are, is bounded by Chebyshev.
     """
     if settings.estimator == "mean" or settings.form == "dense" or settings.theorem:
@@ -202,7 +202,7 @@ def _blocks(settings: SparseProjectSettings, problem: Problem, m: int) -> int:
 
     def claimed(s: int) -> float:
         noise = normal * _deviation(settings, problem, s) * math.sqrt(m * price_of_median(s))
-        allowed = _size(settings, problem, s, m) * block_failure(s, settings.failure)
+        allowed = _size(settings, problem, s, m) * section_failure(s, settings.failure)
         return noise + rows * math.sqrt(2 * m * s / allowed)
 
     fits = [s for s in BLOCKS if s == 1 or settings.size is None or 2 * s <= settings.size]

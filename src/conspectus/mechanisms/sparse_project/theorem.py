@@ -1,13 +1,13 @@
 """What is proved of SparseProject: the paper's T and r (Theorem 4.9), and second moments that hold for any of them.
 
 With F = Σ count², w the weights of a query and noise of deviation σ on a projection whose columns have norm 1, the mean
-of the blocks is unbiased, and the mean square of its error is at most V = ‖w‖²·(σ² + 2F/T): noise σ√m for an m-sparse
-query, and distortion. A block by itself has at most s·V. If the median is off by e, so are (s + 1)/2 blocks, by e or
-more: its mean square is at most 2s²V/(s + 1) on any table, and about 1.4·V for s = 5 where errors are Gaussian.
+of the sections is unbiased, and the mean square of its error is at most V = ‖w‖²·(σ² + 2F/T): noise σ√m for an m-sparse
+query, and distortion. A section by itself has at most s·V. If the median is off by e, so are (s + 1)/2 sections, by e
+or more: its mean square is at most 2s²V/(s + 1) on any table, and about 1.4·V for s = 5 where errors are Gaussian.
 
-A record of any weight spoils a block with probability at most m·s/T, and the median only if it spoils a majority. So a
-median is worth its noise where answers must seldom be wrong. At a failure level of 0.05 it is not, on any table: with
-s = 5 blocks each may fail with 0.19, and the bound on their distortion is √(5/0.19) against √(1/0.05) for one.
+A record of any weight spoils a section with probability at most m·s/T, and the median only if it spoils a majority. So
+a median is worth its noise where answers must seldom be wrong. At a failure level of 0.05 it is not, on any table: with
+s = 5 sections each may fail with 0.19, and the bound on their distortion is √(5/0.19) against √(1/0.05) for one.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def promise(
     """A bound on the root mean square error of the workload, by Markov's inequality; None for a hash that is too weak.
 
     Args:
-        projection: The projection, with T coordinates in s blocks.
+        projection: The projection, with T coordinates in s sections.
         rows: n. No table of n rows has a larger F than n².
         sigma: σ, in counts.
         sparsity: The mean of ‖w‖² over the queries, at most.
-        median: Whether answers are medians of the blocks.
+        median: Whether answers are medians of the sections.
         failure: How often the bound may fail.
     """
     if projection.independence < LEAST_INDEPENDENCE:
