@@ -118,7 +118,7 @@ def steps(
     """Run the loop: each round costs `select` for finding and `measure` for asking. The caller updates, or stops."""
     workload = candidates.workload
     for turn in range(rounds):
-        curator.tell("rounds", turn, rounds)
+        curator.report_progress("rounds", turn, rounds)
         guess = Histogram(workload.domain, rule.weights, Total(value=total, exact=True), rule.columns).answer(workload)
         guess *= total
         score = WorstErrors(workload, guess, candidates.starts)

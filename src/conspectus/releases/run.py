@@ -6,9 +6,11 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from conspectus.curator.curator import Curator, Progress
+from conspectus.curator.curator import Curator
+from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
-from conspectus.mechanisms.mechanism import NoMechanism, Outcome, Problem, Proposal
+from conspectus.mechanisms.mechanism import NoMechanism, Outcome, Problem, Proposal, Refusal
+from conspectus.mechanisms.stable_histogram import StableHistogram
 from conspectus.privacy.accounting import Declared, Filter, allowance, sum_of_deltas
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Budget
@@ -66,8 +68,14 @@ def run(
 ) -> Release:
     """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone."""
     sampler = sampler or SystemSampler()
+    truth: Truth | None = None
     if problem.total_is_public:
-        problem = dataclasses.replace(problem, rows=sum(chunk.rows for chunk in table.chunks(())))
+        rows = table.known_rows
+        if rows is None:
+            # The plans need the number, and only a pass finds it. What it reads is put aside for the counts.
+            truth = _truth(table, problem, keys=_may_publish_keys(problem, mechanism), progress=progress)
+            rows = truth.rows()
+        problem = dataclasses.replace(problem, rows=rows)
     # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
     examine(problem.workload, problem.relation, rows=problem.rows)
     chosen = choose(problem, mechanism, settings)
@@ -82,13 +90,32 @@ def run(
         declared = chosen.declare()
         if declared is not None:
             purse = Declared(declared, problem.budget, problem.neighbours)
+    if truth is None:
+        truth = _truth(table, problem, keys=isinstance(chosen.mechanism, StableHistogram), progress=progress)
     curator = Curator(
-        table, purse, neighbours=problem.neighbours, reservation=reservation, sampler=sampler, progress=progress
+        truth, purse, neighbours=problem.neighbours, reservation=reservation, sampler=sampler, progress=progress
     )
     outcome = chosen.release(curator)
     if reservation is not None:
         reservation.settle()
     return _bind(table, chosen, outcome, purse, private=sampler.private)
+
+
+def _truth(table: Table, problem: Problem, *, keys: bool, progress: Progress | None) -> Truth:
+    """What the curator will know of the table: mechanisms ask about the columns of their workload, or about keys."""
+    return Truth(table, columns=problem.workload.columns, keys=keys, progress=progress)
+
+
+def _may_publish_keys(problem: Problem, mechanism: str) -> bool:
+    """Whether keys may be asked for, before the number of rows is known.
+
+    Where the choice is open, keys are expected if the questions read whole rows anyway: elsewhere to read the other
+    columns costs more than the second pass of a choice that is hardly ever made.
+    """
+    if mechanism != "auto":
+        return mechanism == StableHistogram.name
+    whole = len(problem.workload.columns) == len(problem.workload.domain)
+    return whole and not isinstance(StableHistogram().plan(problem), Refusal)
 
 
 def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:

@@ -63,7 +63,7 @@ def boost(
     # What was measured stays in a history, and is not drawn again as long as there is anything else.
     known = nothing = np.zeros(0, dtype=np.int64)
     for turn, price in enumerate(course.prices):
-        curator.tell("rounds", turn, course.rounds)
+        curator.report_progress("rounds", turn, course.rounds)
         if turn:
             barred = None if course.promise else known
             drawn = curator.select(

@@ -60,7 +60,7 @@ def play(
     rows: list[Codes] = []
     rates: list[NDArray[np.int64]] = []
     for turn in range(schedule.rounds):
-        curator.tell("rounds", turn, schedule.rounds)
+        curator.report_progress("rounds", turn, schedule.rounds)
         times = schedule.draws[turn]
         if turn:
             payoffs = DualPayoffs(asked.workload, schedule.total, rate, played.copy())

@@ -124,7 +124,7 @@ class OnlineSettings:
         return problem.cap * (1 if problem.total_is_public else 1 - SHARE)
 
     def open(self, curator: Curator, problem: SessionProblem) -> OnlineConstruction:
-        curator.keep()
+        curator.hold_in_memory()
         total, left = find_total(curator, problem)
         return self.begin(curator, problem, total, left, None)
 
