@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
 from conspectus.mechanisms.mechanism import NoMechanism, Outcome, Problem, Proposal, Refusal
+from conspectus.mechanisms.sparse_project.mechanism import SparseProject
 from conspectus.mechanisms.stable_histogram import StableHistogram
 from conspectus.privacy.accounting import Declared, Filter, allowance, sum_of_deltas
 from conspectus.privacy.events import Event
@@ -73,7 +75,7 @@ def run(
         rows = table.known_rows
         if rows is None:
             # The plans need the number, and only a pass finds it. What it reads is put aside for the counts.
-            truth = _truth(table, problem, keys=_may_publish_keys(problem, mechanism), progress=progress)
+            truth = _truth(table, problem, mechanism, progress)
             rows = truth.rows()
         problem = dataclasses.replace(problem, rows=rows)
     # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
@@ -91,7 +93,7 @@ def run(
         if declared is not None:
             purse = Declared(declared, problem.budget, problem.neighbours)
     if truth is None:
-        truth = _truth(table, problem, keys=isinstance(chosen.mechanism, StableHistogram), progress=progress)
+        truth = _truth(table, problem, chosen.mechanism.name, progress)
     curator = Curator(
         truth, purse, neighbours=problem.neighbours, reservation=reservation, sampler=sampler, progress=progress
     )
@@ -101,21 +103,20 @@ def run(
     return _bind(table, chosen, outcome, purse, private=sampler.private)
 
 
-def _truth(table: Table, problem: Problem, *, keys: bool, progress: Progress | None) -> Truth:
-    """What the curator will know of the table: mechanisms ask about the columns of their workload, or about keys."""
-    return Truth(table, columns=problem.workload.columns, keys=keys, progress=progress)
+def _truth(table: Table, problem: Problem, mechanism: str, progress: Progress | None) -> Truth:
+    """What the curator will know of the table: what the mechanism may ask about is put aside by the first pass.
 
-
-def _may_publish_keys(problem: Problem, mechanism: str) -> bool:
-    """Whether keys may be asked for, before the number of rows is known.
-
-    Where the choice is open, keys are expected if the questions read whole rows anyway: elsewhere to read the other
-    columns costs more than the second pass of a choice that is hardly ever made.
+    Most ask about the columns of their workload; projections and keys are of whole rows. Where the choice is still open
+    ("auto"), whole rows are expected if the questions read them anyway: elsewhere the other columns would cost more
+    than the second pass of a choice that is hardly ever made.
     """
-    if mechanism != "auto":
-        return mechanism == StableHistogram.name
-    whole = len(problem.workload.columns) == len(problem.workload.domain)
-    return whole and not isinstance(StableHistogram().plan(problem), Refusal)
+    columns: Sequence[int] = problem.workload.columns
+    if mechanism in (SparseProject.name, StableHistogram.name):
+        columns = range(len(problem.workload.domain))
+    keys = mechanism == StableHistogram.name
+    if mechanism == "auto" and len(columns) == len(problem.workload.domain):
+        keys = not isinstance(StableHistogram().plan(problem), Refusal)
+    return Truth(table, columns=columns, keys=keys, progress=progress)
 
 
 def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:
