@@ -16,9 +16,10 @@ from tests.made import truth
 
 import conspectus as cs
 from conspectus.data import spool
-from conspectus.data.sources import Table
+from conspectus.data.sources import SourceError, Table
 from conspectus.mechanisms.mechanism import NoMechanism, ProblemError
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
+from conspectus.privacy.guarantee import Budget
 
 SOURCE = Path(cs.__file__).parent
 DECLARED: dict[str, Any] = {
@@ -266,3 +267,24 @@ def test_what_looks_at_raw_values_serves_the_command_line_alone() -> None:
             if any(name.rpartition(".")[2] == "drafting" for name in [module, *named]):
                 importing.add(path.relative_to(SOURCE).parts[0])
     assert importing == {"cli"}
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "mwem", "stable-histogram", "sparse-project"])
+def test_a_damaged_source_costs_nothing(mechanism: str, tmp_path: Path) -> None:
+    """The footer is whole and says how many rows there are; the pages are not, and that is found before any debit."""
+    path, schema = tmp_path / "people.parquet", schema_of("replace")
+    pyarrow.parquet.write_table(rows(), path, compression="gzip")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + bytes(len(whole) // 3) + whole[4 + len(whole) // 3 :])
+    book = cs.Ledger.create(
+        tmp_path / "ledger",
+        budget=Budget(epsilon=9.0, delta=1e-3),
+        neighbours="replace",
+        unit=str(schema.unit),
+        schema_fingerprint=schema.fingerprint,
+        table="people",
+        aside=0.5,
+    )
+    with cs.open_table(path, schema) as table, pytest.raises(SourceError):
+        cs.release(table, cs.marginals(schema, 1), mechanism=mechanism, ledger=book, epsilon=1.0, delta=1e-4)
+    assert not book.spent

@@ -74,7 +74,8 @@ class Curator:
         sampler: noise.Sampler | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self._known = table if isinstance(table, Truth) else Truth(table, progress=progress)
+        self._known = table if isinstance(table, Truth) else Truth(table)
+        self._known.progress = progress
         held = self._known.table
         self.relation: Relation = relation_of(held.schema, neighbours, filtered=held.filtered)
         self.domain: Domain = held.domain

@@ -6,7 +6,7 @@ they are found by question: a conjunction by its literals, a cell by its codes, 
 columns, listed records by their weights, a function by itself. A union of boxes is the sum of its boxes.
 
 Everything here is exact: two questions share a count only where they are the same question. The index is made when a
-block is missed for the first time, and looks at each query once; 500,000 of them take about a second.
+block is missed for the first time, and looks at each query once; 500,000 of them take a second or two.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Truth:
         progress: Progress | None = None,
     ) -> None:
         self.table = table
-        self._progress = progress
+        self.progress = progress
         self._records = keys and table.reads_records
         self._columns = {*columns, *(range(len(table.domain)) if keys and not self._records else ())}
         self._known = ExactCounts()
@@ -71,8 +71,14 @@ class Truth:
         """The number of rows: as the source says, or from the first pass."""
         if self._known.rows is None:
             said = self.table.known_rows
-            self._known.rows = self._fold(RowCount()) if said is None else said
+            self._known.rows = self.read() if said is None else said
         return self._known.rows
+
+    def read(self) -> int:
+        """Read the source now, if it was not read yet: one that is damaged is refused before anything is spent."""
+        if self._spool is None and self._held is None:
+            self._tell()
+        return self._fold(RowCount())
 
     def counts(self, workload: Workload) -> Counts:
         """The exact values of a workload, in steps of its grid: as they are known, or in one fold over the rows."""
@@ -108,8 +114,7 @@ class Truth:
                 self._spool = None
 
     def _counted(self, wanted: Workload) -> dict[Block, Counts]:
-        if self._progress is not None:
-            self._progress("counting", 0, None)  # once: one call per chunk would tell the number of rows
+        self._tell()
         values, self._known.rows = self._fold(Counting(wanted))
         found = {}
         for block, start in zip(wanted.blocks, wanted.offsets):
@@ -117,6 +122,10 @@ class Truth:
             found[block] = values[start : start + len(block)] // (wanted.grid // block.grid)
             self._known.add(block, found[block])
         return found
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            self.progress("counting", 0, None)  # once: one call per chunk would tell the number of rows
 
     def _fold(self, fold: Fold[Result]) -> Result:
         """Run a fold over the rows, which are read from their source if they were not put aside before."""

@@ -25,6 +25,9 @@ from conspectus.queries.workload import Workload
 from .planning import candidates, problem_of, rank
 from .release import Release
 
+WHOLE_ROWS = (SparseProject.name, StableHistogram.name)
+"""Mechanisms that ask about whole rows, whichever columns their workload reads."""
+
 KEYWORDS = ("epsilon", "delta", "rho", "mechanism", "neighbours", "ledger", "rows", "progress")
 
 
@@ -94,6 +97,8 @@ def run(
             purse = Declared(declared, problem.budget, problem.neighbours)
     if truth is None:
         truth = _truth(table, problem, chosen.mechanism.name, progress)
+    if chosen.mechanism.name in WHOLE_ROWS:
+        truth.read()  # it counts nothing ahead, and a damaged source must not cost its budget
     curator = Curator(
         truth, purse, neighbours=problem.neighbours, reservation=reservation, sampler=sampler, progress=progress
     )
@@ -111,7 +116,7 @@ def _truth(table: Table, problem: Problem, mechanism: str, progress: Progress | 
     than the second pass of a choice that is hardly ever made.
     """
     columns: Sequence[int] = problem.workload.columns
-    if mechanism in (SparseProject.name, StableHistogram.name):
+    if mechanism in WHOLE_ROWS:
         columns = range(len(problem.workload.domain))
     keys = mechanism == StableHistogram.name
     if mechanism == "auto" and len(columns) == len(problem.workload.domain):
