@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conspectus.counting import counters as counting
+from conspectus.counting import tally as counting
 from conspectus.counting.counters import Tally, count, counter_of
 from conspectus.counting.evaluation import indicator
 from conspectus.counting.joints import JOINT_CELLS, joint_tables

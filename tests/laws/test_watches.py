@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.counting.single_query import SingleQueryCounts
-from conspectus.curator import exact_counts as kept
+from conspectus.curator import held_table as kept
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import error_of, query_errors
 from conspectus.curator.watch import WatchOver
@@ -157,7 +157,7 @@ def test_what_is_kept_counts_as_a_pass_does(records):
         Workload(DOMAIN, (listed,)),
     ]
     for form in (kept.HistogramInMemory, kept.RowsInMemory):
-        held = form(DOMAIN, [chunk])
+        held = form.of(DOMAIN, [chunk])
         assert held.rows == len(records)
         for workload in workloads:
             assert held.count(workload.query(0)) == count(workload, [chunk])[0][0]

@@ -139,8 +139,9 @@ def _opened(
     source = {"data": where, "schema": str(schema.absolute())}
     with _table(data, schema) as table:
         facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}
-        problem = live.stream_of(table, allowed, **facts)
-        with live.begin(table, problem, rule, ledger=book, path=path, source=source, progress=progress) as opened:
+        truth = live.truth_of(table)
+        problem = live.stream_of(truth, allowed, **facts)
+        with live.begin(truth, problem, rule, ledger=book, path=path, source=source, progress=progress) as opened:
             yield opened
 
 

@@ -139,7 +139,7 @@ def steps(curator: Curator, problem: Problem, plan: LoopPlan, rule: UpdateRule, 
     candidates = plan.candidates
     workload = candidates.workload
     for turn in range(plan.rounds):
-        curator.tell("rounds", turn, plan.rounds)
+        curator.report_progress("rounds", turn, plan.rounds)
         guess = Histogram(workload.domain, rule.weights, Total(value=total, exact=True), rule.columns).answer(workload)
         guess *= total
         score = WorstErrors(workload, guess, candidates.starts)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.data.fold import CodesInMemory
 from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources import Table, open_table
 from conspectus.mechanisms.small_db.net_draws import NetError, PublicNet
@@ -69,9 +70,7 @@ def _read(schema: Schema, given: Any) -> Rows | Histogram:
         raise BadSynopsis(f"a member is {_KINDS}, not a {type(given).__name__}")
     # The rows of a public table are nobody's: no id bounds them.
     with open_table(given, dataclasses.replace(schema, unit=Unit())) as table:
-        chunks = list(table.chunks())
-    columns = range(len(schema.domain))
-    codes = [np.concatenate([chunk.column(c) for chunk in chunks] or [np.zeros(0, np.uint8)]) for c in columns]
+        codes = table.fold(CodesInMemory(schema.domain, range(len(schema.domain))))
     return Rows(schema.domain, codes, _rows(len(codes[0])))
 
 

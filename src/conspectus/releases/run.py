@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conspectus.curator.curator import Curator, Progress
+from conspectus.curator.curator import Curator
+from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
-from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Outcome, Problem, Proposal
+from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Outcome, Problem, Proposal, propose
+from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Budget
@@ -104,14 +107,24 @@ def run(
 ) -> Release:
     """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone."""
     sampler = sampler or SystemSampler()
+    truth: Truth | None = None
     if problem.total_is_public:
-        problem = dataclasses.replace(problem, rows=sum(chunk.rows for chunk in table.chunks(())))
+        rows = table.known_rows
+        if rows is None:
+            # The plans need the number, and only a pass finds it. What it reads is put aside for the counts.
+            truth = _truth(table, problem, mechanism, progress)
+            rows = truth.rows()
+        problem = dataclasses.replace(problem, rows=rows)
     # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
     examine(problem.workload, problem.relation, rows=problem.rows)
     chosen = choose(problem, mechanism, settings)
     allowance, reservation = _allowed(table, chosen, ledger)
+    if truth is None:
+        truth = _truth(table, problem, chosen.mechanism, progress)
+    if _whole_rows(chosen.mechanism):
+        truth.read()  # it counts nothing ahead, and a damaged source must not cost its budget
     curator = Curator(
-        table, allowance, neighbours=problem.neighbours, debit=reservation, sampler=sampler, progress=progress
+        truth, allowance, neighbours=problem.neighbours, debit=reservation, sampler=sampler, progress=progress
     )
     outcome = chosen.release(curator)
     # A release that died before this line has spent all that it reserved: a crash loses budget, never privacy.
@@ -140,6 +153,34 @@ def _allowed(table: Table, chosen: Proposal, ledger: Ledger | None) -> tuple[All
         deferred=True,
     )
     return allowance, reservation
+
+
+def _truth(table: Table, problem: Problem, asked: str | Mechanism[Any], progress: Progress | None) -> Truth:
+    """What the curator will know of the table: what the mechanism may ask about is put aside by the first pass.
+
+    Most ask about the columns of their workload; projections and keys are of whole rows. Where the choice is still open
+    ("auto"), whole rows are expected if the questions read them anyway: elsewhere the other columns would cost more
+    than the second pass of a choice that is hardly ever made.
+    """
+    columns: Sequence[int] = problem.workload.columns
+    every = range(len(problem.workload.domain))
+    if asked == "auto":
+        keys = len(columns) == len(every) and any(
+            entry.keys and isinstance(propose(entry.load()(), problem), Proposal) for entry in OFFLINE.values()
+        )
+    else:
+        columns = every if _whole_rows(asked) else columns
+        keys = OFFLINE[_name(asked)].keys
+    return Truth(table, columns=columns, keys=keys, progress=progress)
+
+
+def _whole_rows(asked: str | Mechanism[Any]) -> bool:
+    """Whether a mechanism asks about whole rows, whichever columns its workload reads."""
+    return OFFLINE[_name(asked)].whole_rows
+
+
+def _name(asked: str | Mechanism[Any]) -> str:
+    return asked if isinstance(asked, str) else asked.name
 
 
 def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:

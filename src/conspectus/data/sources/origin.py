@@ -39,7 +39,8 @@ class Origin:
     the source to those of the relation; `filtered` says that some rows of the source were left out, so that their
     number is private; `computed` that values may be the work of an expression, and null where the raw ones are not;
     `tally` counts odd lines for the owner where rows are lines; `fingerprinted` are the columns of the relation that
-    hold the fingerprints of records, and not the records.
+    hold the fingerprints of records, and not the records; `rows` is how many rows there are, where the source says so
+    without a pass: a frame knows, and so does the footer of a Parquet file.
     """
 
     connection: Connection
@@ -49,6 +50,7 @@ class Origin:
     computed: bool = False
     tally: Callable[[], Tally] | None = None
     fingerprinted: frozenset[str] = frozenset()
+    rows: int | None = None
 
     def column(self, name: str, what: str) -> str:
         """The relation's name of a column that the schema asks for."""

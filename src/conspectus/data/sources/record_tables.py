@@ -46,44 +46,45 @@ class RecordTable(Table):
         schema: Schema,
         *,
         what: str,
+        rows: int | None = None,
         close: Callable[[], None] | None = None,
     ) -> None:
         self.schema = schema
         self._batches = batches
         self._what = what
+        self._rows = rows
         self._close = close
 
     @property
     def filtered(self) -> bool:
         return False
 
+    @property
+    def known_rows(self) -> int | None:
+        return self._rows
+
     def chunks(self, columns: Sequence[int] | None = None, rows: int = 1 << 17) -> Iterator[Chunk]:
         """One pass over the rows, at most `rows` at a time; without the column they are only counted."""
-        read = columns is None or 0 in columns
+        for chunk in self._stream((0,) if columns is None else columns, records=False):
+            codes = chunk.columns[0]
+            for start in range(0, chunk.rows, rows):
+                here = min(rows, chunk.rows - start)
+                yield Chunk((None if codes is None else codes[start : start + here],), here)
+
+    def _stream(self, columns: Sequence[int], *, records: bool) -> Iterator[Chunk]:
         batches = self._batches()
         while True:
             with guarded(self._what):
-                size, records = next(batches, (0, None))
-                found = records(FINGERPRINTS) if read and records is not None else None
-            if records is None:
+                size, written = next(batches, (0, None))
+                codes = written(FINGERPRINTS) if written is not None and 0 in columns else None
+                forms = kept_forms(written(CANONICAL)) if written is not None and records else None
+            if written is None:
                 return
-            for start in range(0, size, rows):
-                here = min(rows, size - start)
-                yield Chunk((None if found is None else found[start : start + here],), here)
+            yield Chunk((codes,), size, forms)
 
     @property
     def reads_records(self) -> bool:
         return True
-
-    def records(self) -> Iterator[Written]:
-        batches = self._batches()
-        while True:
-            with guarded(self._what):
-                _, records = next(batches, (0, None))
-                found = None if records is None else kept_forms(records(CANONICAL))
-            if found is None:
-                return
-            yield found
 
     def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
         raise SourceError("records have no schema to check them against: nothing of them is clamped or recoded")
@@ -135,7 +136,7 @@ def _in_memory(parts: Sequence[Part], rows: int, schema: Schema) -> Table:
         here = slice(start, min(start + _ROWS, rows))
         return here.stop - start, lambda reading: _records([part(here, reading) for part in parts], reading)
 
-    return RecordTable(lambda: map(batch, range(0, rows, _ROWS)), schema, what="the records")
+    return RecordTable(lambda: map(batch, range(0, rows, _ROWS)), schema, what="the records", rows=rows)
 
 
 def _part(values: Any, depth: int = 0) -> Part:
@@ -207,7 +208,7 @@ def _from_file(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
         except OSError:
             raise pa.ArrowInvalid("damaged") from None
 
-    return RecordTable(batches, schema, what=what)
+    return RecordTable(batches, schema, what=what, rows=footer.rows)
 
 
 def _batch(columns: Sequence[pa.Array], *, mended: bool = False) -> Batch:

@@ -83,7 +83,7 @@ def boost(
     answers: list[Vector] = []
     barred = np.zeros(0, dtype=np.int64)
     for t in range(plan.rounds):
-        curator.tell("rounds", t, plan.rounds)
+        curator.report_progress("rounds", t, plan.rounds)
         # 1. Sample S_t from D_t, and make A_t of it.
         drawn = _draws(curator, plan, distribution, t, barred) if t else _first_draws(plan, public_seed)
         barred = _barred(plan, barred, drawn)

@@ -85,7 +85,7 @@ def play(
     rows: list[Codes] = []
     rates: list[NDArray[np.int64]] = []
     for t in range(schedule.rounds):
-        curator.tell("rounds", t, schedule.rounds)
+        curator.report_progress("rounds", t, schedule.rounds)
         # Draw s queries from Q^t. All weights of Q¹ are equal, whatever the table: the first draw is public.
         if t == 0:
             sample = rng.integers(0, 2 * k, schedule.draws[0])

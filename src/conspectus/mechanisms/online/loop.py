@@ -74,7 +74,7 @@ class OnlineConstruction:
         total: Total,
         primed: NoisyAnswers | None = None,
     ) -> None:
-        curator.keep()
+        curator.hold_in_memory()
         self.total = total
         self._problem = problem
         self._guess = guess
