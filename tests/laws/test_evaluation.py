@@ -24,7 +24,7 @@ from conspectus.queries.builders.conjunctions import (
     random_conjunctions,
 )
 from conspectus.queries.builders.parities import parities
-from conspectus.queries.language.formulas import union
+from conspectus.queries.formulas import union
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 

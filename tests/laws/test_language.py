@@ -16,7 +16,7 @@ from conspectus.data.schema import Schema
 from conspectus.queries.builders.arguments import UnknownColumn
 from conspectus.queries.builders.conjunctions import random_conjunctions
 from conspectus.queries.builders.parities import parities
-from conspectus.queries.language.formulas import MOST_BOXES, TooManyBoxes
+from conspectus.queries.formulas import MOST_BOXES, TooManyBoxes
 from conspectus.queries.language.from_sql import NotAPredicate, parse, sql, to_sql
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options, printing
+from .exit_codes import explain
 from .progress import Progress, shown
 
 if TYPE_CHECKING:
@@ -199,8 +200,6 @@ def _check_same_budget(live: Session, budget: dict[str, Any]) -> None:
 def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, ends: bool) -> bool:
     """Answer line by line until there are no more; whether some line could not be answered."""
     from conspectus.sessions.store import SessionError
-
-    from . import explain
 
     failed = False
     if not as_json:

@@ -22,12 +22,12 @@ from conspectus.data.domain import Chunk, CodedRows, Domain, code_dtype
 from conspectus.queries.block import Block, Counter
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.queries.blocks.sparse_projection import Projection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.sensitivity import CountingBlock
 from conspectus.queries.workload import Workload
 

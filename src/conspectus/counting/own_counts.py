@@ -11,9 +11,9 @@ from conspectus.compiled import processors
 from conspectus.data.domain import CodedRows
 from conspectus.data.records.field import Elements
 from conspectus.queries.addresses import addresses_of
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
 from conspectus.queries.blocks.sparse_projection import Projection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 
 
 class SparseCounts:

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 
 from conspectus.data.domain import Domain
-from conspectus.queries.language.formulas import all_of, any_of, literal, predicate, union
 
 from .addresses import exact
+from .formulas import all_of, any_of, literal, predicate, union
 from .query import Literal, Parity, Predicate, Query, Sparse
 
 _WIDEST_PARITY = 6

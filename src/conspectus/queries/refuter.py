@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions, in_order
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions, in_order
 
 from .sensitivity import WorkloadError
 from .workload import Workload

@@ -142,8 +142,23 @@ class Workload:
         return all(isinstance(block, CountingBlock) for block in self.blocks)
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """How far one unit moves the values of this workload, in steps of its grid, exactly as it stands (a repeated
-        query counts again). What record satisfies the most is the same question for all counting blocks together."""
+        """How far one unit moves all values of this workload together, in steps of its grid.
+
+        Guarantee: one unit of `relation` moves the vector of all values, a repeated query as often as it stands there,
+        by at most the three norms that are returned.
+
+        Args:
+            relation: who are neighbours, and how many rows a unit has.
+
+        Returns:
+            The L1 norm, the squared L2 norm and the largest coordinate, in whole steps.
+
+        Example:
+            >>> from conspectus.privacy.relation import Relation
+            >>> schema = cs.Schema.from_dict({"columns": {"ill": {"type": "boolean"}, "sex": {"values": ["f", "m"]}}})
+            >>> cs.marginals(schema, 1).sensitivity(Relation("replace"))
+            Sensitivity(l1=4, l2_squared=4, linf=1)
+        """
         plain = [block for block in self.blocks if isinstance(block, CountingBlock)]
         sums = sum(block.max_satisfied() for block in plain), sum(block.max_differing() for block in plain)
         moved = counting_sensitivity(*sums, relation).times(self.grid)
@@ -154,7 +169,22 @@ class Workload:
         return moved
 
     def linf(self, relation: Relation) -> Fraction:
-        """A bound on how far one unit moves any single query, in counts; cheap, as no two queries are compared."""
+        """How far one unit moves any single query at most, in counts. This is cheap, as no two queries are compared.
+
+        Guarantee: one unit of `relation` moves no value by more than this.
+
+        Args:
+            relation: who are neighbours, and how many rows a unit has.
+
+        Returns:
+            A bound for every query of the workload; 0 for an empty workload.
+
+        Example:
+            >>> from conspectus.privacy.relation import Relation
+            >>> schema = cs.Schema.from_dict({"columns": {"ill": {"type": "boolean"}}})
+            >>> cs.marginals(schema, 1).linf(Relation("add-remove", max_rows=3, rows_are_units=False))
+            Fraction(3, 1)
+        """
         moves = [Fraction(relation.max_rows)] if any(isinstance(block, CountingBlock) for block in self.blocks) else []
         for block in self.blocks:
             if not isinstance(block, CountingBlock):

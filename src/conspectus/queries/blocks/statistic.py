@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
@@ -20,9 +20,6 @@ from conspectus.queries.query import Box, Indices, Literal, Predicate, TableFunc
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError
 
 from .conjunction_list import Conjunctions
-
-if TYPE_CHECKING:
-    pass
 
 STATISTIC_STEPS = 256
 """Steps to one row: weights and reference distributions are rounded to them."""
@@ -121,7 +118,7 @@ class Statistic(TableFunction):
 class Statistics:
     """Listed functions of the table, in order.
 
-    Guarantee: `moved` bounds what one unit of at most m rows does to all values together, under both relations.
+    Guarantee: `sensitivity` bounds what one unit of at most m rows does to all values together, under both relations.
     """
 
     domain: Domain

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from conspectus.privacy.relation import Neighbours, Relation
-from conspectus.queries.blocks.low_sensitivity import MOST_DENOMINATOR, RANGE, DeclaredFunction, Share, UnsafeFunctions
+from conspectus.queries.blocks.unsafe_functions import MOST_DENOMINATOR, RANGE, DeclaredFunction, Share, UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload

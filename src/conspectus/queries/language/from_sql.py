@@ -24,11 +24,11 @@ from conspectus.queries.builders.arguments import (
     listed,
     position,
 )
+from conspectus.queries.formulas import Formula, all_of, any_of, literal, predicate
 from conspectus.queries.query import Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .formulas import Formula, all_of, any_of, literal, predicate
 from .to_sql import to_sql
 
 __all__ = ["NotAPredicate", "UnknownColumn", "parse", "sql", "to_sql"]

@@ -13,8 +13,9 @@ import numpy as np
 
 from conspectus.data.code_sets import CodeSet, Runs, complement, together
 from conspectus.data.domain import Domain
-from conspectus.queries.query import Box, Literal, Predicate
-from conspectus.queries.sensitivity import WorkloadError
+
+from .query import Box, Literal, Predicate
+from .sensitivity import WorkloadError
 
 MOST_BOXES = 512
 """The largest number of disjoint boxes that one predicate may need."""
