@@ -30,7 +30,23 @@ APART = "counts of rows do not mix with functions of the table, nor functions of
 @suggest_keywords
 @dataclass(frozen=True)
 class Workload:
-    """A sequence of queries in a fixed order, held as blocks. Slices and `take` keep whole blocks whole."""
+    """A sequence of queries in a fixed order, held as blocks.
+
+    Workloads are values: equal where their queries are, hashable, and kept in JSON. `w1 + w2` asks both; `w[i]`, slices
+    and `take` choose some. They are made by `cs.marginals`, `cs.sql` and the other builders.
+
+    Args:
+        domain: the columns of the table and the number of codes of each.
+        blocks: the queries, in order.
+
+    Raises:
+        WorkloadError: the blocks are of different tables, or mix counts of rows with functions of other scales.
+
+    Example:
+        >>> workload = cs.marginals(schema, 1) + cs.sql(schema, ["smoker AND age >= 60"])
+        >>> len(workload), len(workload[:5])
+        (13, 5)
+    """
 
     domain: Domain
     blocks: tuple[Block, ...]
@@ -48,6 +64,7 @@ class Workload:
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
+        """The positions of the columns that its queries read."""
         return tuple(sorted({column for block in self.blocks for column in block.columns}))
 
     def __len__(self) -> int:
@@ -69,16 +86,53 @@ class Workload:
         return (self[i] for i in range(len(self)))
 
     def query(self, index: int) -> Query:
+        """The query at a position.
+
+        Args:
+            index: the position, from 0 on; negative ones count from the end.
+
+        Returns:
+            The query as a value.
+
+        Raises:
+            IndexError: there is no such position.
+
+        Example:
+            >>> cs.sql(schema, ["smoker"]).query(0)
+            Predicate(boxes=((Literal(column=2, codes=(1,)),),))
+        """
         index = _checked(index, len(self))
         at = int(np.searchsorted(self.offsets, index, side="right")) - 1
         return self.blocks[at].query(index - self.offsets[at])
 
     def queries(self) -> Iterator[Query]:
-        """All queries, in order."""
+        """All queries, one by one.
+
+        Returns:
+            An iterator over the queries, in order.
+
+        Example:
+            >>> sum(1 for _ in cs.marginals(schema, 1).queries())
+            12
+        """
         return (block.query(i) for block in self.blocks for i in range(len(block)))
 
     def take(self, indices: Sequence[int] | Indices) -> Workload:
-        """The queries at these positions, in this order. Stretches that are whole blocks stay whole."""
+        """The queries at these positions, in this order. Stretches that are whole blocks stay whole.
+
+        Args:
+            indices: the positions, from 0 on.
+
+        Returns:
+            A workload of these queries.
+
+        Raises:
+            IndexError: there is no such position.
+
+        Example:
+            >>> len(cs.marginals(schema, 1).take([0, 3, 3]))
+            3
+        """
         wanted = np.asarray(indices, dtype=np.int64).reshape(-1)
         if len(wanted) and (wanted.min() < 0 or wanted.max() >= len(self)):
             raise IndexError(f"positions in this workload run from 0 to {len(self) - 1}")
@@ -155,9 +209,8 @@ class Workload:
 
         Example:
             >>> from conspectus.privacy.relation import Relation
-            >>> schema = cs.Schema.from_dict({"columns": {"ill": {"type": "boolean"}, "sex": {"values": ["f", "m"]}}})
             >>> cs.marginals(schema, 1).sensitivity(Relation("replace"))
-            Sensitivity(l1=4, l2_squared=4, linf=1)
+            Sensitivity(l1=8, l2_squared=8, linf=1)
         """
         plain = [block for block in self.blocks if isinstance(block, CountingBlock)]
         sums = sum(block.max_satisfied() for block in plain), sum(block.max_differing() for block in plain)
@@ -181,7 +234,6 @@ class Workload:
 
         Example:
             >>> from conspectus.privacy.relation import Relation
-            >>> schema = cs.Schema.from_dict({"columns": {"ill": {"type": "boolean"}}})
             >>> cs.marginals(schema, 1).linf(Relation("add-remove", max_rows=3, rows_are_units=False))
             Fraction(3, 1)
         """
@@ -192,11 +244,35 @@ class Workload:
         return max(moves, default=Fraction(0))
 
     def distinct(self) -> Workload:
-        """The same questions, each asked once: repeated blocks and repeated listed queries are left out."""
+        """The same questions, each asked once: repeated blocks and repeated listed queries are left out.
+
+        Returns:
+            A workload without repetitions; this one if it has none.
+
+        Example:
+            >>> once = cs.marginals(schema, 1)
+            >>> (once + once).distinct() == once
+            True
+        """
         return self._repetition[0]
 
     def positions_in(self, distinct: Workload) -> Indices:
-        """For each query its position in `self.distinct()`, so that equal questions can share one answer."""
+        """For each query its position in `self.distinct()`, so that equal questions can share one answer.
+
+        Args:
+            distinct: what `self.distinct()` returned.
+
+        Returns:
+            An array with one position for each query.
+
+        Raises:
+            WorkloadError: `distinct` is another workload.
+
+        Example:
+            >>> twice = cs.sql(schema, ["smoker", "smoker"])
+            >>> twice.positions_in(twice.distinct()).tolist()
+            [0, 0]
+        """
         if distinct != self.distinct():
             raise WorkloadError("positions are known in the distinct form of this workload alone: use distinct()")
         return self._repetition[1]
@@ -207,7 +283,15 @@ class Workload:
         return (self if blocks is self.blocks else Workload(self.domain, blocks)), positions
 
     def to_json(self) -> dict[str, Any]:
-        """Everything about the workload as JSON values."""
+        """Everything about the workload as JSON values. Functions of one's own leave their names and no code.
+
+        Returns:
+            A dictionary that `from_json` reads.
+
+        Example:
+            >>> cs.Workload.from_json(cs.marginals(schema, 1).to_json()) == cs.marginals(schema, 1)
+            True
+        """
         return {
             "format": "conspectus-workload",
             "version": 1,
@@ -218,14 +302,52 @@ class Workload:
 
     @classmethod
     def from_json(cls, stored: object) -> Workload:
-        """The workload that `to_json` wrote; everything is checked, and what is not a workload is refused."""
+        """The workload that `to_json` wrote. Everything is checked, and what is not a workload is refused.
+
+        Args:
+            stored: the JSON values.
+
+        Returns:
+            The workload.
+
+        Raises:
+            WorkloadError: the values are no workload.
+
+        Example:
+            >>> len(cs.Workload.from_json(cs.ranges(schema, "age").to_json()))
+            15
+        """
         return cls(*read_blocks(stored))
 
     def save(self, path: str | Path) -> None:
+        """Write the workload to a file, as JSON.
+
+        Args:
+            path: the file.
+
+        Example:
+            >>> cs.marginals(schema, 2).save("questions.json")
+        """
         Path(path).write_text(json.dumps(self.to_json(), separators=(",", ":")), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
+        """Read a workload from a file that `save` wrote.
+
+        Args:
+            path: the file.
+
+        Returns:
+            The workload.
+
+        Raises:
+            WorkloadError: the file cannot be read, or holds no workload.
+
+        Example:
+            >>> cs.marginals(schema, 2).save("questions.json")
+            >>> len(cs.Workload.load("questions.json"))
+            51
+        """
         try:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as problem:

@@ -100,11 +100,25 @@ class RecordTable(Table):
 def open_records(source: Any, columns: str | Sequence[str] | None = None, *, neighbours: str | None = None) -> Table:
     """Open a source as records of any kind: an unbounded universe, unit = row, no schema.
 
-    A path to a CSV or Parquet file, an Arrow table, a pandas or polars frame, of which `columns` names the column, or
-    the columns whose values together are a record (by default all of them); an array, a series, or a list of values.
     A record of several columns is a tuple. Fields of a CSV file are texts.
 
     Guarantee: every row is mapped to its fingerprint alone, so neighbouring sources are neighbouring tables.
+
+    Args:
+        source: a path to a CSV or Parquet file, an Arrow table, a pandas or polars frame; an array, a series, or a list
+            of values.
+        columns: of a file or frame the column, or the columns whose values together are a record; all by default.
+        neighbours: "replace" or "add-remove", the relation that releases take by default.
+
+    Returns:
+        The table, for `cs.release` with `cs.sparse` questions, or with `mechanism="stable-histogram"`.
+
+    Raises:
+        SourceError: the source cannot be read, or is no list of records.
+
+    Example:
+        >>> cs.open_records(["10.0.0.1", "10.0.0.2", "10.0.0.1"]).schema.name
+        'records'
     """
     schema = Schema("records", (Record(RECORDS.names[0]),), Unit(), neighbours)  # type: ignore[arg-type]
     wanted = [columns] if isinstance(columns, str) else None if columns is None else list(columns)

@@ -46,7 +46,19 @@ class Between:
 
 
 def between(low: object, high: object) -> Between:
-    """All values from `low` to `high`, both included, for use in `conjunctions`."""
+    """All values from `low` to `high`, both included, for use in `conjunctions`.
+
+    Args:
+        low: the lowest value.
+        high: the highest value.
+
+    Returns:
+        What stands for these values where a value is expected.
+
+    Example:
+        >>> len(cs.conjunctions(schema, [{"age": cs.between(20, 59)}]))
+        1
+    """
     return Between(low, high)
 
 
@@ -56,10 +68,25 @@ _ROWS = "conjunctions are mappings from columns to values, given as a list such 
 def conjunctions(
     schema: DeclaredSchema, rows: Iterable[Mapping[str, object]] | Mapping[str, object], *, snap: bool = False
 ) -> Workload:
-    """One query for each mapping from columns to a value, a list of values (any of them), or `between(low, high)`.
+    """One query for each mapping: how many rows hold, in each of its columns, one of its values?
 
-    None stands for a missing value; a single mapping is one query. `snap` widens an interval that cuts a bin to the
-    whole bin.
+    Args:
+        schema: the declaration of the table.
+        rows: mappings from the names of columns to a value, a list of values (any of them), `between(low, high)`, or
+            None for a missing value. A single mapping is one query; `{}` is true on every row.
+        snap: whether an interval that cuts a bin is widened to the whole bin. It is refused otherwise.
+
+    Returns:
+        A workload with one query for each mapping, in their order.
+
+    Raises:
+        WorkloadError: what was given are no mappings, or an interval cuts a bin.
+        UnknownColumn: a column is not in the schema.
+
+    Example:
+        >>> asked = cs.conjunctions(schema, [{"sex": "female", "smoker": True}, {"diagnosis": ["heart", "lung"]}])
+        >>> len(asked)
+        2
     """
     check_schema(schema)
     predicates = []
