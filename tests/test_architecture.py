@@ -395,7 +395,7 @@ def test_circles_are_found_wherever_they_are() -> None:
 
 
 def test_the_table_is_the_one_of_the_documents() -> None:
-    assert DIRECTIONS in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert f"```text{DIRECTIONS}```" in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("place", [*SEALED, *KEYHOLDERS, *CATCH_ALL, *ALLOWED])

@@ -102,7 +102,10 @@ def _exp_minus(exponent: Fraction, bits: int) -> int:
 
 
 def uniform_below(bound: int, sampler: Sampler) -> int:
-    """A uniform integer in 0 … bound − 1: bits of the right number, or again."""
+    """A uniform integer in 0 … bound − 1: as many bits as the bound has, drawn again until they are below it.
+
+    Guarantee: every integer in 0 … bound − 1 has the same probability, exactly; `bound` is at least 1.
+    """
     bits = bound.bit_length()
     while True:
         found = int.from_bytes(sampler.bytes(-(-bits // 8)), "little") & ((1 << bits) - 1)

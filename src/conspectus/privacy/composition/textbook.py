@@ -113,7 +113,7 @@ def advanced(epsilon: float, count: int, delta: float) -> float:
 
     Example:
         >>> round(cs.composition.advanced(0.01, 10_000, 1e-6), 4)
-        6.2616
+        6.2615
     """
     check_delta(delta)
     check_losses(epsilon)
