@@ -80,7 +80,7 @@ CATCH_ALL = (
     "queries.blocks.unsafe_functions",  # foreign functions: a failure may depend on one row, so it is a value
     "mechanisms.boosting.own_generator",  # foreign generators: a failure must not waste what was paid for
     "data.records.forms",  # values of foreign types, whose own code runs when they are read: each failure is a value
-    "data.records.record_reading",
+    "data.records.record_encoding",
     "data.sources.frames",
 )
 

@@ -18,22 +18,16 @@ from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.privacy.relation import Relation, RelationError
 from conspectus.queries.blocks import conjunction_sensitivity
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.queries.builders.arguments import UnknownColumn
-from conspectus.queries.builders.conjunctions import (
-    Conjunctions,
-    Marginal,
-    always,
-    between,
-    conjunctions,
-    marginal,
-    marginals,
-    prefixes,
-    random_conjunctions,
-    ranges,
-)
+from conspectus.queries.builders.conjunctions import always, between, conjunctions
+from conspectus.queries.builders.intervals import prefixes, ranges
+from conspectus.queries.builders.marginals import marginal, marginals
 from conspectus.queries.builders.parities import parities
+from conspectus.queries.builders.random_conjunctions import random_conjunctions
 from conspectus.queries.formulas import union
 from conspectus.queries.query import Literal, Parity, Predicate
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError

@@ -1,7 +1,7 @@
 """What the owner of a table declares before anyone looks at it: columns, values, bins, missing, the unit of privacy.
 
-The schema is public. Nothing in it may be computed from the rows; where an owner does so with a draft, the key `draft`
-says it, and every release carries the warning.
+The schema is public, and published with every release. Nothing in it may be computed from the rows. Where an owner
+starts from a draft that was, the key `draft` says so, and every release carries a warning.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from conspectus.data.columns.column import suggestion
 from conspectus.data.columns.kinds import Boolean, Categorical, Column, SchemaError, column_from_dict
 from conspectus.data.columns.values import Nulls, text_of
-from conspectus.suggestions import suggest_keywords
+from conspectus.suggestions import did_you_mean, suggest_keywords
 
 from .domain import Codes, Domain
 
@@ -197,7 +196,7 @@ class Schema:
             raise SchemaError("a schema is a table of name, columns and unit")
         for key in declared:
             if key not in _KEYS:
-                cure = suggestion(str(key), _KEYS) or f": a schema knows {', '.join(_KEYS)}"
+                cure = did_you_mean(str(key), _KEYS) or f": a schema knows {', '.join(_KEYS)}"
                 raise SchemaError(f'"{key}" is not known here{cure}')
         columns = declared.get("columns", {})
         if isinstance(columns, Mapping):
@@ -281,7 +280,7 @@ class Schema:
             return self.columns[position]
         names = [column.name for column in self.columns]
         few = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-        cure = suggestion(name, names) or f": it has {few}"
+        cure = did_you_mean(name, names) or f": it has {few}"
         raise LookupError(f'the schema "{self.name}" has no column "{name}"{cure}')
 
     def encode(self, position: int, values: pa.Array | pa.ChunkedArray) -> Codes:
@@ -307,7 +306,7 @@ def _unit(declared: Any) -> Unit:
         raise SchemaError('unit is a table, as in [unit] with kind = "row"')
     for key in declared:
         if key not in _UNIT_KEYS:
-            cure = suggestion(str(key), _UNIT_KEYS) or f": a unit knows {', '.join(_UNIT_KEYS)}"
+            cure = did_you_mean(str(key), _UNIT_KEYS) or f": a unit knows {', '.join(_UNIT_KEYS)}"
             raise SchemaError(f'unit: "{key}" is not known here{cure}')
     entries = {key: value for key, value in declared.items() if value is not None}
     if entries.get("kind") == "id" and "max_rows" not in entries:

@@ -60,9 +60,9 @@ def _number(name: str, value: object) -> float:
 class Guarantee:
     """The promise: on neighbouring tables the outputs are (ε, δ)-indistinguishable; and ρ-zCDP where ρ is given.
 
-    `epsilon` is None only for a concentrated guarantee for which no δ was named. `missing` is a part of δ but for which
-    ρ holds (approximate zCDP): acts had a δ of their own. `theorem` says how the acts were composed. `private` is False
-    only when the coins came from a seed, which happens in tests alone.
+    `epsilon` is None only for a concentrated guarantee for which no δ was named. Where acts had a δ of their own, ρ
+    holds except with probability `missing`, which is a part of δ (approximate zCDP). `theorem` says how the acts were
+    composed. `private` is False only when the randomness came from a seed, which happens in tests alone.
     """
 
     epsilon: float | None

@@ -23,12 +23,12 @@ _LN2 = Fraction(69315, 100000)  # a little above ln 2
 
 
 def cutoff(mass: int, rate: Fraction) -> int:
-    """The distance from the best score from which on all members weigh the same; a function of public numbers."""
+    """A distance from the best score beyond which all members weigh the same. A function of public numbers."""
     return max(1, -(-steepest(mass) // rate))
 
 
 def steepest(mass: int) -> Fraction:
-    """The highest rate that is drawn by: one level below the best, all members together weigh 2⁻⁴⁰ of it already."""
+    """The highest rate that is drawn by: there, all members one level below the best weigh 2⁻⁴⁰ of it together."""
     return (DEPTH + mass.bit_length()) * _LN2
 
 

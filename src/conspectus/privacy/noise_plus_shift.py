@@ -1,9 +1,8 @@
-"""How far a sum of noises and an unknown shift may be from 0, if of the shift no more than its mean square is known.
+"""How far the sum of a noise N and an unknown shift D may be from 0, if only the mean square of D is bounded.
 
-Noise has light tails that are known exactly, and a random shift D that is independent of it has none, but E D² ≤ v. To
-add quantiles of both (Chebyshev's for the shift) wastes most of the width. Instead, for every β ≥ 0: if
-P(|N + d| > t) ≤ α + β·d² for all d, then P(|N + D| > t) ≤ α + β·v, by taking means. Public mathematics: no truth and
-no sampler.
+N has light tails that are known exactly. D is independent of N, and all that is known of it is E D² ≤ v. To add a
+quantile of each (Chebyshev's for D) wastes most of the width. Instead, for every β ≥ 0: if P(|N + d| > t) ≤ α + β·d²
+for all numbers d, then P(|N + D| > t) ≤ α + β·v, by taking means over D. Public mathematics: no truth and no sampler.
 """
 
 from __future__ import annotations
@@ -102,10 +101,11 @@ def _reach(bound: Tail, scale: float, chance: float = FAR / 2) -> int:
 def shifted_quantile(tail: Tail, square: float, failure: float, deviation: float) -> float:
     """A t with P(|N + D| > t) ≤ failure, for N of this tail and any D independent of it with E D² ≤ square.
 
-    `deviation` is about that of N. β is 1/a² with a in proportion to it, or 0.9·failure/square where that is less. It
-    does not depend on the tail: so P(|N + D| > t) ≤ α + β·E D² also where N has one of several laws, and t is that
-    law's, whatever D has to do with which; as long as `square` and `deviation` have nothing to do with it. At least a
-    tenth of the failure is left to α, and t grows with the square.
+    `deviation` is roughly that of N. β is 1/a² with a proportional to `deviation`, or 0.9·failure/square where that is
+    less, so that at least a tenth of the failure is left to α; t grows with `square`.
+
+    β does not depend on the tail. So the bound also holds where N has one of several laws and t is taken from the law
+    that it has, even if D depends on which law that is; `square` and `deviation` must not depend on it.
     """
     normal = math.sqrt(2 * math.log(2 / failure))
     farthest = max(_REACH * normal * deviation, math.sqrt(square / (_SHARE * failure)))

@@ -111,7 +111,7 @@ class Cost:
 def cost_of(event: Event, currency: Currency, neighbours: Neighbours) -> Cost:
     """Both parts of what an act costs. Only published keys have a δ of their own.
 
-    No key's count moves by more than the rows of a unit, so the squares of what moves sum to reach·rows at most.
+    No key's count moves by more than the rows of a unit, so the squares of what moves sum to l1·rows at most.
 
     Guarantee: in pure ε the act is (price, δ)-differentially private; in ρ it is δ-approximately price-zCDP.
     """
@@ -180,8 +180,8 @@ def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fracti
     """A list of acts as independent pure acts {ε: how often}.
 
     Counts move by integers. Where no count moves by more than one, at most L1 of them move, each by one: that many
-    acts of 1/b. Otherwise Laplace noise is one act of L1/b. A watch with further hits is one act with them, and since
-    a list does not say which hit was whose, so are all watches of a list that has any.
+    acts of 1/b. Otherwise Laplace noise is one act of L1/b. A watch and its further hits are one act. A list does not
+    say which hit belongs to which watch, so in a list with further hits all watches and hits are one act.
     """
     acts: Counter[Fraction] = Counter()
     listed = list(events)

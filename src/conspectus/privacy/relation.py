@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class RelationError(ValueError):
-    """A neighbouring relation that there is not, or a unit that cannot be."""
+    """A word that names no neighbouring relation, or a unit that contradicts itself."""
 
 
 class Neighbours(StrEnum):

@@ -190,12 +190,13 @@ def weighted_quantile(law: Noise, weights: NDArray[np.float64], confidence: floa
 def shown_interval(
     scale: float, counts: NDArray[np.int64], threshold: int, confidence: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For true counts c ≥ 1 that were shown because y = c + Z reached a threshold τ: ends that hold given just that.
+    """Intervals for true counts c ≥ 1 of which only y = c + Z is shown, and only where y reached a threshold τ.
 
-    Z is discrete Laplace noise. What is shown has high noise more often than not, so that y ± a quantile of Z would
-    miss too often; of a rare record that was shown always. Low is the least c with P(Z ≥ y − c | Z ≥ τ − c) > α/2, and
-    high the largest one with P(Z ≤ y − c | Z ≥ τ − c) > α/2. Given c, the shown y grows with c in distribution (its law
-    has a monotone likelihood ratio), so that both are found by bisection, and each end fails with α/2 at most.
+    Z is discrete Laplace noise. A count that is shown had high noise more often than not, so y ± a quantile of Z would
+    miss too often, and for a rare record that was shown it would always miss. The ends therefore hold given that y
+    was shown. The low end is the least c with P(Z ≥ y − c | Z ≥ τ − c) > α/2, the high end the largest c with
+    P(Z ≤ y − c | Z ≥ τ − c) > α/2. Given that it is shown, y grows with c in distribution (its law has a monotone
+    likelihood ratio). So both ends are found by bisection, and each fails with probability α/2 at most.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence must be above 0 and below 1, not {confidence}")

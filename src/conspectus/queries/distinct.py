@@ -1,4 +1,4 @@
-"""Equal questions asked once: what is left of a workload, and where each question went."""
+"""Equal questions asked once: a workload without repetitions, and where each question went."""
 
 from __future__ import annotations
 

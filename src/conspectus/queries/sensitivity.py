@@ -1,4 +1,4 @@
-"""How far one unit moves the values of questions, in whole steps."""
+"""How far one unit moves the values of questions, in whole steps: three norms, and the rule for counting queries."""
 
 from __future__ import annotations
 

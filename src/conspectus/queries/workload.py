@@ -155,7 +155,7 @@ class Workload:
         return Workload(self.domain, tuple(blocks))
 
     def _listed(self, owner: Indices, local: Indices) -> list[Block]:
-        """Single queries of several blocks as few blocks: neighbours of the same kind are put together."""
+        """Single queries of several blocks as few blocks: queries of one kind in a row are put together."""
         if not len(owner):
             return []
         kinds: dict[type, list[tuple[Listing, Indices]]] = {}

@@ -61,7 +61,7 @@ class SparseQueries:
     def build(
         cls, domain: Domain, offsets: NDArray[Any], addresses: Elements, steps: NDArray[Any], grid: int = WEIGHT_STEPS
     ) -> Self:
-        """From entries in any order; of equal records in a query the largest weight counts, and weights of 0 do not."""
+        """From entries in any order. Of equal records in a query the largest weight stays; weights of 0 are dropped."""
         starts = np.asarray(offsets, dtype=np.int64)
         if len(addresses) > MOST_ENTRIES:
             raise WorkloadError(
@@ -120,7 +120,7 @@ class SparseQueries:
         return Sparse(tuple(self.addresses[here].tolist()), tuple(steps), self.grid // coarser)
 
     def written(self, index: int) -> bytes:
-        """`query(index).written()`, without the detour."""
+        """The bytes that `query(index).written()` gives, without making the query."""
         here = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
         weights = self.steps[here].astype(np.uint64) * np.uint64((1 << 32) // self.grid)
         return self.addresses[here].tobytes() + weights.tobytes()

@@ -1,4 +1,4 @@
-"""Conjunctions and how to ask for them: marginals, intervals, listed and random conjunctions under one roof."""
+"""Listed conjunctions: mappings from columns to the values that a row may hold there."""
 
 from __future__ import annotations
 
@@ -10,31 +10,11 @@ from conspectus.data.code_sets import CodeSet, common, together
 from conspectus.data.domain import Domain
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.conjunction_list import Conjunctions
-from conspectus.queries.blocks.interval_list import Intervals
-from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
 from .arguments import DeclaredColumn, DeclaredSchema, check_schema, listed, position
-from .intervals import prefixes, ranges
-from .marginals import marginal, marginals
-from .random_conjunctions import random_conjunctions
-
-__all__ = [
-    "Between",
-    "Conjunctions",
-    "Intervals",
-    "Marginal",
-    "always",
-    "between",
-    "conjunctions",
-    "marginal",
-    "marginals",
-    "prefixes",
-    "random_conjunctions",
-    "ranges",
-]
 
 
 @dataclass(frozen=True)

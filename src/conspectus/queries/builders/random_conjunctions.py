@@ -1,4 +1,4 @@
-"""Random conjunctions with public rng, as the experiments of the literature draw them."""
+"""Random conjunctions from a public seed, as the experiments of the literature draw them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL predicates to queries and back.
+"""SQL predicates to queries.
 
 The logic is SQL's, with three values: a row whose column is missing satisfies neither `a = 1` nor `NOT a = 1`. NOT is
 therefore pushed down to the comparisons, where it turns `=` into `<>` and so on; a comparison with NULL is never true.
