@@ -24,7 +24,7 @@ MOST_SIZES = 64
 
 _SHARE = 0.9
 """The most of a failure probability that goes to the shift: Chebyshev's inequality would take all of it."""
-_REACH = 0.75
+_SMALL_SHIFT = 0.75
 """Where β·d² is 1 if the shift is small, in quantiles of a Gaussian: a few per cent from the best at usual failures."""
 _CELLS = 400
 _PLACES = 2_000
@@ -43,10 +43,10 @@ def weighted_tail(law: Noise, weights: NDArray[np.int64], unit: float) -> Tail:
     common = int(np.gcd.reduce(sizes))
     sizes, unit = sizes // common, unit * common
     bound = _moment_bound(law, sizes.astype(np.float64), times)
-    reach = _reach(bound, law.scale * math.sqrt(float((sizes.astype(np.float64) ** 2 * times).sum())))
-    if len(sizes) > MOST_SIZES or 2 * reach + 2 > CAP:
+    window = _window(bound, law.scale * math.sqrt(float((sizes.astype(np.float64) ** 2 * times).sum())))
+    if len(sizes) > MOST_SIZES or 2 * window + 2 > CAP:
         return lambda x: bound(x / unit)
-    size = 1 << max(4, (2 * reach + 1).bit_length())
+    size = 1 << max(4, (2 * window + 1).bit_length())
     angles = 2 * np.pi * np.arange(size // 2 + 1) / size
     transform = np.ones_like(angles)
     for step, often in zip(sizes.tolist(), times.tolist()):
@@ -86,11 +86,11 @@ def _moment_bound(law: Noise, sizes: NDArray[np.float64], times: NDArray[np.int6
         return found
 
     # Asked for thousands of times: kept at a few thousand places, up to one that no failure probability reaches.
-    step = _reach(bound, float(sizes.max()) * law.scale, NEVER) / _PLACES
+    step = _window(bound, float(sizes.max()) * law.scale, NEVER) / _PLACES
     return _stepped(bound(step * np.arange(_PLACES + 1, dtype=np.float64)), step)
 
 
-def _reach(bound: Tail, scale: float, chance: float = FAR / 2) -> int:
+def _window(bound: Tail, scale: float, chance: float = FAR / 2) -> int:
     """Whole steps beyond which a law has at most this probability."""
     high = max(scale, 1.0)
     while float(bound(np.array([high]))[0]) > chance:
@@ -108,7 +108,7 @@ def shifted_quantile(tail: Tail, square: float, failure: float, deviation: float
     that it has, even if D depends on which law that is; `square` and `deviation` must not depend on it.
     """
     normal = math.sqrt(2 * math.log(2 / failure))
-    farthest = max(_REACH * normal * deviation, math.sqrt(square / (_SHARE * failure)))
+    farthest = max(_SMALL_SHIFT * normal * deviation, math.sqrt(square / (_SHARE * failure)))
     if not farthest > 0:
         return _least(lambda t: 2 * float(tail(np.array([t]))[0]) <= failure, 1.0)
     ends = np.linspace(0.0, farthest, _CELLS + 1)

@@ -129,8 +129,8 @@ def price(event: Event, currency: Currency, neighbours: Neighbours) -> Fraction:
     return price_pure(event, neighbours) if currency == "pure" else price_rho(event, neighbours)
 
 
-def _bound(reach: ByRelation, neighbours: Neighbours) -> Fraction:
-    bound = reach.under(neighbours)
+def _bound(bounds: ByRelation, neighbours: Neighbours) -> Fraction:
+    bound = bounds.under(neighbours)
     if bound is None:
         raise Unpriced(f"this act has no bound under {neighbours} neighbours: use the other relation")
     if bound < 0:
@@ -188,14 +188,14 @@ def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fracti
     kept = any(isinstance(event, FurtherHit) for event in listed)
     watched = Fraction(0)
     for event in listed:
-        whole = price_pure(event, neighbours)
+        epsilon = price_pure(event, neighbours)
         if kept and isinstance(event, ThresholdWatch | FurtherHit):
-            watched += whole
+            watched += epsilon
         elif isinstance(event, LaplaceNoise) and _bound(event.linf, neighbours) <= 1:
             acts[1 / event.scale] += math.floor(_bound(event.l1, neighbours))
         elif isinstance(event, ExponentialDraws):
             acts[_bound(event.range, neighbours)] += event.draws
         else:
-            acts[whole] += 1
+            acts[epsilon] += 1
     acts[watched] += 1
     return Counter({share: times for share, times in acts.items() if share and times})

@@ -167,9 +167,9 @@ class Workload:
         joined: list[tuple[Block, Indices]] = []
         for which, (kind, parts) in enumerate(kinds.items()):
             places = np.concatenate([places for _, places in parts])
-            whole: Block = kind.join([piece for piece, _ in parts])  # type: ignore[attr-defined]
+            block: Block = kind.join([piece for piece, _ in parts])  # type: ignore[attr-defined]
             order = np.argsort(places)
-            joined.append((whole.take(order) if len(parts) > 1 else whole, np.sort(places)))
+            joined.append((block.take(order) if len(parts) > 1 else block, np.sort(places)))
             kind_of[places] = which
         bounds = [0, *(np.flatnonzero(np.diff(kind_of)) + 1).tolist(), len(owner)]
         pieces = []
@@ -214,12 +214,12 @@ class Workload:
         """
         plain = [block for block in self.blocks if isinstance(block, CountingBlock)]
         sums = sum(block.max_satisfied() for block in plain), sum(block.max_differing() for block in plain)
-        moved = counting_sensitivity(*sums, relation).times(self.grid)
+        norms = counting_sensitivity(*sums, relation).times(self.grid)
         for block in self.blocks:
             if not isinstance(block, CountingBlock):
                 here = block.sensitivity(relation)
-                moved = moved.beside(here.times(self.grid // block.grid))
-        return moved
+                norms = norms.beside(here.times(self.grid // block.grid))
+        return norms
 
     def linf(self, relation: Relation) -> Fraction:
         """How far one unit moves any single query at most, in counts. This is cheap, as no two queries are compared.

@@ -84,9 +84,9 @@ def optimal_epsilon(count: int, share: float, delta: float) -> float:
     check_delta(delta)
     check_losses(share)
     check_count(count)
-    whole = up(count * share)
-    gap = largest(lambda slack: optimal_delta(whole - slack, count, share) <= delta, 0.0, whole)
-    return whole - gap
+    basic = up(count * share)
+    gap = largest(lambda slack: optimal_delta(basic - slack, count, share) <= delta, 0.0, basic)
+    return basic - gap
 
 
 def optimal_share(epsilon: float, count: int, delta: float) -> float:
@@ -150,12 +150,12 @@ def loss_distribution_epsilon(acts: Mapping[Fraction, int], delta: float) -> flo
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     acts = {Fraction(share): times for share, times in acts.items()}
-    whole = sum((share * times for share, times in acts.items()), Fraction(0))
-    if not whole:
+    total = sum((share * times for share, times in acts.items()), Fraction(0))
+    if not total:
         return 0.0
     step = _common_measure(acts)
-    if whole / step > 1 << 18:
-        step = whole / (1 << 18)
+    if total / step > 1 << 18:
+        step = total / (1 << 18)
     width = math.nextafter(float(step), math.inf)
     together = None
     for share, times in acts.items():
@@ -169,7 +169,7 @@ def loss_distribution_epsilon(acts: Mapping[Fraction, int], delta: float) -> flo
         together = losses if together is None else together.compose(losses)
     assert together is not None
     epsilon = float(together.get_epsilon_for_delta(delta - max(delta / 1000, 1e-12)))
-    return min(up(epsilon), up(float(whole)))
+    return min(up(epsilon), up(float(total)))
 
 
 def _common_measure(acts: Iterable[Fraction]) -> Fraction:

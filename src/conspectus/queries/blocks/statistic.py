@@ -190,7 +190,7 @@ class Statistics:
 
     @cached_property
     def _by_rows(self) -> list[tuple[int, int, int]]:
-        """By how many rows' worth a replaced row moves a function: how many such there are, and how many read one row."""
+        """Functions by how many rows' worth a replaced row moves them: how many there are, how many read one row."""
         found = []
         for rows in (1, 2):
             here = [function for function in self.functions if function.replaced == rows]

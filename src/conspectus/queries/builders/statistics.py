@@ -98,8 +98,8 @@ def truncated_means(
     """
     check_schema(schema)
     at, declared = ordered(schema, column)
-    whole = [(0, declared.regular - 1)]
-    ends = whole if bounds is None else [bins_between(declared, *pair) for pair in pairs_of(bounds, _BOUNDS)]
+    full = [(0, declared.regular - 1)]
+    ends = full if bounds is None else [bins_between(declared, *pair) for pair in pairs_of(bounds, _BOUNDS)]
     classes = ordinary_codes(schema, at)
     made = (
         Statistic("mean", (box,), (at,), (classes,), ramp(declared.regular, low, high))
