@@ -151,7 +151,7 @@ def _times(draws: int) -> int:
 
 
 def _free_total(neighbours: Neighbours) -> Fraction:
-    if neighbours is not Neighbours.REPLACE:
+    if neighbours != Neighbours.REPLACE:
         raise Unpriced("the exact number of rows is private under add-remove neighbours: measure it with noise")
     return Fraction(0)
 
