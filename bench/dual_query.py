@@ -19,7 +19,7 @@ from bench import census_income, data_file, encodings, markdown, record
 from conspectus.counting.counters import count
 from conspectus.mechanisms.dual_query.theorem import theorem_4_3
 from conspectus.mechanisms.mechanism import NoMechanism
-from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 
 QUERIES = 500_000
 RUNS, HELD_OUT_RUNS = 5, 3

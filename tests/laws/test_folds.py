@@ -19,12 +19,12 @@ from conspectus.data.fold import Beside, CodesInMemory, FoldError, RowCount, fol
 from conspectus.data.spool import Spool
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
-from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
@@ -80,8 +80,8 @@ BLOCKS = {
     "parities": (Parities(DOMAIN, (1, 3), 2), Parities(DOMAIN, (1, 3), 0)),
     "parity list": (ParityList(DOMAIN, ((1,), (), (1, 3))),),
     "sparse": (LISTED,),
-    "projection": (Projection(DOMAIN, 16, 4, 4, 7),),
-    "dense projection": (Projection(DOMAIN, 8, 8, 4, 7),),
+    "projection": (SparseProjection(DOMAIN, 16, 4, 4, 7),),
+    "dense projection": (SparseProjection(DOMAIN, 8, 8, 4, 7),),
     "statistics": STATISTICS.blocks,
 }
 MIXED = Workload(DOMAIN, (*BLOCKS["marginal"], UNIONS, LISTED, *BLOCKS["parities"], NEGATED, *BLOCKS["prefixes"]))

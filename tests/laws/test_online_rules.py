@@ -23,8 +23,8 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
 from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.builders.conjunctions import Conjunctions
 from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.listed_records import listed_records
 from conspectus.queries.query import Literal, Predicate

@@ -24,9 +24,9 @@ from conspectus.privacy.accounting import BudgetExceeded, Filter, Unpriced, pric
 from conspectus.privacy.events import ByRelation, FurtherHit, ThresholdWatch, from_json, to_json
 from conspectus.privacy.noise import UnsafeSeededSampler
 from conspectus.privacy.prices import pure_acts
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.parity_list import ParityList
 from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.builders.conjunctions import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 

@@ -42,8 +42,8 @@ from conspectus.mechanisms.mechanism import NoMechanism, Problem, SettingError
 from conspectus.privacy.exponential import FLOOR_BITS
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
-from conspectus.queries.builders.conjunctions import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 from conspectus.synopses.median_ensemble import MedianEnsemble, weighted_median

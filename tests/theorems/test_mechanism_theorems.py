@@ -16,7 +16,7 @@ from conspectus.mechanisms.iterative_construction import IterativeConstruction, 
 from conspectus.mechanisms.mechanism import NoMechanism, Problem, Refusal, SettingError
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation
-from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 

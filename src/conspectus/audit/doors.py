@@ -26,9 +26,9 @@ from conspectus.privacy.accounting import Currency, Filter, epsilon_of, scale_up
 from conspectus.privacy.events import Noise
 from conspectus.privacy.noise import Sampler, SystemSampler, UnsafeSeededSampler, discrete_gaussian, discrete_laplace
 from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.statistic import Statistic, Statistics
-from conspectus.queries.builders.conjunctions import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 

@@ -22,7 +22,7 @@ from conspectus.privacy.accounting import scale_up
 from conspectus.privacy.events import Noise
 from conspectus.privacy.noise import discrete_laplace
 from conspectus.privacy.relation import Neighbours
-from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 

@@ -15,6 +15,7 @@ import typer
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from . import options, printing
+from .exit_codes import explain
 from .progress import Progress, shown
 
 if TYPE_CHECKING:
@@ -195,8 +196,6 @@ def _check_same_budget(live: Session, budget: dict[str, Any]) -> None:
 def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, ends: bool) -> bool:
     """Answer line by line until there are no more; whether some line could not be answered."""
     from conspectus.sessions.store import SessionError
-
-    from . import explain
 
     failed = False
     if not as_json:

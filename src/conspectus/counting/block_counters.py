@@ -20,10 +20,10 @@ from conspectus.data.fold import Vectors
 from conspectus.data.records.field import Elements
 from conspectus.queries.addresses import addresses_of
 from conspectus.queries.block import Block
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
 from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 
 from .statistic_counts import Layout, StatisticCounts
 

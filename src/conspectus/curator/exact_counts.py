@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.queries.blocks.sparse_queries import WEIGHT_STEPS, SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.ordering import groups, row_keys
 from conspectus.queries.query import Literal
 

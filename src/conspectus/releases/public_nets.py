@@ -28,12 +28,27 @@ _KINDS = "a table of the schema's values, a matrix of codes, a histogram, or a r
 def net(schema: Schema, members: Iterable[Any]) -> PublicNet:
     """A net for `mechanism="net"`: one member for each guess at what the table may look like.
 
-    A member is a table in the schema's own values (Arrow, pandas, polars, the path of a CSV or Parquet file), a matrix
-    of integer codes (rows × columns), an array of non-negative floats over all cells (in the shape of the domain, or
-    flat in row-major order), or an earlier release or synopsis. A member that is listed twice counts twice.
-
     Members must be fixed without looking at the private rows: a net made from them voids the guarantee. What was
     released under a budget of its own may be a member, since it was paid for.
+
+    Args:
+        schema: the declaration of the table.
+        members: the guesses. A member is a table in the schema's own values (Arrow, pandas, polars, the path of a CSV
+            or Parquet file), a matrix of integer codes (rows × columns), an array of non-negative floats over all cells
+            (in the shape of the domain, or flat in row-major order), or an earlier release or synopsis. A member that
+            is listed twice counts twice.
+
+    Returns:
+        The net, for `cs.release(…, mechanism="net", net=…)`.
+
+    Raises:
+        NetError: what was given is no list of guesses, or a member cannot be read.
+
+    Example:
+        >>> import numpy as np
+        >>> even, first = np.full(60, 1 / 60), np.eye(1, 60)[0]
+        >>> len(cs.net(schema, [even, first]))
+        2
     """
     if not isinstance(schema, Schema):
         raise NetError("a net needs the schema as its first argument: cs.net(schema, [table, …])")

@@ -17,7 +17,7 @@ from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger, Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from conspectus.data.columns.column import suggestion
+from conspectus.suggestions import did_you_mean
 
 from .lines import Tally
 
@@ -56,7 +56,7 @@ class Origin:
         """The relation's name of a column that the schema asks for."""
         if name in self.names:
             return self.names[name]
-        cure = suggestion(name, self.names) or ": add it, or correct the name in the schema"
+        cure = did_you_mean(name, self.names) or ": add it, or correct the name in the schema"
         raise SourceError(f'{what} has no column "{name}"{cure}')
 
     def close(self) -> None:

@@ -10,10 +10,10 @@ import pyarrow as pa
 from conspectus.data.chunks import SetChunk
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.data.fold import Fold, Result, fold_chunks
-from conspectus.data.records.canonical_form import CANONICAL, kept_forms
+from conspectus.data.records.canonical_form import CANONICAL, shortened_forms
 from conspectus.data.records.fingerprints import FINGERPRINTS
 from conspectus.data.records.record import Record
-from conspectus.data.records.record_reading import Written
+from conspectus.data.records.record_encoding import Encoded
 from conspectus.data.schema import Schema
 from conspectus.suggestions import suggest_keywords
 
@@ -97,7 +97,7 @@ class Table:
         else:
             for batch in self.raw([0], _ROWS):
                 with guarded(self._what):
-                    forms = kept_forms(CANONICAL.of(batch.column(0), mended=True))
+                    forms = shortened_forms(CANONICAL.of(batch.column(0), mended=True))
                     codes = self._codes(0, batch.column(0)) if columns else None
                 yield Chunk((codes,), batch.num_rows, forms)
 
@@ -161,7 +161,7 @@ class Table:
             return False
         return self._beside is not None or self._names[0] not in self._origin.fingerprinted
 
-    def records(self) -> Iterator[Written]:
+    def records(self) -> Iterator[Encoded]:
         """One pass over the canonical forms of the rows, each of its row alone; where they can be read."""
         for chunk in self._stream((), records=True):
             assert isinstance(chunk, Chunk)

@@ -31,7 +31,12 @@ _NO_QUESTION = "a coordinate of a projection is a sum of signs, and no question 
 
 @dataclass(frozen=True)
 class SparseProjection:
-    """`size` coordinates (T) in `nonzeros` blocks (s), by an `independence`-wise independent hash (r)."""
+    """`size` coordinates (T) in `nonzeros` blocks (s), by an `independence`-wise independent hash (r).
+
+    Guarantee: a row that is added or removed moves one coordinate of each of the s blocks by 1: L1 s, squared L2 s. A
+    replaced row moves in each block one coordinate by 2 (same place, opposite sign), two by 1, or none: L1 at most 2s,
+    squared L2 at most 4s. m rows move at most m times as far in every norm, whatever the hash.
+    """
 
     domain: Domain
     size: int
@@ -82,12 +87,7 @@ class SparseProjection:
         raise WorkloadError(_NO_QUESTION)
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """How far one unit moves the coordinates together.
-
-        Guarantee: a row that is added or removed moves one coordinate of each of the s blocks by 1: L1 s, squared L2 s.
-        A replaced row moves in each block one coordinate by 2 (same place, opposite sign) or two by 1: L1 2s, squared
-        L2 at most 4s. m rows move at most m times as far in every norm, whatever the hash.
-        """
+        """How far one unit moves the coordinates together."""
         far = 2 if relation.replace else 1
         s, m = self.nonzeros, relation.max_rows
         return Sensitivity(m * far * s, m * m * far * far * s, m * far)
