@@ -23,7 +23,7 @@ from conspectus.audit.composition_game import (
     neighbouring,
     steady,
 )
-from conspectus.audit.evidence import lower_bound
+from conspectus.audit.plays import lower_bound
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.composition import optimal_delta
 

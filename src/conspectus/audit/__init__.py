@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from . import composition_game, doors, keys_and_projections, ledgers, net_draws_audit, watches
-from .evidence import ALPHA as ALPHA
-from .evidence import Audited as Audited
-from .evidence import AuditResult as AuditResult
-from .evidence import lower_bound as lower_bound
+from .plays import ALPHA as ALPHA
+from .plays import Audited as Audited
+from .plays import AuditResult as AuditResult
+from .plays import lower_bound as lower_bound
 
 
 def cases() -> Iterator[Audited]:

@@ -29,7 +29,7 @@ from conspectus.privacy.noise import SystemSampler, discrete_laplace
 from conspectus.privacy.prices import add_up
 from conspectus.privacy.relation import Neighbours
 
-from .evidence import ALPHA, TWIN_ALPHA, AuditResult, lower_bound
+from .plays import ALPHA, TWIN_ALPHA, AuditResult, lower_bound
 
 Bits = NDArray[np.int64]
 Floats = NDArray[np.float64]

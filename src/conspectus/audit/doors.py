@@ -32,7 +32,7 @@ from conspectus.queries.blocks.statistic import Statistic, Statistics
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
-from .evidence import ALPHA, TWIN_ALPHA, AuditResult, lower_bound
+from .plays import ALPHA, TWIN_ALPHA, AuditResult, lower_bound
 
 Play = Callable[[Curator], float]
 
