@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 
 from conspectus.curator.scores import LOG_WEIGHT_STEPS
+from conspectus.mechanisms.expectations import (
+    DUAL_QUERY_FITTED_MAX,
+    DUAL_QUERY_FITTED_MEAN,
+    DUAL_QUERY_MAX,
+    DUAL_QUERY_MEAN,
+)
 from conspectus.mechanisms.mechanism import Claim, Problem
 
 from .parameters import DualQueryPlan, DualQuerySettings
 from .schedule import Schedule
 from .theorem import PAPER, cost_by_theorems, promise
-
-# Shares of the regret ln|𝒬|/Σ η_t. Runs lay between 0.5 and 0.8 (maximum) and between 0.03 and 0.15 (mean); with
-# fitted multiplicities between 0.4 and 0.55, and at 0.02.
-DUAL_QUERY_MAX = 0.8  # chosen on Adult, KDD Cup 99 and made wide tables, by `python -m bench dimension`
-DUAL_QUERY_MEAN = 0.15  # chosen on Adult, KDD Cup 99 and made wide tables, by `python -m bench dimension`
-DUAL_QUERY_FITTED_MAX = 0.6  # chosen on Adult, KDD Cup 99 and a made survey, by `python -m bench dual_query`
-DUAL_QUERY_FITTED_MEAN = 0.03  # chosen on Adult, KDD Cup 99 and a made survey, by `python -m bench dual_query`
 
 CITES = (PAPER, "Cesar & Rogers 2021 (price of a draw)")
 

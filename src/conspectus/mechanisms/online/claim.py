@@ -10,6 +10,18 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from conspectus.mechanisms.expectations import (
+    ONLINE_FEWEST_HITS,
+    ONLINE_HITS_PER_NAT,
+    ONLINE_MAX_OF_TYPICAL,
+    ONLINE_MEAN_OF_TYPICAL,
+    ONLINE_MEDIAN_ERROR,
+    ONLINE_MULTIPLICATIVE_ERROR,
+    ONLINE_PERCEPTRON_ERROR,
+    ONLINE_PRIMED_ERROR,
+    ONLINE_PRIMED_HITS,
+    ONLINE_SPARSE_HITS,
+)
 from conspectus.mechanisms.mechanism import Claim, ErrorBound
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.mechanisms.sparse_vector import FAILURE
@@ -17,17 +29,6 @@ from conspectus.privacy.events import Noise
 
 from .parameters import OnlinePlan
 from .theorem import CITES, book_level, finest_net, net_size
-
-ONLINE_PRIMED_HITS = 5  # chosen on NLTCS, by `python -m bench live`
-ONLINE_PRIMED_ERROR = 0.5  # of the noise of a priming count; chosen on NLTCS, by `python -m bench live`
-ONLINE_HITS_PER_NAT = 7  # hits for each unit of ln|X|; chosen on NLTCS, by `python -m bench live`
-ONLINE_FEWEST_HITS = 10  # chosen on NLTCS, by `python -m bench live`
-ONLINE_MULTIPLICATIVE_ERROR = 0.1  # times √(ln|X|/hits), of the rows; chosen on NLTCS, by `python -m bench live`
-ONLINE_PERCEPTRON_ERROR = 0.15  # times √(ln|X|/hits), of the rows; chosen on NLTCS, by hand
-ONLINE_MEDIAN_ERROR = 0.1  # of the rows, for a sample of databases; chosen on NLTCS, by hand
-ONLINE_SPARSE_HITS = 20  # lists of few records hold few rows; chosen on pairs and records, by `python -m bench live`
-ONLINE_MAX_OF_TYPICAL = 2  # the largest error of a session, in typical ones; chosen on NLTCS, by `python -m bench live`
-ONLINE_MEAN_OF_TYPICAL = 0.5  # the mean error of a session, in typical ones; chosen on NLTCS, by `python -m bench live`
 
 
 class Typical(NamedTuple):

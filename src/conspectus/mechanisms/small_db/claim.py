@@ -7,16 +7,17 @@ import math
 import numpy as np
 
 from conspectus.data.domain import in_words
+from conspectus.mechanisms.expectations import (
+    SMALL_DB_BEST,
+    SMALL_DB_BEST_ROUNDED,
+    SMALL_DB_DRAWN,
+    SMALL_DB_MAX_PER_MEAN,
+)
 from conspectus.mechanisms.mechanism import Claim
 
 from .plan import NetPlan, SmallDbPlan
 from .small_databases import Method
 from .theorem import FAILURE, NET_BOOK, SMALL_DB_BOOK, sampling_error
-
-SMALL_DB_BEST = 0.5  # chosen on made tables, checked by `python -m bench small_db`
-SMALL_DB_BEST_ROUNDED = 0.4  # chosen on made tables, checked by `python -m bench small_db`
-SMALL_DB_DRAWN = 0.2  # chosen on made tables, checked by `python -m bench small_db`
-SMALL_DB_MAX_PER_MEAN = 3  # chosen on made tables, checked by `python -m bench small_db`
 
 WAYS: dict[Method, str] = {
     "laminar": "counting along nested and disjoint questions",

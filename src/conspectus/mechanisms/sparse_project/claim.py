@@ -6,17 +6,15 @@ import math
 
 import numpy as np
 
+from conspectus.mechanisms.expectations import (
+    SPARSE_PROJECT_FEW,
+    SPARSE_PROJECT_SLOW,
+)
 from conspectus.mechanisms.mechanism import Claim, Problem, expected_maximum, expected_size
 from conspectus.privacy.events import Noise
 
 from .parameters import MOST, SparseProjectPlan, SparseProjectSettings
 from .theorem import price_of_median, promise
-
-SPARSE_PROJECT_FEW = 4  # a round guess: no run is on record
-"""A sum of fewer noises than these has their law's tail; one of more, and a median, has about a Gaussian's."""
-
-SPARSE_PROJECT_SLOW = 1 << 19  # from the time of exact draws: no run is on record
-"""Coordinates whose noise takes more than a few seconds to draw."""
 
 CITES = ("Blum & Roth 2011, Algorithm 2", "Charikar, Chen & Farach-Colton 2002 (count-sketch)")
 
