@@ -96,13 +96,13 @@ DUAL_QUERY_FITTED_MEAN = 0.03
 # small-db. Chosen on made tables, and checked by `python -m bench small_db`.
 
 SMALL_DB_BEST = 0.5
-"""What the best small database leaves, over the sampling error of one that is drawn at random."""
+"""What the best small database leaves, over the error of the random sample of Lemma 4.3."""
 
 SMALL_DB_BEST_ROUNDED = 0.4
-"""The same where answers are rounded to the parts of a small database."""
+"""Times √ln(2|Q|)/size is what it leaves because it answers in multiples of 1/size."""
 
 SMALL_DB_DRAWN = 0.2
-"""How much worse than the best the drawn one is, over what the theorem allows."""
+"""How much worse than the best the drawn database is, over what the exponential mechanism may lose."""
 
 SMALL_DB_MAX_PER_MEAN = 3
 """The largest error, over the mean one."""
