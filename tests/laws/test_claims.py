@@ -10,16 +10,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.made import claimed
 
 import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.counting.evaluation import indicator
-from conspectus.mechanisms.interactions import TAIL, Errors, Interactions
+from conspectus.mechanisms.expectations import TAIL
+from conspectus.mechanisms.interactions import Errors, Interactions
 from conspectus.mechanisms.mechanism import Claim, expected_size
 from conspectus.mechanisms.registry import make
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.workload import Workload
-from conspectus.releases.planning import claim_of, problem_of
+from conspectus.releases.planning import problem_of
 
 LAW = settings(max_examples=25, deadline=None)
 PLAYERS = ("laplace", "gaussian", "mwem", "projection", "boosting")
@@ -129,7 +131,7 @@ def test_projections_claim_against_many_releases(neighbours):
 
 def claims(schema, workload, rows, *, neighbours="replace", **budget):
     problem = problem_of(schema, workload, budget=Budget(**budget), neighbours=neighbours, rows=rows)
-    said = {name: claim_of(make(name, {}), problem) for name in PLAYERS}
+    said = {name: claimed(make(name, {}), problem) for name in PLAYERS}
     return {name: claim.expected_max / rows for name, claim in said.items() if isinstance(claim, Claim)}
 
 

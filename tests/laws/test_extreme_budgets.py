@@ -9,10 +9,10 @@ import pytest
 from tests.made import people
 
 import conspectus as cs
-from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.mechanisms.mechanism import NoMechanism, propose
 from conspectus.mechanisms.registry import OFFLINE, make
 from conspectus.privacy.guarantee import Budget, BudgetError
-from conspectus.releases.planning import claim_of, problem_of
+from conspectus.releases.planning import problem_of
 
 EPSILONS = (1e-6, 1e-2, 60.0, 300.0, 1e3, 1e6, 1e15)
 DELTAS = (0.0, 1e-300, 1e-9, 0.5)
@@ -74,8 +74,8 @@ def shape(rows, m, epsilon, schema=None, **settings):
     schema = schema or records(1).schema
     asked = cs.sparse([list(range(m))]) if len(schema.domain) == 1 else cs.sparse(cs.marginals(schema, 1))
     problem = problem_of(schema, asked, budget=Budget(epsilon=epsilon), neighbours=None, rows=rows)
-    mechanism = make("sparse-project", settings)
-    return mechanism.shape(problem), claim_of(mechanism, problem)
+    proposed = propose(make("sparse-project", settings), problem)
+    return proposed.plan.projection, proposed.claim
 
 
 def test_coordinates_stop_where_no_record_is_shared():

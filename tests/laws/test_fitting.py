@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 
 from conspectus.data.domain import Domain
+from conspectus.mechanisms.iterative import fitted_deviation
+from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import deviation_of
 from conspectus.synopses.fitting.lbfgs import minimise
-from conspectus.synopses.fitting.least_squares import fit_least_squares
+from conspectus.synopses.fitting.least_squares import fit_least_squares, project_simplex
 from conspectus.synopses.fitting.max_entropy import CannotFit, Measurement, fit_histogram
 from conspectus.synopses.fitting.residuals import Residuals, Target
 
@@ -22,20 +25,6 @@ LAW = settings(max_examples=25, deadline=None)
 
 def coins(seed):
     return np.random.Generator(np.random.PCG64(seed))
-
-
-def project_simplex(values, total=1.0):
-    """The point of {x ≥ 0, Σ x = total} nearest to `values`, exactly: values − τ, cut off at zero.
-
-    Written out for comparison: it is what least squares on the cells of one marginal comes to."""
-    values = np.asarray(values, dtype=np.float64)
-    if not values.size or not np.isfinite(values).all() or not math.isfinite(total) or total < 0:
-        raise CannotFit("a projection onto a simplex needs finite numbers and a total of zero or more")
-    descending = np.sort(values, axis=None)[::-1]
-    # With the k largest positive, τ is their mean surplus; the largest k whose least entry stays above τ is right.
-    shifts = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
-    last = int(np.flatnonzero(descending >= shifts)[-1]) if total > 0 else 0
-    return np.asarray(np.maximum(values - shifts[last], 0.0))
 
 
 def domain_of(*sizes):
@@ -332,3 +321,11 @@ def test_a_refit_leaves_noise_alone():
         fits = [fit_histogram(domain, data, 20_000.0, refits=refits).weights for refits in (0, 1)]
         changed += not np.array_equal(*fits)
     assert changed <= 10
+
+
+def test_no_answer_is_so_exact_that_it_outweighs_all_others():
+    """Wide noise weighs by its deviation; noise that is hardly ever drawn by its scale, in proportion to the others."""
+    for kind in ("laplace", "gaussian"):
+        assert fitted_deviation(Noise(kind, 20.0)) == deviation_of(Noise(kind, 20.0))
+        narrow, narrower = (fitted_deviation(Noise(kind, scale)) for scale in (1e-3, 1e-4))
+        assert narrow / narrower == pytest.approx(10)

@@ -1,4 +1,4 @@
-"""The median over the sections of a projection: heavy records are ignored, and what is claimed of it holds."""
+"""The median over the blocks of a projection: heavy records are ignored, and what is claimed of it holds."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
-from tests.made import claimed as claim_of
+from tests import made
 
 import conspectus as cs
 from conspectus.audit.keys_and_projections import column
 from conspectus.data.domain import RECORDS
 from conspectus.data.records.fingerprints import fingerprints
 from conspectus.mechanisms.registry import make
-from conspectus.mechanisms.sparse_project.mechanism import price_of_median
+from conspectus.mechanisms.sparse_project.theorem import price_of_median
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
-from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.releases.planning import problem_of
 from conspectus.synopses.random_projection import RandomProjection, kept_by_hash, majority_fails, section_failure
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
@@ -35,7 +35,7 @@ def place(record):
 
 def projected(counts, size, s, seed, estimator, noise=1e-9):
     """A synopsis of a table given by its counts; a deviation of 1e-9 stands for no noise at all."""
-    projection = Projection(RECORDS, size, s, 4, seed)
+    projection = SparseProjection(RECORDS, size, s, 4, seed)
     sums = np.zeros(size, dtype=np.int64)
     places = np.array([place(record) for record, _ in counts], dtype=np.uint64)
     projection.add(places, np.array([count for _, count in counts]), sums)
@@ -83,7 +83,7 @@ def test_blocks_are_independent():
     places = fingerprints(np.array([1, 2]))
     meet = np.zeros((4000, 2), dtype=bool)
     for seed in range(len(meet)):
-        projection = Projection(RECORDS, 8, 2, 4, seed)
+        projection = SparseProjection(RECORDS, 8, 2, 4, seed)
         first, second = (np.abs(column(projection, int(place))).reshape(2, 4) for place in places)
         meet[seed] = (first * second).sum(axis=1) > 0
 
@@ -232,13 +232,13 @@ def test_the_default_is_what_claims_the_least_at_the_failure_level(rows, failure
     problem = problem_of(
         cs.open_records([0]).schema, asked, budget=Budget(epsilon=1.0, delta=1e-6), neighbours=None, rows=rows
     )
-    s = make("sparse-project", {"failure": failure}).shape(problem).nonzeros
+    s = make("sparse-project", {"failure": failure}).plan(problem).projection.nonzeros
     assert s in expected
     assert s == min((1, 3, 5), key=lambda blocks: claimed(rows, asked, blocks, failure))
-    assert claim_of(make("sparse-project", {"failure": failure}), problem).bound.probability == 1 - failure
+    assert made.claimed(make("sparse-project", {"failure": failure}), problem).bound.probability == 1 - failure
 
 
-def test_settings_choose_the_number_of_blocks():
+def test_settings_choose_the_number_of_sections():
     table = cs.open_records(list(range(500)))
     for settings, s, estimator in (
         ({"estimator": "mean"}, 1, "mean"),

@@ -41,6 +41,7 @@ from conspectus.privacy.events import (
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.prices import cost_of
+from conspectus.privacy.relation import Neighbours
 from conspectus.synopses.files import BadSynopsisFile
 from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
@@ -200,12 +201,13 @@ def test_filters_set_a_delta_aside():
 def test_declared_lists_take_the_delta_from_the_budget():
     event = act()
     epsilon, delta = price_approximate(event, "replace")
-    found = Declared((RowTotal(), event), Budget(epsilon=1.0, delta=float(delta) * 1.01), "replace").guarantee("row")
+    enough = Budget(epsilon=1.0, delta=float(delta) * 1.01)
+    found = Declared((RowTotal(), event), enough, Neighbours.REPLACE).guarantee("row")
     assert (found.epsilon, found.rho) == (1.0, None)
     assert found.delta > 0
     for budget in (Budget(epsilon=1.0, delta=float(delta) / 2), Budget(epsilon=0.99, delta=0.1), Budget(rho=100.0)):
         with pytest.raises(BudgetExceeded):
-            Declared((RowTotal(), event), budget, "replace")
+            Declared((RowTotal(), event), budget, Neighbours.REPLACE)
     one = ByRelation(replace=Fraction(1), add_remove=Fraction(1))
     noisy = GaussianNoise(l2_squared=one, sigma_squared=Fraction(100))
     mixed, rho, _ = best((event, noisy), 1e-4, "replace")

@@ -309,7 +309,7 @@ def _boosted(guess: NDArray[np.float64]) -> tuple[Reweighting, Fraction]:
     rounds, gap = 3, 12 * ERROR_STEPS
     rate = gap * LOG_WEIGHT_STEPS // (4 * ERROR_STEPS * rounds)
     score = Reweighting(
-        _ones(len(guess)), np.arange(len(guess)), near=0, gap=gap, guesses=(guess,) * rounds, rates=(rate,) * rounds
+        _ones(len(guess)), np.arange(len(guess)), lam=0, mu=gap, guesses=(guess,) * rounds, rates=(rate,) * rounds
     )
     moved = score.sensitivity(Relation(Neighbours.REPLACE)).replace
     assert moved is not None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conspectus.mechanisms.certificate import Certificate, Potential
+    from conspectus.mechanisms.bounds import Certificate, Potential
     from conspectus.releases.release import Release
 
 

@@ -25,7 +25,7 @@ from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
-from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
 from conspectus.queries.sensitivity import CountingBlock
@@ -218,7 +218,7 @@ def own_counter(block: Block) -> Counter:
 
 
 own_counter.register(SparseQueries, SparseCounts)
-own_counter.register(Projection, ProjectionCounts)
+own_counter.register(SparseProjection, ProjectionCounts)
 own_counter.register(Statistics, lambda block: StatisticCounts(Layout(block.domain, block.functions)))
 own_counter.register(UnsafeFunctions, GatheredRows)
 

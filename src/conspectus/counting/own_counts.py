@@ -12,7 +12,7 @@ from conspectus.data.domain import CodedRows
 from conspectus.data.records.field import Elements
 from conspectus.queries.addresses import addresses_of
 from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
-from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 
 
@@ -33,7 +33,7 @@ class SparseCounts:
 class ProjectionCounts:
     """Adds up the columns of the rows, chunk by chunk."""
 
-    def __init__(self, projection: Projection) -> None:
+    def __init__(self, projection: SparseProjection) -> None:
         self._projection = projection
         self._sums = np.zeros(projection.size, dtype=np.int64)
 

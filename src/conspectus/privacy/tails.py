@@ -238,6 +238,25 @@ def _beyond(scale: float, far: NDArray[np.int64], near: NDArray[np.int64]) -> ND
     return chances
 
 
+def variance_of(law: Noise) -> float:
+    """The variance of one draw of the discrete law, exact to rounding.
+
+    The continuous laws' variances, 2b² and σ², are nearly right for wide noise alone. Where the scale is below 1 most
+    draws are 0, and they would be far too large. Laplace: 1/(2·sinh²(1/2b)). Gaussian: σ² to all digits from σ = 3 on,
+    the sum over the integers below.
+    """
+    if law.scale <= 1e-2:
+        return 0.0  # below 10⁻⁴³
+    if law.kind == "laplace":
+        return 0.5 / math.sinh(0.5 / law.scale) ** 2
+    return law.scale * law.scale if law.scale >= 3 else moments_of(law)[0]
+
+
+def deviation_of(law: Noise) -> float:
+    """The standard deviation of one draw of the discrete law: the root of `variance_of`."""
+    return math.sqrt(variance_of(law))
+
+
 @lru_cache(maxsize=64)
 def moments_of(law: Noise) -> tuple[float, float]:
     """(E Z², E Z⁴) of one noise: sums over the integers where they are short, the continuous law's where they are long.

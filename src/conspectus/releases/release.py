@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.certificate import Certificate
+from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee

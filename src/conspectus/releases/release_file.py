@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.certificate import Certificate
+from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim, ErrorBound
 from conspectus.privacy import events as acts
 from conspectus.privacy.accounting import keeps

@@ -8,7 +8,6 @@ answer has an exact interval.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Chunk, Domain
 from conspectus.data.records.field import P
 from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import deviation_of, variance_of
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
@@ -47,7 +47,6 @@ from .synopsis import (
     ends_of,
     part,
     read_workload,
-    variance_of,
     workload_part,
 )
 
@@ -153,7 +152,7 @@ class NoisyAnswers(Synopsis):
 
     def measured_marginals(self) -> list[tuple[tuple[int, ...], NDArray[np.float64], float]]:
         """The marginals that were measured: columns, noisy counts, and the standard deviation of each count."""
-        spread = {n: math.sqrt(variance_of(self.noise[n])) / self.grids[n] for n in self._marginals.values()}
+        spread = {n: deviation_of(self.noise[n]) / self.grids[n] for n in self._marginals.values()}
         return [(self._block(n).columns, self._slice(n), deviation) for n, deviation in spread.items()]
 
     def _block_counts(self, block: Block) -> NDArray[np.float64]:

@@ -28,7 +28,7 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.noise_plus_shift import shifted_quantile, weighted_tail
 from conspectus.privacy.tails import moments_of
 from conspectus.queries.block import Block
-from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.sensitivity import WorkloadError
@@ -68,7 +68,7 @@ class RandomProjection(Synopsis):
     answer is taken from the estimates of the sections."""
 
     domain: Domain
-    projection: Projection
+    projection: SparseProjection
     values: NDArray[np.int64]
     noise: Noise
     total: Total
@@ -195,14 +195,14 @@ class RandomProjection(Synopsis):
             raise BadSynopsis("a projection has one law of noise")
         values = part(tables, "projection", [("value", pa.int64())])["value"].to_numpy()
         try:
-            projection = Projection(domain, *(shape[field] for field in _FIELDS))
+            projection = SparseProjection(domain, *(shape[field] for field in _FIELDS))
         except WorkloadError as problem:
             raise BadSynopsis("the projection is not readable") from problem
         total, estimator = Total.from_json(meta.get("total")), meta.get("estimator", "mean")
         return cls(domain, projection, values, checked_noise(*noise), total, estimator)
 
 
-def has_median(projection: Projection) -> bool:
+def has_median(projection: SparseProjection) -> bool:
     """Whether the sections of a projection are estimates that have a middle one."""
     s = projection.nonzeros
     return not projection.dense and 3 <= s <= MOST_SECTIONS and s % 2 == 1

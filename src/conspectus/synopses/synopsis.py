@@ -44,13 +44,6 @@ class CannotAnswer(ValueError):
     """A synopsis was asked for something that it does not hold; the message says what is missing."""
 
 
-def variance_of(noise: Noise) -> float:
-    """The variance of one draw: for Laplace the exact one of the discrete law, which is a little below 2b²."""
-    if noise.kind == "gaussian":
-        return noise.scale * noise.scale
-    return 0.5 / math.sinh(0.5 / noise.scale) ** 2 if noise.scale > 1e-2 else 0.0
-
-
 def checked_noise(kind: object, scale: object) -> Noise:
     """A noise from values that came from elsewhere, refused unless they make sense."""
     if kind not in get_args(NoiseKind) or isinstance(scale, bool) or not isinstance(scale, int | float):

@@ -30,7 +30,7 @@ _NO_QUESTION = "a coordinate of a projection is a sum of signs, and no question 
 
 
 @dataclass(frozen=True)
-class Projection:
+class SparseProjection:
     """`size` coordinates (T) in `nonzeros` blocks (s), by an `independence`-wise independent hash (r)."""
 
     domain: Domain
@@ -78,7 +78,7 @@ class Projection:
     def query(self, index: int) -> Query:
         raise WorkloadError(_NO_QUESTION)
 
-    def take(self, indices: Indices) -> Projection:
+    def take(self, indices: Indices) -> SparseProjection:
         raise WorkloadError(_NO_QUESTION)
 
     def sensitivity(self, relation: Relation) -> Sensitivity:

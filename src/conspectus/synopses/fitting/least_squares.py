@@ -25,7 +25,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LeastSquaresFit:
+class LeastSquares:
     """A distribution whose marginals are nearly the projection. `distance` bounds how far all its answers together,
     as fractions and in Euclidean distance, are from the exact projection's."""
 
@@ -36,6 +36,18 @@ class LeastSquaresFit:
     evaluations: int
 
 
+def project_simplex(values: Vector, total: float = 1.0) -> Vector:
+    """The point of {x ≥ 0, Σ x = total} nearest to `values`, exactly: values − τ, cut off at zero."""
+    values = np.asarray(values, dtype=np.float64)
+    if not values.size or not np.isfinite(values).all() or not math.isfinite(total) or total < 0:
+        raise CannotFit("a projection onto a simplex needs finite numbers and a total of zero or more")
+    descending = np.sort(values, axis=None)[::-1]
+    # With the k largest positive, τ is their mean surplus; the largest k whose least entry stays above τ is right.
+    shifts = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
+    last = int(np.flatnonzero(descending >= shifts)[-1]) if total > 0 else 0
+    return np.asarray(np.maximum(values - shifts[last], 0.0))
+
+
 def fit_least_squares(
     domain: Domain,
     measurements: Sequence[Measurement],
@@ -44,7 +56,7 @@ def fit_least_squares(
     start: Vector | None = None,
     steps: int = 500,
     tolerance: float | None = None,
-) -> LeastSquaresFit:
+) -> LeastSquares:
     """Project noisy marginals onto the marginals of tables with `total` rows, all cells weighing the same.
 
     `start` is a distribution to begin from. Stops once the gap is at most `tolerance`: by default a fiftieth of
@@ -55,7 +67,7 @@ def fit_least_squares(
     fractions = as_fractions(measurements, total)
     uniform = np.full(domain.cells, 1 / domain.cells)
     if not any(measurement.columns for measurement in measurements):
-        return LeastSquaresFit(weights=uniform, gap=0.0, distance=0.0, converged=True, evaluations=0)
+        return LeastSquares(weights=uniform, gap=0.0, distance=0.0, converged=True, evaluations=0)
     targets = [Target(m.columns, y, 1.0, m.parts) for m, y in zip(measurements, fractions)]
     residuals = Residuals(domain.sizes, targets)
     _, wanted, strength = residuals.pool(targets)
@@ -66,7 +78,7 @@ def fit_least_squares(
     weights, gap, made = _accelerated(residuals, wanted, strength, first, steps, tolerance)
     gap = max(gap, 0.0)
     distance = math.sqrt(2 * gap)
-    return LeastSquaresFit(weights=weights, gap=gap, distance=distance, converged=gap <= tolerance, evaluations=made)
+    return LeastSquares(weights=weights, gap=gap, distance=distance, converged=gap <= tolerance, evaluations=made)
 
 
 def _interior(start: Vector, domain: Domain) -> Vector:
