@@ -11,8 +11,6 @@ import conspectus as cs
 from bench import markdown, record
 from conspectus.counting.counters import count
 from conspectus.data.domain import in_words
-from conspectus.mechanisms.mechanism import propose
-from conspectus.mechanisms.registry import make
 from conspectus.mechanisms.small_db.signatures import signatures
 from conspectus.privacy.guarantee import Budget
 from conspectus.releases.planning import problem_of
@@ -65,7 +63,7 @@ def _line(title, schema, table, workload, settings) -> list[str]:
     release = cs.release(table, workload, epsilon=EPSILON, mechanism="small-db", **settings)
     seconds = time.perf_counter() - start
     problem = problem_of(schema, workload, budget=Budget(epsilon=EPSILON), neighbours=None, rows=rows)
-    rival = propose(make("laplace", {}), problem).claim.expected_max / rows
+    rival = cs.plan(schema, workload, rows=rows, epsilon=EPSILON, mechanism="laplace").best.expected_max / rows
     known = release.parameters
     line = [
         title,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.children import killed
 from tests.made import people
-from tests.standin import StandIn
+from tests.standin import ENTRY
 
 import conspectus as cs
 from conspectus.mechanisms.registry import ONLINE
@@ -29,12 +29,12 @@ SETTINGS = {"epsilon": 4096.0, "mechanism": "standin", "hits": 24, "threshold": 
 
 def session_at(path: Path) -> Session:
     """A new session in a file."""
-    ONLINE["standin"] = StandIn
+    ONLINE["standin"] = ENTRY
     return cs.open_session(people()[1], path=path, **SETTINGS)
 
 
 def resumed(path: Path) -> Session:
-    ONLINE["standin"] = StandIn
+    ONLINE["standin"] = ENTRY
     return cs.resume_session(path, people()[1])
 
 

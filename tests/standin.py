@@ -14,6 +14,7 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.watch import Watch
 from conspectus.mechanisms.mechanism import Claim, Refusal
 from conspectus.mechanisms.online_mechanism import BadState, Margin, Reply, SessionProblem, State
+from conspectus.mechanisms.registry import Entry
 from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.events import Noise
 from conspectus.queries.query import Predicate
@@ -32,31 +33,44 @@ class StandIn:
 
     name: ClassVar[str] = "standin"
 
-    def claim(self, problem: SessionProblem) -> Claim | Refusal:
+    def plan(self, problem: SessionProblem) -> Fraction | Refusal:
+        """What a watch or a measurement costs."""
         if not problem.budget.pure:
             return Refusal(mechanism=self.name, reason="it takes a pure budget: leave delta out")
+        return problem.cap / (2 * self.hits)
+
+    def claim(self, problem: SessionProblem, plan: Fraction) -> Claim:
         return Claim(mechanism=self.name, expected_max=1.0, expected_mean=1.0, bound=None, memory=0, citations=())
 
-    def open(self, curator: Curator, problem: SessionProblem) -> StandInLoop:
-        return StandInLoop(self, curator, problem, curator.rows(), [])
+    def open(self, curator: Curator, problem: SessionProblem, plan: Fraction) -> StandInLoop:
+        return StandInLoop(self, curator, problem, plan, curator.rows(), [])
 
-    def restore(self, curator: Curator, problem: SessionProblem, state: State) -> StandInLoop:
-        loop = StandInLoop(self, curator, problem, state[0]["rows"], [])
+    def restore(self, curator: Curator, problem: SessionProblem, plan: Fraction, state: State) -> StandInLoop:
+        loop = StandInLoop(self, curator, problem, plan, state[0]["rows"], [])
         loop.adopt(state)
         return loop
 
-    def parameters(self, problem: SessionProblem) -> dict[str, Any]:
+    def parameters(self, problem: SessionProblem, plan: Fraction) -> dict[str, Any]:
         return {"hits": self.hits}
+
+
+ENTRY = Entry("tests.standin", "StandIn", ())
 
 
 class StandInLoop:
     def __init__(
-        self, rule: StandIn, curator: Curator, problem: SessionProblem, rows: int, measured: list[float]
+        self,
+        rule: StandIn,
+        curator: Curator,
+        problem: SessionProblem,
+        share: Fraction,
+        rows: int,
+        measured: list[float],
     ) -> None:
         self.rule, self.curator, self.problem = rule, curator, problem
         self.total = Total(value=float(rows), exact=True)
         self.seen = measured
-        self.share = problem.cap / (2 * rule.hits)
+        self.share = share
         self.watch: Watch | None = None
         self.over = False
 

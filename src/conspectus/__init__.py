@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from conspectus.sessions.opening import open_session as open_session
     from conspectus.sessions.opening import resume_session as resume_session
 
+    from . import mechanisms as mechanisms
     from .privacy import composition as composition
 
 __version__ = "0.1.0"
@@ -92,7 +93,7 @@ _HOMES = {
     "overlap": "queries.builders.sparse",
     "Workload": "queries.workload",
 }
-_MODULES = {"composition": "privacy.composition"}
+_MODULES = {"composition": "privacy.composition", "mechanisms": "mechanisms"}
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 

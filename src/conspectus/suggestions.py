@@ -25,12 +25,13 @@ def suggest_keyword(function: Callable[P, R]) -> Callable[P, R]:
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return function
     known = [word for word in parameters if word not in ("self", "cls")]
+    name = function.__name__ if function.__name__ != "__init__" else function.__qualname__.split(".")[-2]
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for word in kwargs:
             if word not in parameters:
-                raise TypeError(f'{function.__name__} takes no "{word}"{did_you_mean(word, known)}')
+                raise TypeError(f'{name} takes no "{word}"{did_you_mean(word, known)}')
         return function(*args, **kwargs)
 
     return checked

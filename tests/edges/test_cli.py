@@ -16,7 +16,7 @@ import pytest
 import conspectus as cs
 from conspectus import audit
 from conspectus.cli import explain, run
-from conspectus.cli.audit_command import DOORS
+from conspectus.cli.audit_command import doors_of
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from .conftest import RELEASE, ROWS, Command
@@ -317,9 +317,12 @@ def test_a_misspelt_audit_is_answered_with_the_right_one(capsys: pytest.CaptureF
 
 
 def test_every_mechanism_can_be_audited() -> None:
-    assert set(DOORS) == set(OFFLINE) | set(ONLINE)
     names = {case.name for case in audit.cases()}
-    assert {door for doors in DOORS.values() for door in doors} <= names
+    for name, entry in (*OFFLINE.items(), *ONLINE.items()):
+        assert entry.doors, name
+        assert set(doors_of(name)) == set(entry.doors) <= names
+    assert doors_of("watch") == ("watch",), "all whose names begin with it"
+    assert doors_of("net-public") == ("net-public",)
 
 
 @pytest.mark.parametrize(("bound", "twin", "code"), [(0.9, 1.5, 0), (1.2, 1.5, 1), (0.9, 0.8, 1)])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.edges.conftest import Command
-from tests.standin import StandIn
+from tests.standin import ENTRY
 
 from conspectus.mechanisms.registry import ONLINE
 from conspectus.privacy.ledger.ledger import Ledger
@@ -21,7 +21,7 @@ BUDGET = ("--epsilon", 640, "--quiet")
 
 @pytest.fixture(autouse=True)
 def standin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ONLINE, "standin", StandIn)
+    monkeypatch.setitem(ONLINE, "standin", ENTRY)
 
 
 @pytest.fixture

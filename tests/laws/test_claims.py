@@ -15,10 +15,10 @@ from tests.made import claimed
 import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.counting.evaluation import indicator
+from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.expectations import TAIL
 from conspectus.mechanisms.interactions import Errors, Interactions
 from conspectus.mechanisms.mechanism import Claim, expected_size
-from conspectus.mechanisms.registry import make
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.workload import Workload
 from conspectus.releases.planning import problem_of

@@ -12,11 +12,12 @@ import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain
+from conspectus.mechanisms.choosing import make_online
 from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError
 from conspectus.mechanisms.online.sparse_weights import SparseGuess
 from conspectus.mechanisms.online_mechanism import BadState, SessionProblem
 from conspectus.mechanisms.registry import ONLINE
-from conspectus.mechanisms.sparse_vector import make_plan
+from conspectus.mechanisms.sparse_vector import plan_sparse
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
@@ -52,7 +53,11 @@ TRUTH = count(ASKED, TABLE.chunks())[0]
 
 
 def rule_of(name: str):
-    return ONLINE[name.removesuffix("-book")](**RULES[name])
+    return make_online(name.removesuffix("-book"), RULES[name])
+
+
+def opened(rule, problem, seed: int = 5):
+    return rule.open(curator(problem, seed), problem, rule.plan(problem))
 
 
 def stream(budget=None, questions: int = 200, **facts) -> SessionProblem:
@@ -74,7 +79,8 @@ def test_answers_are_within_their_margins_and_the_budget(name, relation):
     missed = 0
     for seed in range(5):
         held = curator(problem, seed)
-        loop = rule_of(name).open(held, problem)
+        rule = rule_of(name)
+        loop = rule.open(held, problem, rule.plan(problem))
         replies = [loop.ask(query) for query in ASKED]
         assert {reply.basis for reply in replies} <= {"measured", "guessed", "unguaranteed"}
         assert held._allowance.spent <= held._allowance.cap
@@ -92,26 +98,26 @@ def test_answers_are_within_their_margins_and_the_budget(name, relation):
 def test_a_state_goes_on_where_it_was(name):
     problem = stream()
     rule = rule_of(name)
-    loop = rule.open(curator(problem), problem)
+    loop, plan = opened(rule, problem), rule.plan(problem)
     for query in ASKED:
         loop.ask(query)
     meta, tables = loop.state()
     assert set(meta) == {"total", "asked", "hits", "learned"}, "counters and measurements; no threshold, no table"
-    again = rule.restore(curator(problem, 9), problem, (meta, tables))
+    again = rule.restore(curator(problem, 9), problem, plan, (meta, tables))
     assert [again.guess(query) for query in ASKED] == [loop.guess(query) for query in ASKED]
     assert again.state()[0]["hits"] == meta["hits"]
-    early = rule.restore(curator(problem, 9), problem, (meta, tables))
+    early = rule.restore(curator(problem, 9), problem, plan, (meta, tables))
     early.adopt(loop.state())
     with pytest.raises(BadState):
-        rule.restore(curator(problem), problem, ({**meta, "hits": -1}, tables))
+        rule.restore(curator(problem), problem, plan, ({**meta, "hits": -1}, tables))
     with pytest.raises(BadState):
-        rule.restore(curator(problem), problem, (meta, {**tables, "learned": pa.table({"count": [1.0] * 99})}))
+        rule.restore(curator(problem), problem, plan, (meta, {**tables, "learned": pa.table({"count": [1.0] * 99})}))
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_the_end_is_told_and_the_guess_stays(name):
     problem = stream(questions=3)
-    loop = rule_of(name).open(curator(problem), problem)
+    loop = opened(rule_of(name), problem)
     wide = cs.marginals(SCHEMA, 4)  # of more columns than priming buys
     bases = [loop.ask(query).basis for query in list(wide)[:6]]
     assert loop.exhausted
@@ -124,7 +130,7 @@ def test_the_end_is_told_and_the_guess_stays(name):
 @pytest.mark.parametrize("name", RULES)
 def test_what_was_learned_is_a_synopsis_that_files_can_hold(name):
     problem = stream()
-    loop = rule_of(name).open(curator(problem), problem)
+    loop = opened(rule_of(name), problem)
     for query in ASKED:
         loop.ask(query)
     synopsis = loop.synopsis()
@@ -139,34 +145,35 @@ def test_what_was_learned_is_a_synopsis_that_files_can_hold(name):
 
 def test_priming_makes_surprises_rare():
     problem = stream(Budget(epsilon=5.0, delta=1e-6))
-    primed, book = (rule_of(name).open(curator(problem), problem) for name in ("pmw", "pmw-book"))
+    primed, book = (opened(rule_of(name), problem) for name in ("pmw", "pmw-book"))
     errors = {loop: [abs(loop.ask(q).count - t) for q, t in zip(ASKED, TRUTH)] for loop in (primed, book)}
     assert primed.updates <= 1 < book.updates
     assert np.mean(errors[primed]) < np.mean(errors[book])
 
 
 def test_one_threshold_is_kept_where_that_has_a_price_and_it_is_the_tighter_form():
-    problem = stream(Budget(epsilon=1.0))
-    one, each = (make_plan(problem, problem.cap, hits=10, questions=100, kept=kept) for kept in (True, False))
-    assert one.kept
+    problem = stream(Budget(epsilon=1.0), questions=100)
+    one, each = (plan_sparse(problem, problem.cap, hits=10, one_threshold=one) for one in (True, False))
+    assert one.one_threshold
     assert one.error_noise.scale < each.error_noise.scale
-    assert one.slip(100) < each.slip(100)
+    assert one.comparison_half_width(100) < each.comparison_half_width(100)
     assert one.epsilon + 9 * (1 - one.share) * one.epsilon + 10 / one.law.scale <= problem.cap * (1 + 1e-12)
     with pytest.raises(SettingError):
-        make_plan(stream(), problem.cap, hits=10, questions=100, kept=True)
+        plan_sparse(stream(questions=100), problem.cap, hits=10, one_threshold=True)
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_claims_come_from_public_facts(name):
     rule = rule_of(name)
-    assert isinstance(rule.claim(stream()), Claim)
-    theorem = ONLINE[name.removesuffix("-book")](theorem=True)
-    poor = theorem.claim(stream(Budget(epsilon=0.001)))
+    problem = stream()
+    assert isinstance(rule.claim(problem, rule.plan(problem)), Claim)
+    theorem = make_online(name.removesuffix("-book"), {"theorem": True})
+    poor = theorem.plan(stream(Budget(epsilon=0.001)))
     assert isinstance(poor, Refusal)
     assert "theorem" in poor.reason
-    private = theorem.claim(stream(relation=Relation("add-remove")))
+    private = theorem.plan(stream(relation=Relation("add-remove")))
     assert isinstance(private, Refusal)
-    assert rule.parameters(stream())["hits"] >= 1
+    assert rule.parameters(problem, rule.plan(problem))["hits"] >= 1
 
 
 WRONG = [{"hits": 0}, {"threshold": 1.5}, {"measuring": 1.0}, {"theorem": True, "hits": 3}]
@@ -176,7 +183,7 @@ WRONG = [{"hits": 0}, {"threshold": 1.5}, {"measuring": 1.0}, {"theorem": True, 
 @pytest.mark.parametrize("name", ONLINE)
 def test_settings_are_checked(name, settings_):
     with pytest.raises(SettingError):
-        ONLINE[name](**settings_)
+        make_online(name, settings_)
 
 
 # --- sparse multiplicative weights
@@ -206,7 +213,7 @@ class Definition:
 def test_weights_are_those_of_the_definition(data):
     domain = Domain(("x",), (10**6,))
     problem = SessionProblem(
-        workload=Workload(domain, ()), budget=Budget(epsilon=1.0), neighbours="replace", rows=100, questions=50
+        workload=Workload(domain, ()), budget=Budget(epsilon=1.0), relation=Relation("replace"), rows=100, questions=50
     )
     total = Total(value=100.0, exact=True)
     guess = SparseGuess(problem, total, size=60, sparsity=5, rate=0.2)

@@ -12,9 +12,10 @@ from tests.made import people
 
 import conspectus as cs
 from conspectus.mechanisms.boosting import parameters
+from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.iterative_construction import promised_alpha
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
-from conspectus.mechanisms.registry import OFFLINE, make
+from conspectus.mechanisms.registry import OFFLINE
 from conspectus.mechanisms.total import SHARE
 from conspectus.privacy.guarantee import Budget
 from conspectus.releases.planning import problem_of

@@ -11,8 +11,9 @@ import pytest
 from tests.made import people
 
 import conspectus as cs
+from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.mechanism import Refusal
-from conspectus.mechanisms.registry import OFFLINE, make
+from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.guarantee import Budget
 from conspectus.releases.planning import problem_of
 

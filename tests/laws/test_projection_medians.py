@@ -14,7 +14,7 @@ import conspectus as cs
 from conspectus.audit.keys_and_projections import column
 from conspectus.data.domain import RECORDS
 from conspectus.data.records.fingerprints import fingerprints
-from conspectus.mechanisms.registry import make
+from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.sparse_project.theorem import price_of_median
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget

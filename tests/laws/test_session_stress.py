@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from tests.children import child
 from tests.crashing import QUESTIONS, agree, analyst, heard, kill_again_and_again, session_at
-from tests.standin import StandIn
+from tests.standin import ENTRY
 
 from conspectus.mechanisms.registry import ONLINE
 
 
 @pytest.fixture(autouse=True)
 def standin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ONLINE, "standin", StandIn)
+    monkeypatch.setitem(ONLINE, "standin", ENTRY)
 
 
 def test_eight_processes_get_one_answer_each(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.made import people
-from tests.standin import StandIn, StandInLoop
+from tests.standin import ENTRY, StandIn, StandInLoop
 
 import conspectus as cs
 from conspectus.curator.curator import Curator
@@ -39,7 +39,7 @@ SURPRISES = ["smoker", "NOT smoker", "ill", "NOT ill", "region = 'west'", "NOT s
 
 @pytest.fixture(autouse=True)
 def standin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ONLINE, "standin", StandIn)
+    monkeypatch.setitem(ONLINE, "standin", ENTRY)
 
 
 @pytest.fixture
@@ -317,13 +317,13 @@ class Failing(StandIn):
 
     name = "standin"
 
-    def open(self, curator, problem):
+    def open(self, curator, problem, plan):
         curator.above_threshold(Fraction(10), problem.cap / 10)
         raise LookupError("no luck")
 
 
 def test_a_session_that_cannot_be_opened_frees_its_name_and_keeps_its_debits(table, tmp_path, monkeypatch) -> None:
-    monkeypatch.setitem(ONLINE, "standin", Failing)
+    monkeypatch.setattr("tests.standin.StandIn", Failing)
     ledger = ledger_for(table, tmp_path / "ledger", Budget(epsilon=2000.0))
     with pytest.raises(LookupError, match="no luck"):
         cs.open_session(table, ledger=ledger, path=tmp_path / "a.session", **LARGE)

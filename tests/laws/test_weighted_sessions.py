@@ -8,7 +8,7 @@ import pytest
 
 import conspectus as cs
 from conspectus.mechanisms.online_mechanism import Margin
-from conspectus.mechanisms.sparse_vector import Plan
+from conspectus.mechanisms.sparse_vector import SparsePlan
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile
 
@@ -39,13 +39,13 @@ def test_a_release_answers_a_weighted_question_with_an_interval_that_holds() -> 
 
 def test_small_noise_on_a_fine_grid_has_the_quantile_of_that_grid() -> None:
     """Noise of scale 0.2 on whole counts is hardly ever above 0: on a fine grid it is, in every second answer."""
-    plan = Plan(
+    plan = SparsePlan(
         hits=1, threshold=5.0, epsilon=Fraction(10), share=Fraction(1, 2), law=Noise("laplace", 0.2), max_rows=1
     )
     assert plan.measured(1).counts_at(0.95) == 0
     fine = plan.measured(1 << 16).counts_at(0.95)
     assert fine == pytest.approx(0.2 * 2.9957, rel=1e-3)
-    assert plan.reach(0.95) >= fine
+    assert plan.measured_half_width(0.95) >= fine
     passed = plan.passed(1)
     laws = (plan.threshold_noise, plan.error_noise)
     reached = sum(sum_quantile(law.kind, law.scale * 16, 1, 0.975) / 16 for law in laws)

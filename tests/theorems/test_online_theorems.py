@@ -17,27 +17,32 @@ from scipy.stats import binom
 import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.mechanism import Claim, Problem
-from conspectus.mechanisms.online import median, multiplicative_weights, perceptron, sparse_weights
+from conspectus.mechanisms.choosing import make_online
+from conspectus.mechanisms.mechanism import Problem
+from conspectus.mechanisms.online import median
 from conspectus.mechanisms.online.loop import OnlineConstruction
-from conspectus.mechanisms.online_mechanism import SessionProblem
-from conspectus.mechanisms.registry import ONLINE
-from conspectus.mechanisms.sparse_vector_theorem import (
+from conspectus.mechanisms.online.theorem import (
     above_threshold_error,
     book_level,
     book_plan,
+    multiplicative_updates,
+    net_rows,
+    net_size,
     numeric_error,
     numeric_scales,
     numeric_shares,
     online_threshold,
+    perceptron_updates,
     sparse_error,
     sparse_scale,
+    sparse_variables,
 )
+from conspectus.mechanisms.online_mechanism import SessionProblem, propose_online
 from conspectus.privacy.accounting import Filter, price
 from conspectus.privacy.events import ByRelation, LaplaceNoise, Noise, ThresholdWatch
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
-from conspectus.privacy.relation import Relation
+from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
@@ -80,19 +85,19 @@ def worst(loop: OnlineConstruction, workload, counts, seed: int) -> float:
 
 
 def levels(table, asked, budget, name, forget: bool = False) -> tuple[int, list[int], float]:
-    rule = ONLINE[name](theorem=True, **SETTINGS.get(name, {}))
+    rule = make_online(name, {"theorem": True, **SETTINGS.get(name, {})})
     problem = stream(table, budget)
-    claim = rule.claim(problem)
-    assert isinstance(claim, Claim)
+    proposal = propose_online(rule, problem)
+    claim = proposal.claim
     assert claim.bound is not None
     assert claim.bound.value < 1
-    level = rule.plan(problem, rule.left(problem), float(ROWS))[1]
+    level = proposal.plan.level
     failed, used = 0, []
     for run in range(RUNS):
         curator = Curator(
             table, Filter.of(budget, "replace"), neighbours="replace", sampler=UnsafeSeededSampler(1_000 + run)
         )
-        loop = rule.open(curator, problem)
+        loop = proposal.open(curator)
         if forget:
             loop._guess.learn = lambda *_: None
         failed += worst(loop, *asked, seed=run) > claim.bound.value
@@ -111,9 +116,9 @@ def test_answers_keep_the_level_and_updates_their_number(table, asked, budget, n
 
 def most_updates(name: str, level: float, cells: int = 4) -> float:
     if name == "median":
-        return float(np.log2(median.net_size(cells, median.net_rows(cells, level))))
+        return float(np.log2(net_size(cells, net_rows(cells, level))))
     size = {"pmw": 4 * np.log(cells), "perceptron": cells}
-    return size.get(name, 4 * np.log(sparse_weights.variables(4, level))) / level**2
+    return size.get(name, 4 * np.log(sparse_variables(4, level))) / level**2
 
 
 @pytest.mark.parametrize("name", ["pmw", "sparse-mw", "median", "perceptron"])
@@ -123,9 +128,9 @@ def test_an_adversary_gets_no_more_updates_than_the_theorem_says(name):
     workload = cs.marginals(schema, 1) + cs.marginals(schema, 2)
     rng = np.random.Generator(np.random.PCG64(3))
     problem = SessionProblem(
-        workload=Workload(schema.domain, ()), budget=BUDGETS[0], neighbours="replace", rows=1000, questions=100
+        workload=Workload(schema.domain, ()), budget=BUDGETS[0], relation=Relation("replace"), rows=1000, questions=100
     )
-    rule = ONLINE[name](theorem=True, **SETTINGS.get(name, {}))
+    rule = make_online(name, {"theorem": True, **SETTINGS.get(name, {})})
     total = Total(value=1000.0, exact=True)
     seen = []
     for level in (0.05, 0.15):
@@ -155,12 +160,12 @@ def test_steps_the_wrong_way_are_more_than_the_theorem_says():
     """The same adversary against multiplicative weights that move away from the answer."""
     schema = cs.Schema.from_dict({"name": "t", "columns": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}})
     problem = SessionProblem(
-        workload=Workload(schema.domain, ()), budget=BUDGETS[0], neighbours="replace", rows=1000, questions=100
+        workload=Workload(schema.domain, ()), budget=BUDGETS[0], relation=Relation("replace"), rows=1000, questions=100
     )
     total = Total(value=1000.0, exact=True)
     workload = cs.marginals(schema, 1)
     answers = Histogram(schema.domain, np.array([0.9, 0.05, 0.03, 0.02]), total).answer(workload)
-    guess = ONLINE["pmw"](theorem=True).start(problem, total, 0.15)
+    guess = make_online("pmw", {"theorem": True}).start(problem, total, 0.15)
     guess._rule.rate = -guess._rule.rate
     rng = np.random.Generator(np.random.PCG64(4))
     limit = most_updates("pmw", 0.15)
@@ -173,9 +178,9 @@ def test_a_guess_that_learns_nothing_is_refused(table, asked):
 
 
 def test_updates_by_the_formulas():
-    assert multiplicative_weights.updates(0.1, 1024) == pytest.approx(4 * np.log(1024) / 0.01)
-    assert perceptron.updates(0.1, 1024) == pytest.approx(102_400)
-    assert [sparse_weights.variables(m, a) for m, a in ((1, 0.5), (1, 0.1), (10, 0.1), (100, 0.1), (10, 0.01))] == [
+    assert multiplicative_updates(0.1, 1024) == pytest.approx(4 * np.log(1024) / 0.01)
+    assert perceptron_updates(0.1, 1024) == pytest.approx(102_400)
+    assert [sparse_variables(m, a) for m, a in ((1, 0.5), (1, 0.1), (10, 0.1), (100, 0.1), (10, 0.01))] == [
         88,
         3_685,
         47_035,
@@ -187,9 +192,9 @@ def test_updates_by_the_formulas():
 def test_a_net_is_as_fine_as_it_says():
     """Every distribution over three cells is within α of a database of the net, on every query, and not much nearer."""
     rng = np.random.Generator(np.random.PCG64(2))
-    rows = median.net_rows(3, 0.1)
+    rows = net_rows(3, 0.1)
     net = np.array(list(median._databases(3, rows))) / rows
-    assert len(net) == median.net_size(3, rows)
+    assert len(net) == net_size(3, rows)
     subsets = np.array([[bool(mask >> c & 1) for c in range(3)] for mask in range(8)], dtype=float)
     far = [np.abs((net - p) @ subsets.T).max(axis=1).min() for p in rng.dirichlet(np.ones(3), 300)]
     assert 0.04 < max(far) <= 0.1
@@ -223,7 +228,7 @@ def test_the_level_of_the_book_solves_its_inequality_and_is_the_larger_one(table
     """Theorem 4.14 with its constant 36 (printed 32), Theorem 4.15 as printed."""
     budget = Budget(epsilon=100.0, delta=delta)
     problem = stream(table, budget)
-    level = book_level(problem, QUESTIONS, ROWS, lambda alpha: 4 * np.log(4) / alpha**2)
+    level = book_level(problem, ROWS, lambda alpha: 4 * np.log(4) / alpha**2)
     hits = np.ceil(4 * np.log(4) / level**2)
     logs = np.log(2 * QUESTIONS) + np.log(4 * hits / 0.05)
     if not delta:
@@ -231,17 +236,17 @@ def test_the_level_of_the_book_solves_its_inequality_and_is_the_larger_one(table
     else:
         right = (1 + np.sqrt(512)) * np.sqrt(hits * np.log(2 / delta)) * logs / (100.0 * ROWS)
     assert level == pytest.approx(right, rel=0.02)
-    rule = ONLINE["pmw"](theorem=True)
-    assert rule.plan(problem, rule.left(problem), float(ROWS))[1] < level
-    assert book_level(stream(table, Budget(epsilon=0.01)), QUESTIONS, ROWS, lambda alpha: 1 / alpha**2) is None
+    rule = make_online("pmw", {"theorem": True})
+    assert rule.plan(problem).level < level
+    assert book_level(stream(table, Budget(epsilon=0.01)), ROWS, lambda alpha: 1 / alpha**2) is None
 
 
 @pytest.mark.parametrize("budget", [Budget(epsilon=1.0), Budget(epsilon=1.0, delta=1e-6)], ids=("pure", "approximate"))
 def test_the_books_constants_fit_their_budget(table, budget):
-    problem = Problem(workload=Workload(table.domain, ()), budget=budget, neighbours="replace", rows=ROWS)
+    problem = Problem(workload=Workload(table.domain, ()), budget=budget, relation=Relation("replace"), rows=ROWS)
     plan = book_plan(problem, hits=10, threshold=100.0)
     spent, moved = (ByRelation(replace=bound, add_remove=bound) for bound in (plan.epsilon, Fraction(1)))
-    watch = price(ThresholdWatch(epsilon=spent), problem.currency, "replace")
+    watch = price(ThresholdWatch(epsilon=spent), problem.currency, Neighbours.REPLACE)
     act = LaplaceNoise(l1=moved, l2_squared=moved, linf=moved, scale=Fraction(plan.law.scale))
-    assert 10 * (watch + price(act, problem.currency, "replace")) <= problem.cap
+    assert 10 * (watch + price(act, problem.currency, Neighbours.REPLACE)) <= problem.cap
     assert numeric_shares(9.0) == pytest.approx((8.0, 2.0))

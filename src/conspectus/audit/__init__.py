@@ -8,20 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import (
-    composition_game as composition,
-)
-from . import (
-    doors,
-    ledgers,
-    watches,
-)
-from . import (
-    keys_and_projections as sparse,
-)
-from . import (
-    net_draws_audit as nets,
-)
+from . import composition_game, doors, keys_and_projections, ledgers, net_draws_audit, watches
 from .evidence import ALPHA as ALPHA
 from .evidence import Audited as Audited
 from .evidence import AuditResult as AuditResult
@@ -32,9 +19,9 @@ def cases() -> Iterator[Audited]:
     """Everything that can be audited, under both relations."""
     yield from doors.cases()
     yield from watches.cases()
-    yield from nets.cases()
-    yield from sparse.cases()
-    yield from composition.cases()
+    yield from net_draws_audit.cases()
+    yield from keys_and_projections.cases()
+    yield from composition_game.cases()
     yield from ledgers.cases()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from conspectus.mechanisms.registry import OFFLINE, ONLINE
 from conspectus.suggestions import did_you_mean
 
 from . import options, printing
@@ -16,38 +17,14 @@ if TYPE_CHECKING:
     from conspectus.audit import AuditResult
 
 TITLES = ("door", "neighbours", "claims ε", "at least", "twin's ε", "at least", "verdict", "the broken twin")
+COMPOSITION = "composition"
 LINE = "{:<21} {:<10}  {:>8} {:>8}  {:>8} {:>8}  {:<8}  {}"
-
-PROJECT = tuple(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3"))
-PROJECT += tuple(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3"))
-WATCHES = ("watch-one-threshold", "watch-restarted", "watch-ended", "watch-released")
-KEYS = ("stable-keys-own", "stable-keys-counts", "stable-records-collision", "stable-records-tail")
-MEASURE = ("measure-laplace", "measure-gaussian")
-# A mechanism composes acts of these doors and touches the table in no other way: an audit of it is an audit of them.
-DOORS: dict[str, tuple[str, ...]] = {
-    "laplace": ("measure-laplace",),
-    "gaussian": ("measure-gaussian",),
-    "projection": MEASURE,
-    "mwem": ("select", *MEASURE),
-    "iterative": ("select", *MEASURE),
-    "boosting": ("boosting", "functions", *MEASURE),
-    "dual-query": ("dual-query", *MEASURE),
-    "small-db": ("net-listed", "net-enumerated", "net-laminar", *MEASURE),
-    "net": ("net-listed", "net-public", *MEASURE),
-    "sparse-project": (*PROJECT, *MEASURE),
-    "stable-histogram": (*KEYS, *MEASURE),
-    # Online rules: watches over guesses, and a fresh measurement for each hit.
-    "pmw": ("above-threshold", *WATCHES, *MEASURE),
-    "sparse-mw": ("above-threshold", *WATCHES, *MEASURE),
-    "median": ("above-threshold", *WATCHES, *MEASURE),
-    "perceptron": ("above-threshold", *WATCHES, *MEASURE),
-}
 
 
 def audit(
     mechanism: Annotated[
         str | None,
-        typer.Option("--mechanism", metavar="M", help="The doors of this mechanism, one door, or composition."),
+        typer.Option("--mechanism", metavar="M", help=f"The doors of this mechanism, one door, or {COMPOSITION}."),
     ] = None,
     trials: Annotated[
         int, typer.Option("--trials", min=1000, metavar="N", help="Plays on each of two tables.")
@@ -102,11 +79,12 @@ def _clear() -> None:
 
 
 def doors_of(name: str) -> tuple[str, ...]:
-    """The doors that a mechanism uses, or the one door of this name."""
-    others = ("select", "net", "boosting", "dual-query", "above-threshold", "watch", "project")
-    keys = ("stable-keys", "stable-records", *KEYS)
-    doors = {door: (door,) for door in (*MEASURE, "functions", *others, *WATCHES, *PROJECT, *keys, "composition")}
-    known = {**doors, **DOORS}
+    """The doors that a mechanism uses, the one door of this name, or all whose names begin with it."""
+    mechanisms = {name: entry.doors for name, entry in (*OFFLINE.items(), *ONLINE.items())}
+    doors = dict.fromkeys(door for used in mechanisms.values() for door in used)
+    beginnings = ["-".join(door.split("-")[:words]) for door in doors for words in range(1, door.count("-") + 1)]
+    shared = {begins: (begins,) for begins in dict.fromkeys(beginnings) if beginnings.count(begins) > 1}
+    known = shared | {door: (door,) for door in (*doors, COMPOSITION)} | mechanisms
     if name not in known:
         right = did_you_mean(name, known)
         raise options.OptionError(f'nothing to audit is called "{name}"{right}; choose among {", ".join(known)}')

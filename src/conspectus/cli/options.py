@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+from conspectus.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from conspectus.data.schema import Schema
@@ -89,6 +91,9 @@ Neighbours = Annotated[
         help="What one unit may change; the schema's relation, else replace.",
         rich_help_panel=BUDGET,
     ),
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read, and no progress.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
@@ -204,6 +209,13 @@ def columns_of(text: str) -> list[str]:
     if not names:
         raise OptionError("name at least one column, as in sex,age")
     return names
+
+
+def check_mechanism(name: str, known: Sequence[str], others: Container[str], *, command: str) -> None:
+    """Refuse a name that is misspelt, or is one of those that another command takes: no mechanism was asked yet."""
+    if name not in known:
+        right = f": conspectus {command} takes it" if name in others else did_you_mean(name, known)
+        raise OptionError(f'no mechanism is called "{name}"{right}; there are {", ".join(known)}')
 
 
 def settings_of(pairs: Sequence[str]) -> dict[str, Any]:

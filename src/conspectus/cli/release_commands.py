@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from conspectus.mechanisms.registry import OFFLINE, ONLINE
+
 from . import options, printing
 from .outputs import OutputError, destination
 from .progress import shown
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
 # A release is one zip file under any name, but a name that promises a table or a page would mislead.
 MISLEADING = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json", ".html", ".toml", ".sqlite", ".db")
 
-MechanismName = Annotated[str, typer.Option("--mechanism", metavar="M", help="Its name, or auto for the plan's best.")]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
+AUTO = "auto"
+MechanismName = Annotated[
+    str,
+    typer.Option("--mechanism", metavar="M", help=f"One of {', '.join(OFFLINE)}; or {AUTO}, for the plan's best."),
 ]
 
 
@@ -34,14 +37,14 @@ def plan(
     questions: options.Questions,
     spending: options.Spending,
     schema: options.SchemaOrRecords = None,
-    mechanism: MechanismName = "auto",
-    setting: Settings = None,
+    mechanism: MechanismName = AUTO,
+    setting: options.Settings = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not."""
     import conspectus as cs
 
-    known_mechanism(mechanism)
+    options.check_mechanism(mechanism, (AUTO, *OFFLINE), ONLINE, command="session")
     settings = options.settings_of(setting or ())
     declared = questions.schema(schema)
     asked = questions.workload(declared)
@@ -105,8 +108,8 @@ def release(
     questions: options.Questions,
     spending: options.Spending,
     schema: options.SchemaOrRecords = None,
-    mechanism: MechanismName = "auto",
-    setting: Settings = None,
+    mechanism: MechanismName = AUTO,
+    setting: options.Settings = None,
     ledger: Annotated[Path | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
     rows: Annotated[
         int | None,
@@ -123,11 +126,12 @@ def release(
     from conspectus.privacy.guarantee import Budget
 
     Budget(**spending.budget)  # refused before any file is opened
-    known_mechanism(mechanism)
-    if without_questions and mechanism not in ("sparse-project", "stable-histogram"):
+    options.check_mechanism(mechanism, (AUTO, *OFFLINE), ONLINE, command="session")
+    able = [name for name, entry in OFFLINE.items() if entry.by_itself]
+    if without_questions and mechanism not in able:
+        named = ", or ".join(able)
         raise options.OptionError(
-            "--without-questions needs a synopsis that answers by itself: choose --mechanism sparse-project, or "
-            "stable-histogram"
+            f"--without-questions needs a synopsis that answers by itself: choose --mechanism {named}"
         )
     settings = options.settings_of(setting or ())
     if out.name.casefold().endswith(MISLEADING):
@@ -158,18 +162,6 @@ def release(
         printing.as_json(release_json(made, out))
         return
     show_release(made, out)
-
-
-def known_mechanism(name: str) -> None:
-    """Refuse a name that is misspelt: that is bad input, and no mechanism was asked."""
-    from conspectus.mechanisms.registry import OFFLINE
-    from conspectus.suggestions import did_you_mean
-
-    if name not in OFFLINE and name != "auto":
-        known = ("auto", *OFFLINE)
-        raise options.OptionError(
-            f'no mechanism is called "{name}"{did_you_mean(name, known)}; there are {", ".join(known)}'
-        )
 
 
 def show_release(made: Release, out: Path) -> None:

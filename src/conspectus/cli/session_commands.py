@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from conspectus.mechanisms.registry import OFFLINE, ONLINE
+
 from . import options, printing
 from .progress import Progress, shown
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from conspectus.sessions.session import LiveAnswer, Session
 
 PROMPT = "? "
+USUAL = next(iter(ONLINE))
 
 
 @options.grouped
@@ -35,11 +38,10 @@ def session(
         typer.Option("--ledger", metavar="L", help="The ledger of this table; else one of its own beside FILE."),
     ] = None,
     mechanism: Annotated[
-        str | None, typer.Option("--mechanism", metavar="M", help="The online mechanism; pmw unless given.")
+        str | None,
+        typer.Option("--mechanism", metavar="M", help=f"One of {', '.join(ONLINE)}; {USUAL} unless given."),
     ] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
-    ] = None,
+    setting: options.Settings = None,
     questions: Annotated[
         int | None,
         typer.Option(
@@ -73,7 +75,7 @@ def session(
                 _check_same_terms(path, told, setting or ())
                 opening = _resumed(path, data, schema, ledger, progress=progress)
             else:
-                plan = {"mechanism": mechanism or "pmw", "questions": questions or 10_000}
+                plan = {"mechanism": mechanism or USUAL, "questions": questions or 10_000}
                 plan |= {"neighbours": spending.neighbours, "rows": rows}
                 opening = _opened(path, data, schema, ledger, spending.budget, plan, setting or (), progress=progress)
             live = stack.enter_context(opening)
@@ -122,22 +124,15 @@ def _opened(
     progress: Progress | None,
 ) -> Iterator[Session]:
     import conspectus as cs
-    from conspectus.mechanisms.registry import ONLINE, make_rule
+    from conspectus.mechanisms.choosing import make_online
     from conspectus.privacy.guarantee import Budget
     from conspectus.sessions import opening as live
-    from conspectus.suggestions import did_you_mean
 
     allowed = Budget(**budget)  # refused before any file is opened
     if data is None or schema is None:
         raise options.OptionError(f"there is no session at {path}: to open one, give DATA, --schema and a budget")
-    name = plan["mechanism"]
-    if name not in ONLINE:
-        there = ", ".join(ONLINE)
-        raise options.OptionError(
-            f'no online mechanism is called "{name}"{did_you_mean(name, ONLINE)}; there are {there}'
-        )
-    settings = options.settings_of(setting)
-    rule = make_rule(name, settings)
+    options.check_mechanism(plan["mechanism"], tuple(ONLINE), OFFLINE, command="release")
+    rule = make_online(plan["mechanism"], options.settings_of(setting))
     book = None if ledger is None else cs.Ledger.open(ledger)
     # A SELECT stays as it is; a file is found again from any folder.
     where = str(Path(data).absolute()) if Path(data).exists() else data
@@ -145,9 +140,7 @@ def _opened(
     with _table(data, schema) as table:
         facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}
         problem = live.stream_of(table, allowed, **facts)
-        with live.begin(
-            table, problem, rule, settings=settings, ledger=book, path=path, source=source, progress=progress
-        ) as opened:
+        with live.begin(table, problem, rule, ledger=book, path=path, source=source, progress=progress) as opened:
             yield opened
 
 
@@ -179,12 +172,14 @@ def _table(data: str, schema: Path) -> Iterator[Any]:
 
 def _check_same_terms(path: Path, told: dict[str, Any], setting: Sequence[str]) -> None:
     """Refuse options that a session which goes on would otherwise pass over in silence."""
+    from conspectus.mechanisms.choosing import settings_of
     from conspectus.sessions import opening as live
 
     terms = live.terms_of(path)
     other = [name for name, value in told.items() if value is not None and value != getattr(terms, name)]
+    known = {name: field.default for name, field in settings_of(terms.mechanism).items()} | dict(terms.settings)
     settings = options.settings_of(setting)
-    other += [f"set {name}" for name, value in settings.items() if terms.settings.get(name) != value]
+    other += [f"set {name}" for name, value in settings.items() if name not in known or known[name] != value]
     if other:
         raise options.OptionError(
             f"this session goes on as it was opened, with another --{other[0]}: leave it out, or open another session"

@@ -70,7 +70,21 @@ def _declare(problem: Problem, law: Noise) -> Sequence[Event]:
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace:
-    """Discrete Laplace noise on every answer. Pure, or cheaper where a δ is allowed."""
+    """Discrete Laplace noise on every answer: pure, or with less noise where a δ is allowed. It has no settings.
+
+    The noise is scaled to how far one person moves all the answers together. So it is the best for few questions, or
+    for one marginal, and grows with the number of questions beyond that. Answers are the plain unbiased noisy
+    fractions: they may be below 0, and need not add up.
+
+    Example:
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "made", "columns": {"ill": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"ill": [True] * 400 + [False] * 600}), schema)
+        >>> release = cs.release(table, cs.marginals(schema, 1), epsilon=2.0, mechanism=cs.mechanisms.Laplace())
+        >>> release.parameters
+        {'noise': 'laplace', 'scale': 1.0}
+    """
 
     name: ClassVar[str] = "laplace"
 
@@ -97,7 +111,20 @@ class Laplace:
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """Discrete Gaussian noise on every answer; needs δ > 0 or ρ."""
+    """Discrete Gaussian noise on every answer; needs a δ above 0, or a ρ. It has no settings.
+
+    The noise grows with the square root of the number of questions, where that of `Laplace` grows with the number. It
+    is never pure: a budget without δ is refused. Answers are the plain unbiased noisy fractions.
+
+    Example:
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "made", "columns": {"ill": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"ill": [True] * 400 + [False] * 600}), schema)
+        >>> release = cs.release(table, cs.marginals(schema, 1), rho=0.25, mechanism=cs.mechanisms.Gaussian())
+        >>> release.parameters
+        {'noise': 'gaussian', 'scale': 2.0}
+    """
 
     name: ClassVar[str] = "gaussian"
 

@@ -1,10 +1,9 @@
 """The online role: an `OnlineMechanism` opens an `OnlineRun`, which answers questions one at a time.
 
-It spends on the surprising questions alone.
-
-A session owns the loop: it keeps every answer, so that a question is never put to the loop twice, and calls it under a
-lock, so that it never has two questions at once. What the loop lets out through `state` is public: guess, measurements
-and counters. A noisy threshold is a secret of the process that drew it, and stands in no state.
+A run spends on the surprising questions alone. A session owns the run. It keeps every answer, so that no question is
+put to the run twice, and calls it under a lock, so that the run never has two questions at once. What the run lets out
+through `state` is public: guess, measurements and counters. A noisy threshold is a secret of the process that drew it,
+and stands in no state.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total, checked_noise
 
-from .mechanism import Claim, Problem, Refusal
+from .mechanism import Claim, NoMechanism, Planned, Problem, Refusal
 
 Basis = Literal["measured", "guessed", "unguaranteed"]
 State = tuple[dict[str, Any], dict[str, pa.Table]]
-"""What a loop has learned: JSON values and Arrow tables. Public, and enough to go on from."""
+"""What a run has learned: JSON values and Arrow tables. Public, and enough to go on from."""
 
 
 class BadState(ValueError):
-    """A stored state that does not belong to the rule that should go on from it."""
+    """A stored state that does not belong to the mechanism that should go on from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +53,17 @@ class SessionProblem(Problem):
 class Margin:
     """How far an answer may be from the truth, in counts, at any confidence.
 
-    The distance is at most `offset` plus one noise of each entry of `noises`: (law, times) stands for the largest of
-    `times` draws; and plus `summed`, if there is one: (law, terms, parts) is a sum of `terms` draws over `parts`. The
-    failure probability is shared evenly by the entries, and within an entry by its draws (union bound). A measured
-    answer has offset 0 and one draw; a guessed one the threshold, and the draws of the watch; an answer that earlier
-    measurements add up to has their sum. Laws are in counts; draws of `noises` lie on a grid of `grid` steps to a
-    count, and where the noise is small the quantile depends on it.
+    The distance is at most the sum of three parts. Each of `noises`, and `summed`, gets an even share of the failure
+    probability, and each draw of an entry an even share of that (union bound). A measured answer has offset 0 and one
+    draw. A guessed one has the threshold as its offset, and the draws of the watch. An answer that earlier measurements
+    add up to has their sum.
+
+    Attributes:
+        offset: What needs no chance, in counts.
+        noises: Pairs (law, times), each for the largest of `times` draws of a law in counts.
+        summed: None, or (law, terms, parts): a sum of `terms` draws, divided by `parts`.
+        grid: The draws of `noises` lie on a grid of so many steps to a count. Where the noise is small, its quantile
+            depends on the grid.
     """
 
     offset: float = 0.0
@@ -70,13 +74,13 @@ class Margin:
     def counts_at(self, confidence: float) -> float:
         """A bound that holds with this probability."""
         failure = (1 - confidence) / max(len(self.noises) + (self.summed is not None), 1)
-        reach = self.offset
+        counts = self.offset
         for law, times in self.noises:
-            reach += _quantile(Noise(law.kind, law.scale * self.grid), 1, 1 - failure / times) / self.grid
+            counts += _quantile(Noise(law.kind, law.scale * self.grid), 1, 1 - failure / times) / self.grid
         if self.summed is not None:
             law, terms, parts = self.summed
-            reach += _quantile(law, terms, 1 - failure) / parts
-        return reach
+            counts += _quantile(law, terms, 1 - failure) / parts
+        return counts
 
     def to_json(self) -> dict[str, Any]:
         noises = [[law.kind, law.scale, times] for law, times in self.noises]
@@ -109,7 +113,7 @@ def _quantile(law: Noise, terms: int, confidence: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What a loop says to one question: a count, what it rests on, and its margin; None where no bound is honest."""
+    """What a run says to one question: a count, what it rests on, and its margin; None where no bound is honest."""
 
     count: float
     basis: Basis
@@ -121,7 +125,7 @@ class Reply:
 
 
 class OnlineRun(Protocol):
-    """A rule at work on one table.
+    """An online mechanism at work on one table.
 
     Every watch is opened by the first question that needs it, and through the curator, which debits it before its
     threshold is drawn: at the start, after a hit, and once in every process that goes on from a state.
@@ -140,7 +144,7 @@ class OnlineRun(Protocol):
     def ask(self, query: Workload) -> Reply:
         """Answer a workload of one query, unguaranteed when it is exhausted.
 
-        An act that the curator refuses (`BudgetExceeded`) was not done: the loop is then exhausted for good.
+        An act that the curator refuses (`BudgetExceeded`) was not done: the run is then exhausted for good.
         """
         ...
 
@@ -163,21 +167,64 @@ class OnlineRun(Protocol):
         ...
 
 
-class OnlineMechanism(Protocol):
-    """The settings of an online mechanism: the fields of a frozen dataclass, checked when it is made."""
+class OnlineMechanism(Protocol[Planned]):
+    """The online role. Settings are the fields of a frozen dataclass, checked when it is made.
+
+    What public facts decide is decided once, by `plan`; the claim describes that plan and the session carries it out.
+    """
 
     name: ClassVar[str]
 
-    def claim(self, problem: SessionProblem) -> Claim | Refusal: ...
+    def plan(self, problem: SessionProblem) -> Planned | Refusal:
+        """Everything about the session that public facts decide, or why this mechanism cannot serve them."""
+        ...
 
-    def open(self, curator: Curator, problem: SessionProblem) -> OnlineRun:
+    def claim(self, problem: SessionProblem, plan: Planned) -> Claim:
+        """What to expect of the session that was planned."""
+        ...
+
+    def open(self, curator: Curator, problem: SessionProblem, plan: Planned) -> OnlineRun:
         """Begin: buy what is bought in advance (the total, priming) and make the first guess."""
         ...
 
-    def restore(self, curator: Curator, problem: SessionProblem, state: State) -> OnlineRun:
+    def restore(self, curator: Curator, problem: SessionProblem, plan: Planned, state: State) -> OnlineRun:
         """Go on from a stored state in a new process: nothing is bought again; `BadState` if it is not one."""
         ...
 
-    def parameters(self, problem: SessionProblem) -> dict[str, Any]:
+    def parameters(self, problem: SessionProblem, plan: Planned) -> dict[str, Any]:
         """What a report says about how it was run: JSON values, from public facts alone."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineProposal:
+    """An online mechanism that can serve a session, with its plan and what it claims of it."""
+
+    mechanism: OnlineMechanism[Any]
+    problem: SessionProblem
+    plan: Any
+    claim: Claim
+
+    def open(self, curator: Curator) -> OnlineRun:
+        """Begin."""
+        return self.mechanism.open(curator, self.problem, self.plan)
+
+    def restore(self, curator: Curator, state: State) -> OnlineRun:
+        """Go on from a stored state."""
+        return self.mechanism.restore(curator, self.problem, self.plan, state)
+
+    def parameters(self) -> dict[str, Any]:
+        """What a report says about how it was run."""
+        return self.mechanism.parameters(self.problem, self.plan)
+
+
+def propose_online(mechanism: OnlineMechanism[Any], problem: SessionProblem) -> OnlineProposal:
+    """Plan once, and say what to expect.
+
+    Raises:
+        NoMechanism: the mechanism refuses the problem; the message says why.
+    """
+    plan = mechanism.plan(problem)
+    if isinstance(plan, Refusal):
+        raise NoMechanism(f"{mechanism.name} cannot serve this: {plan.reason}")
+    return OnlineProposal(mechanism=mechanism, problem=problem, plan=plan, claim=mechanism.claim(problem, plan))

@@ -1,98 +1,72 @@
-"""The theorems, by the names that users type."""
+"""The mechanisms by the names that users type: one line each, from which everything else is taken.
+
+The planner, `--mechanism` and its help, `conspectus audit`, the classes of `cs.mechanisms`, did-you-mean texts and the
+law tests read these two tables. A mechanism is its own folder or module, and a line here.
+
+Nothing is imported before it is used: the command line shows these names, and must not wait for compilers.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
+import importlib
+from dataclasses import dataclass
 from typing import Any
 
-from conspectus.mechanisms.boosting.mechanism import Boosting
-from conspectus.mechanisms.dual_query.mechanism import DualQuery
-from conspectus.mechanisms.online.median import Median
-from conspectus.mechanisms.online.multiplicative_weights import Pmw
-from conspectus.mechanisms.online.perceptron import Perceptron
-from conspectus.mechanisms.online.sparse_weights import SparseMw
-from conspectus.mechanisms.small_db.mechanism import SmallDb
-from conspectus.mechanisms.small_db.net_mechanism import NetMechanism
-from conspectus.mechanisms.sparse_project.mechanism import SparseProject
-from conspectus.suggestions import did_you_mean
+from conspectus.suggestions import suggest_keyword
 
-from .additive import Gaussian, Laplace
-from .iterative_construction import IterativeConstruction
-from .mechanism import Mechanism, NoMechanism, SettingError
-from .mwem import Mwem
-from .online_mechanism import OnlineMechanism
-from .projection import Projection
-from .stable_histogram import StableHistogram
-
-OFFLINE: dict[str, type[Mechanism[Any]]] = {
-    kind.name: kind
-    for kind in (
-        Laplace,
-        Gaussian,
-        Mwem,
-        IterativeConstruction,
-        Projection,
-        Boosting,
-        DualQuery,
-        SmallDb,
-        NetMechanism,
-        SparseProject,
-        StableHistogram,
-    )
-}
+MEASURE = ("measure-laplace", "measure-gaussian")
+PROJECT = (
+    *(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3")),
+    *(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3")),
+)
+KEYS = ("stable-keys-own", "stable-keys-counts", "stable-records-collision", "stable-records-tail")
+WATCHES = ("above-threshold", "watch-one-threshold", "watch-restarted", "watch-ended", "watch-released")
 
 
-ONLINE: dict[str, type[OnlineMechanism]] = {kind.name: kind for kind in (Pmw, SparseMw, Median, Perceptron)}
+@dataclass(frozen=True)
+class Entry:
+    """Where a mechanism lives, and what can be known of it without importing it.
 
-
-def make(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> Mechanism[Any]:
-    """The mechanism of this name with these settings; a misspelt one is answered with the right one.
-
-    `also` are words that the caller knows itself, which a misspelt setting may have meant.
+    Args:
+        home: Its module: in this folder if it begins with a dot, anywhere else otherwise.
+        kind: The name of its class, whose `name` is the key of the entry.
+        doors: The cases of the audit that attack what it does. A mechanism composes acts of these doors and touches the
+            table in no other way: an audit of it is an audit of them.
+        by_itself: Whether its synopsis answers without the questions of the release, which can then be left out.
     """
-    if name not in OFFLINE:
-        live = ": it answers live sessions, see open_session" if name in ONLINE else did_you_mean(name, OFFLINE)
-        raise NoMechanism(f'no mechanism is called "{name}"{live}; there are {", ".join(OFFLINE)}')
-    return OFFLINE[name](**_checked(name, settings, settings_of(name), also))
+
+    home: str
+    kind: str
+    doors: tuple[str, ...]
+    by_itself: bool = False
+
+    def load(self) -> Any:
+        """The class, imported now if it was not before. It answers a misspelt setting with the right one."""
+        kind = getattr(importlib.import_module(self.home, __package__), self.kind)
+        if not hasattr(kind.__init__, "__wrapped__"):
+            kind.__init__ = suggest_keyword(kind.__init__)
+        return kind
 
 
-def make_rule(name: str, settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> OnlineMechanism:
-    """The online mechanism of this name with these settings, checked in the same way."""
-    if name not in ONLINE:
-        whole = ": it answers a whole workload, see release" if name in OFFLINE else did_you_mean(name, ONLINE)
-        raise NoMechanism(f'no online mechanism is called "{name}"{whole}; there are {", ".join(ONLINE)}')
-    return ONLINE[name](**_checked(name, settings, settings_of(name), also))
+OFFLINE: dict[str, Entry] = {
+    "laplace": Entry(".additive", "Laplace", ("measure-laplace",)),
+    "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian",)),
+    "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE)),
+    "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE)),
+    "projection": Entry(".projection", "Projection", MEASURE),
+    "boosting": Entry(".boosting.mechanism", "Boosting", ("boosting", "functions", *MEASURE)),
+    "dual-query": Entry(".dual_query.mechanism", "DualQuery", ("dual-query", *MEASURE)),
+    "small-db": Entry(".small_db.mechanism", "SmallDb", ("net-listed", "net-enumerated", "net-laminar", *MEASURE)),
+    "net": Entry(".small_db.net_mechanism", "NetMechanism", ("net-listed", "net-public", *MEASURE)),
+    "sparse-project": Entry(".sparse_project.mechanism", "SparseProject", (*PROJECT, *MEASURE), by_itself=True),
+    "stable-histogram": Entry(".stable_histogram", "StableHistogram", (*KEYS, *MEASURE), by_itself=True),
+}
+"""Mechanisms that release a whole workload, in the order in which they are listed and planned."""
 
-
-def settings_of(name: str) -> dict[str, dataclasses.Field[Any]]:
-    """The settings of a mechanism, by name."""
-    kind: Any = OFFLINE[name] if name in OFFLINE else ONLINE[name]
-    return {field.name: field for field in dataclasses.fields(kind)}
-
-
-def _checked(
-    name: str, settings: Mapping[str, Any], fields: Mapping[str, dataclasses.Field[Any]], also: Iterable[str]
-) -> Mapping[str, Any]:
-    for setting, value in settings.items():
-        if setting not in fields:
-            known = ", ".join(fields) or "none"
-            raise SettingError(
-                f'{name} has no setting "{setting}"{did_you_mean(setting, [*fields, *also])}; its settings: {known}'
-            )
-        if not _fits(value, str(fields[setting].type)):
-            raise SettingError(f'the setting "{setting}" of {name} takes {fields[setting].type}, not {value!r}')
-    return settings
-
-
-def _fits(value: object, annotation: str) -> bool:
-    kinds = {part.strip() for part in annotation.split("|")}
-    if "object" in kinds:
-        return True  # the mechanism says itself what it takes
-    if isinstance(value, bool):
-        return "bool" in kinds
-    if isinstance(value, int):
-        return bool(kinds & {"int", "float"})
-    if "OwnGenerator" in kinds and callable(value) and not isinstance(value, type):
-        return True
-    return type(value).__name__ in kinds or (value is None and "None" in kinds)
+ONLINE: dict[str, Entry] = {
+    "pmw": Entry(".online.multiplicative_weights", "Pmw", (*WATCHES, *MEASURE)),
+    "sparse-mw": Entry(".online.sparse_weights", "SparseMw", (*WATCHES, *MEASURE)),
+    "median": Entry(".online.median", "Median", (*WATCHES, *MEASURE)),
+    "perceptron": Entry(".online.perceptron", "Perceptron", (*WATCHES, *MEASURE)),
+}
+"""Mechanisms that answer sessions, one question at a time. The first is the one that sessions take unless told."""

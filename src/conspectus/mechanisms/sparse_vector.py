@@ -1,8 +1,23 @@
 """The sparse vector over the curator's watches: the book's AboveThreshold, Sparse and NumericSparse (§3.6).
 
-A `Plan` holds the scales that really run; `NumericSparse` plays it. Everything is in counts, of which one unit moves
-`max_rows`: the book states its algorithms for queries of sensitivity 1 and then calls them with averages, which one
-unit moves by 1/n. The book's own constants stand in `sparse_vector_theorem`.
+The book's Algorithm 3, NumericSparse(D, {f_i}, T, c, ε, δ), for queries that one unit moves by 1:
+
+    let T̂ = T + Lap(σ₁), count = 0
+    for each query f_i:
+        if f_i(D) + Lap(2σ₁) ≥ T̂:                       `Watch.exceeds`
+            output f_i(D) + Lap(σ₂), count ← count + 1     `Curator.measure`, with the noise `law`
+            let T̂ = T + Lap(σ₁)                           `Curator.above_threshold`, a new watch
+        else output ⊥                                      None
+        if count ≥ c: halt                                 `NumericSparse.over`
+
+    book   here                                    book   here
+    T      `SparsePlan.threshold`                  σ₁     scale of `SparsePlan.threshold_noise`
+    c      `SparsePlan.hits`                       2σ₁    scale of `SparsePlan.error_noise`
+    count  `NumericSparse.hits`                    σ₂     scale of `SparsePlan.law`
+
+Here f_i is how far a guess is from the truth, in counts. One unit moves it by `max_rows`, where the book calls the
+algorithm with averages, which one unit moves by 1/n. A `SparsePlan` holds the scales that really run; the book's own
+constants stand in `online/theorem.py`.
 """
 
 from __future__ import annotations
@@ -21,20 +36,26 @@ from conspectus.queries.blocks.sparse_queries import WEIGHT_STEPS
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 
-from .mechanism import Problem, SettingError, root_down
+from .mechanism import SettingError, root_down
 from .online_mechanism import Margin, SessionProblem
 
 FAILURE = 0.05
-"""The probability with which the noises of a whole session may reach further than its default threshold allows for."""
+"""The probability with which the noises of a whole session may be larger than its default threshold allows for."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A NumericSparse of at most `hits` hits, found by watches of `epsilon` and measured with the noise `law`.
+class SparsePlan:
+    """A NumericSparse: how many hits, from which threshold, and with which noises.
 
-    `threshold` is in counts, `share` the part of a watch's ε that hides the threshold. With `kept`, one threshold
-    serves all hits and `epsilon` is what the first one costs; otherwise each hit has a watch of its own. `watches` is
-    how many the budget can pay for: who goes on in another process opens one more.
+    Attributes:
+        hits: How many hits are paid for.
+        threshold: An error from here on is a hit, in counts.
+        epsilon: What a watch costs; with `one_threshold`, what the first hit of the only watch costs.
+        share: The part of a watch's ε that hides the threshold.
+        law: The noise of a measured answer, in counts.
+        max_rows: How far one unit moves a count.
+        one_threshold: Whether one noisy threshold serves all hits. Otherwise each hit has a watch of its own.
+        watches: How many watches the budget can pay for. A session that goes on in another process opens one more.
     """
 
     hits: int
@@ -43,7 +64,7 @@ class Plan:
     share: Fraction
     law: Noise
     max_rows: int
-    kept: bool = False
+    one_threshold: bool = False
     watches: int = 0
 
     @property
@@ -61,7 +82,7 @@ class Plan:
 
         The noises lie on the grid of errors, to which a guess and the threshold are rounded.
         """
-        thresholds = max(self.watches, 1 if self.kept else self.hits)
+        thresholds = max(self.watches, 1 if self.one_threshold else self.hits)
         noises = ((self.threshold_noise, thresholds), (self.error_noise, questions))
         return Margin(offset=max(self.threshold, 0.0) + 1 / ERROR_STEPS, noises=noises, grid=ERROR_STEPS)
 
@@ -69,10 +90,15 @@ class Plan:
         """How wrong a measured answer to a question on this grid may be, for all of them at once."""
         return Margin(noises=((self.law, self.hits),), grid=grid)
 
-    def reach(self, confidence: float) -> float:
+    def measured_half_width(self, confidence: float) -> float:
         """How wrong measured answers may be, in counts, on whatever grid their questions are."""
         grids = (1 << power for power in range(WEIGHT_STEPS.bit_length()))
         return max(self.measured(grid).counts_at(confidence) for grid in grids)
+
+    def comparison_half_width(self, questions: int, failure: float = FAILURE) -> float:
+        """How far a comparison may err, in counts, for all of `questions` at once, except with this probability."""
+        margin = self.passed(questions)
+        return margin.counts_at(1 - failure) - margin.offset + 1 / ERROR_STEPS
 
     def to_json(self) -> dict[str, Any]:
         """The plan for a report."""
@@ -84,70 +110,72 @@ class Plan:
             "comparison_scale": self.error_noise.scale,
             "answer_noise": self.law.kind,
             "answer_scale": self.law.scale,
-            "one_threshold": self.kept,
+            "one_threshold": self.one_threshold,
         }
 
-    def slip(self, questions: int, failure: float = FAILURE) -> float:
-        """How far a comparison may err, in counts, for all of `questions` at once, except with this probability."""
-        margin = self.passed(questions)
-        return margin.counts_at(1 - failure) - margin.offset + 1 / ERROR_STEPS
 
-
-def make_plan(
-    problem: Problem,
+def plan_sparse(
+    problem: SessionProblem,
     price: Fraction,
     *,
     hits: int,
-    questions: int,
     threshold: float | None = None,
     measuring: float | None = None,
-    kept: bool | None = None,
+    one_threshold: bool | None = None,
     guess_error: float = 0.0,
-) -> Plan:
-    """All hits together for `price`, of which the part `measuring` buys the answers.
+) -> SparsePlan:
+    """All hits together for `price`, for the questions of this session.
 
-    `kept` is the tighter form where it has a price: in pure ε, unless a ledger counts ρ. The threshold, unless it is
-    given, is where hardly any of the announced questions is a hit by noise alone: an eighth as many as there are hits,
-    were every guess right, moved up by `guess_error`, the error that is to be expected of them.
+    Args:
+        problem: The public facts of the session.
+        price: What all hits may cost together, in the session's currency.
+        hits: How many hits are paid for.
+        threshold: From where an error is a hit, in counts. Unless it is given, it lies where noise alone would use up
+            an eighth of the hits if every guess were right, moved up by `guess_error`.
+        measuring: The part of the price that buys the measured answers.
+        one_threshold: Whether one noisy threshold serves all hits, which is the tighter form. It has a price in pure ε
+            only, and none in a ledger that counts ρ; unless given, it is used where it has one.
+        guess_error: The error that is to be expected of the guesses, in counts.
     """
-    pure = problem.currency == "pure"
+    pure, questions = problem.currency == "pure", problem.questions
     part = Fraction(measuring) if measuring is not None else Fraction(1, 9) if pure else Fraction(1, 5)
-    if kept is None:
-        kept = pure and not (isinstance(problem, SessionProblem) and problem.concentrated)
+    if one_threshold is None:
+        one_threshold = pure and not problem.concentrated
     if hits < 1 or not 0 < part < 1:
         raise SettingError("hits is at least 1, and measuring lies strictly between 0 and 1")
-    if kept and not pure:
+    if one_threshold and not pure:
         raise SettingError("one threshold for all hits has a pure price alone: give a budget without delta")
     watching = price * (1 - part)
     # The shares minimise what the margins of all thresholds and of all comparisons add up to.
-    far = math.log(2 * questions / FAILURE)
-    if kept:
-        first, rest = math.sqrt(math.log(2 / FAILURE)), math.sqrt(2 * hits * far)
+    comparisons = math.log(2 * questions / FAILURE)
+    if one_threshold:
+        first, rest = math.sqrt(math.log(2 / FAILURE)), math.sqrt(2 * hits * comparisons)
         hiding = watching * _part(first / (first + rest))
         each = (watching - hiding) / hits
         epsilon, share = hiding + each, hiding / (hiding + each)
     else:
-        first, rest = math.sqrt(math.log(2 * hits / FAILURE)), math.sqrt(2 * far)
+        first, rest = math.sqrt(math.log(2 * hits / FAILURE)), math.sqrt(2 * comparisons)
         epsilon = watching / hits if pure else root_down(2 * watching / hits)
         share = _part(first / (first + rest))
     moved = problem.max_rows
     law = problem.law(Sensitivity(moved, moved * moved, moved), price * part / hits)
-    comparing = 2 * moved / float((1 - share) * epsilon)
-    level = comparing * math.log(max(4 * questions / hits, 2.0)) + guess_error if threshold is None else threshold
-    watches = math.floor(price / (epsilon if pure else epsilon**2 / 2))
-    return Plan(
+    if threshold is None:
+        comparing = 2 * moved / float((1 - share) * epsilon)
+        threshold = comparing * math.log(max(4 * questions / hits, 2.0)) + guess_error
+    return SparsePlan(
         hits=hits,
-        threshold=level,
+        threshold=threshold,
         epsilon=epsilon,
         share=share,
         law=law,
-        max_rows=problem.max_rows,
-        kept=kept,
-        watches=watches,
+        max_rows=moved,
+        one_threshold=one_threshold,
+        watches=math.floor(price / (epsilon if pure else epsilon**2 / 2)),
     )
 
 
 def _part(share: float) -> Fraction:
+    """The share as so many parts of 1,024, and neither none nor all of them."""
     return Fraction(min(max(round(share * 1024), 1), 1023), 1024)
 
 
@@ -158,10 +186,10 @@ class NumericSparse:
     `over` and asks the table nothing more.
     """
 
-    def __init__(self, curator: Curator, plan: Plan, *, hits: int = 0) -> None:
+    def __init__(self, curator: Curator, plan: SparsePlan) -> None:
         self._curator = curator
         self.plan = plan
-        self.hits = hits
+        self.hits = 0
         self._refused = False
         self._watch: Watch | None = None
 
@@ -190,7 +218,7 @@ class NumericSparse:
     def _surprised(self, query: Workload, guess: float) -> bool:
         plan = self.plan
         if self._watch is None or self._watch.over:
-            left = plan.hits - self.hits if plan.kept else 1
+            left = plan.hits - self.hits if plan.one_threshold else 1
             self._watch = self._curator.above_threshold(
                 Fraction(plan.threshold), plan.epsilon, share=plan.share, hits=left
             )

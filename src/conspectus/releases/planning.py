@@ -1,15 +1,16 @@
-"""Claims compared before anything is spent. Reads no row; knows no mechanism by name."""
+"""`cs.plan`: what every mechanism would do, compared before anything is spent. Reads no row; knows no mechanism."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from conspectus.curator.acts import relation_of
 from conspectus.data.schema import Schema
+from conspectus.mechanisms.choosing import make, settings_of
 from conspectus.mechanisms.mechanism import (
     Claim,
     Mechanism,
@@ -21,7 +22,7 @@ from conspectus.mechanisms.mechanism import (
     SettingError,
     propose,
 )
-from conspectus.mechanisms.registry import OFFLINE, make, settings_of
+from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours
 from conspectus.queries.builders.sparse import for_records
@@ -34,7 +35,13 @@ KEYWORDS = ("rows", "epsilon", "delta", "rho", "mechanism", "neighbours")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Claims, best first, and refusals with their reasons."""
+    """What mechanisms say about a problem before anything is spent. Made by `cs.plan`.
+
+    Attributes:
+        problem: The public facts that were planned for.
+        claims: What each mechanism that can serve the problem claims; the least expected maximum error comes first.
+        refusals: Why the others cannot serve it.
+    """
 
     problem: Problem
     claims: tuple[Claim, ...]
@@ -57,6 +64,7 @@ class Plan:
         return NoMechanism(f"no mechanism can serve this: {reasons}")
 
     def to_json(self) -> dict[str, Any]:
+        """The plan as JSON values. Errors are fractions where the number of rows is known, and counts beside them."""
         whole = self.problem.denominator
         return {
             "rows": self.problem.rows,
@@ -89,7 +97,7 @@ def problem_of(
     rows: int | None,
     filtered: bool = False,
 ) -> Problem:
-    """The public facts of a release."""
+    """The public facts of a release, checked."""
     workload = for_records(workload, schema.domain)
     if workload.domain != schema.domain:
         raise ProblemError("the workload was built from another schema: build it from the schema of this table")
@@ -101,9 +109,9 @@ def problem_of(
     return Problem(workload=workload, budget=budget, relation=relation, rows=rows)
 
 
-def rank(problem: Problem, mechanisms: Mapping[str, Mechanism[Any]]) -> tuple[tuple[Proposal, ...], Plan]:
-    """Let every mechanism plan, and sort the proposals by the expected maximum error: what is proposed, and told."""
-    said = [propose(mechanism, problem) for mechanism in mechanisms.values()]
+def rank(problem: Problem, mechanisms: Iterable[Mechanism[Any]]) -> tuple[tuple[Proposal, ...], Plan]:
+    """Let every mechanism plan once. Returns the proposals, best first, and the plan that tells of them."""
+    said = [propose(mechanism, problem) for mechanism in mechanisms]
     proposals = sorted(
         (item for item in said if isinstance(item, Proposal)),
         key=lambda item: (item.claim.expected_max, item.claim.expected_mean),
@@ -114,19 +122,22 @@ def rank(problem: Problem, mechanisms: Mapping[str, Mechanism[Any]]) -> tuple[tu
 
 
 def candidates(
-    name: str, settings: Mapping[str, Any], *, call: str, keywords: Sequence[str]
-) -> dict[str, Mechanism[Any]]:
-    """The mechanism asked for with its settings, or all of them, which take none."""
-    if name != "auto":
-        return {name: make(name, settings, also=keywords)}
+    asked: str | Mechanism[Any], settings: Mapping[str, Any], *, call: str, keywords: Sequence[str]
+) -> list[Mechanism[Any]]:
+    """The mechanism asked for, by name or as an object; for "auto" all of them, with their default settings.
+
+    `call` and `keywords` are the name of the public call and the words that it knows itself, for who misspelt one.
+    """
+    if asked != "auto":
+        return [make(asked, settings, also=keywords)]
     if settings:
         word = next(iter(settings))
-        owners = [each for each in OFFLINE if word in settings_of(each)]
+        owners = [name for name in OFFLINE if word in settings_of(name)]
         right = did_you_mean(word, keywords)
         if owners:
             right = f": it is a setting of {', '.join(owners)}, so name one with mechanism="
         raise SettingError(f'{call} takes no "{word}"{right}')
-    return {each: make(each, {}) for each in OFFLINE}
+    return [make(name, {}) for name in OFFLINE]
 
 
 def plan(
@@ -137,13 +148,46 @@ def plan(
     epsilon: float | None = None,
     delta: float = 0.0,
     rho: float | None = None,
-    mechanism: str = "auto",
+    mechanism: str | Mechanism[Any] = "auto",
     neighbours: str | None = None,
     **settings: Any,
 ) -> Plan:
-    """What each mechanism would do for a table of this many rows, or the one named: reads no row, spends nothing.
+    """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not.
 
-    Settings of the mechanism named follow as keywords, as in a release.
+    No row is read, and no budget is needed yet: all that is used is public.
+
+    Args:
+        schema: The schema of the table.
+        workload: The questions, built from the same schema.
+        rows: The number of rows to plan for.
+        epsilon: The privacy loss ε. Give this or `rho`.
+        delta: The failure probability δ; 0 is a pure guarantee.
+        rho: The concentrated privacy loss ρ, in place of ε; a `delta` then says at which δ it is shown as an ε.
+        mechanism: "auto" for all of them, a name, or an object of `cs.mechanisms`.
+        neighbours: "replace" or "add-remove": what one person may change. None means the schema's, else "replace".
+        **settings: Settings of the mechanism named, as in a release.
+
+    Returns:
+        A `Plan`: `.claims`, best first, `.refusals`, and `.best`.
+
+    Raises:
+        BudgetError: the budget is none.
+        ProblemError: the workload is empty, or was built from another schema.
+        NoMechanism: there is no such mechanism. One that refuses is no error here, and stands in `.refusals`.
+        SettingError: the mechanism has no such setting, or the value is out of range.
+
+    Example:
+        >>> import conspectus as cs
+        >>> columns = {"ill": {"type": "boolean"}, "smoker": {"type": "boolean"}}
+        >>> schema = cs.Schema.from_dict({"name": "made", "columns": columns})
+        >>> found = cs.plan(schema, cs.marginals(schema, 2), rows=10_000, epsilon=1.0)
+        >>> found.best.expected_max < 100
+        True
+        >>> [refusal.mechanism for refusal in found.refusals]
+        ['gaussian', 'net', 'stable-histogram']
+        >>> one = cs.plan(schema, cs.marginals(schema, 2), rows=10_000, epsilon=1.0, mechanism="mwem", rounds=3)
+        >>> [claim.mechanism for claim in one.claims]
+        ['mwem']
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     asked = candidates(mechanism, settings, call="plan", keywords=KEYWORDS)

@@ -8,7 +8,7 @@ from typing import Any
 
 from conspectus.curator.curator import Curator, Progress
 from conspectus.data.sources import Table
-from conspectus.mechanisms.mechanism import NoMechanism, Outcome, Problem, Proposal
+from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Outcome, Problem, Proposal
 from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Budget
@@ -31,18 +31,56 @@ def release(
     epsilon: float | None = None,
     delta: float = 0.0,
     rho: float | None = None,
-    mechanism: str = "auto",
+    mechanism: str | Mechanism[Any] = "auto",
     neighbours: str | None = None,
     ledger: str | Path | Ledger | None = None,
     rows: int | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Release:
-    """Release a workload of one table under one budget.
+    """Answer a workload about a table under a privacy budget, as a synopsis that is safe to publish.
 
-    `rows` declares the number of rows where it is private and a claim or a warning would depend on it; where it is
-    public the table's own number is used.
-    Settings of the mechanism follow as keywords.
+    Refusals come before anything is spent, and depend on public facts alone.
+
+    Args:
+        table: What `cs.open_table`, `cs.open_records` or `cs.open_pairs` opened.
+        workload: The questions, built from the schema of the table.
+        epsilon: The privacy loss ε. Give this or `rho`.
+        delta: The failure probability δ; 0 is a pure guarantee.
+        rho: The concentrated privacy loss ρ, in place of ε; a `delta` then says at which δ it is shown as an ε.
+        mechanism: "auto" for the one that expects the least maximum error, a name, or an object of `cs.mechanisms`.
+        neighbours: "replace" or "add-remove": what one person may change. None means the schema's, else "replace".
+        ledger: The ledger of this table, or its path: it caps all that is ever released, and is debited first.
+        rows: Declares the number of rows where it is private and a claim or a warning would depend on it. Where it is
+            public, the table's own number is used.
+        progress: Called as `progress(what, done, total)` while the work goes on.
+        **settings: Settings of the mechanism named, such as `rounds=5`.
+
+    Returns:
+        A `Release`: `.answers` are fractions in the order of the workload, `.guarantee` says what was spent; it
+        answers other questions with `.ask`, makes `.synthetic` rows, and is saved with `.save`.
+
+    Raises:
+        BudgetError: the budget is none.
+        ProblemError: the workload is empty, or was built from another schema.
+        NoMechanism: there is no such mechanism, or it cannot serve this workload and budget.
+        SettingError: the mechanism has no such setting, or the value is out of range.
+        BudgetExceeded: the ledger has not enough left. It is as it was.
+
+    Example:
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "made", "columns": {"ill": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"ill": [True] * 400 + [False] * 600}), schema)
+        >>> release = cs.release(table, cs.marginals(schema, 1), epsilon=5.0, mechanism="laplace")
+        >>> len(release.answers), release.guarantee.epsilon
+        (2, 5.0)
+        >>> answer = release.ask("ill")
+        >>> answer.low <= answer.fraction <= answer.high
+        True
+        >>> same = cs.release(table, cs.marginals(schema, 1), epsilon=5.0, mechanism=cs.mechanisms.Laplace())
+        >>> same.mechanism
+        'laplace'
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     problem = problem_of(
@@ -58,7 +96,7 @@ def run(
     table: Table,
     problem: Problem,
     *,
-    mechanism: str,
+    mechanism: str | Mechanism[Any],
     settings: dict[str, Any],
     ledger: Ledger | None = None,
     progress: Progress | None = None,
@@ -111,14 +149,19 @@ def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:
     return declared if sum_of_deltas(declared, problem.neighbours) else ()
 
 
-def choose(problem: Problem, name: str, settings: dict[str, Any]) -> Proposal:
-    """What the mechanism asked for proposes, or the best of all proposals; a refusal is an error that says why."""
-    proposals, told = rank(problem, candidates(name, settings, call="release", keywords=KEYWORDS))
-    if name != "auto" and told.refusals:
-        raise NoMechanism(f"{name} cannot serve this: {told.refusals[0].reason}")
-    if not proposals:
+def choose(problem: Problem, asked: str | Mechanism[Any], settings: dict[str, Any]) -> Proposal:
+    """What the mechanism asked for proposes, or the best of all proposals.
+
+    Raises:
+        NoMechanism: the mechanism asked for refuses, or all do; the message says why.
+    """
+    proposals, told = rank(problem, candidates(asked, settings, call="release", keywords=KEYWORDS))
+    if proposals:
+        return proposals[0]
+    if asked == "auto":
         raise told.nobody()
-    return proposals[0]
+    refusal = told.refusals[0]
+    raise NoMechanism(f"{refusal.mechanism} cannot serve this: {refusal.reason}")
 
 
 def _bind(

@@ -11,9 +11,9 @@ from typing import Any
 from conspectus.curator.acts import relation_of
 from conspectus.curator.curator import Curator, Progress
 from conspectus.data.sources import Table
-from conspectus.mechanisms.mechanism import Claim, NoMechanism, ProblemError, Refusal
-from conspectus.mechanisms.online_mechanism import OnlineMechanism, SessionProblem
-from conspectus.mechanisms.registry import make_rule
+from conspectus.mechanisms.choosing import given_settings, make_online
+from conspectus.mechanisms.mechanism import ProblemError
+from conspectus.mechanisms.online_mechanism import OnlineMechanism, OnlineProposal, SessionProblem, propose_online
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger, Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
@@ -47,7 +47,7 @@ def open_session(
     epsilon: float | None = None,
     delta: float = 0.0,
     rho: float | None = None,
-    mechanism: str = "pmw",
+    mechanism: str | OnlineMechanism[Any] = "pmw",
     questions: int = 10_000,
     neighbours: str | None = None,
     ledger: str | Path | Ledger | None = None,
@@ -56,18 +56,54 @@ def open_session(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Session:
-    """Open a session on one table under one budget, for up to `questions` different questions.
+    """Open a session: questions one at a time, paid for only when the answer is a surprise.
 
-    With a `path` the session is kept in a file and can be resumed; its acts are debited in `ledger`, or in a ledger of
-    its own beside the file. `rows` declares the number of rows where it is private.
-    Settings of the mechanism follow as keywords.
+    A question that was asked before gets the same answer and costs nothing. Once the budget or the number of questions
+    is used up, answers go on, marked "unguaranteed".
+
+    Args:
+        table: What `cs.open_table`, `cs.open_records` or `cs.open_pairs` opened.
+        epsilon: The privacy loss ε of the whole session. Give this or `rho`.
+        delta: The failure probability δ; 0 is a pure guarantee.
+        rho: The concentrated privacy loss ρ, in place of ε; a `delta` then says at which δ it is shown as an ε.
+        mechanism: The name of an online mechanism, or an object of `cs.mechanisms`.
+        questions: How many different questions to prepare for. More of them make each answer a little worse.
+        neighbours: "replace" or "add-remove": what one person may change. None means the schema's, else "replace".
+        ledger: The ledger of this table, or its path. The budget is reserved in it, and each act debited.
+        path: A file to keep the session in, so that it can be resumed. Without a `ledger` it gets one of its own
+            beside that file. Without a path the session lives in memory, and ends with it.
+        rows: Declares the number of rows where it is private.
+        progress: Called as `progress(what, done, total)` while the session is being opened.
+        **settings: Settings of the mechanism named, such as `hits=20`.
+
+    Returns:
+        A `Session`, to be used in a `with` statement or closed: `.ask`, `.spent`, `.remaining`, `.release`, `.end`.
+
+    Raises:
+        BudgetError: the budget is none.
+        ProblemError: `questions` or `rows` is not a positive number.
+        NoMechanism: there is no such mechanism, or it cannot serve this table and budget.
+        SettingError: the mechanism has no such setting, or the value is out of range.
+        SessionError: there is a file at `path` already.
+        BudgetExceeded: the ledger has not enough left. It is as it was.
+
+    Example:
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "made", "columns": {"ill": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"ill": [True] * 400 + [False] * 600}), schema)
+        >>> with cs.open_session(table, epsilon=5.0, questions=100) as session:
+        ...     first = session.ask("ill")
+        ...     again = session.ask("NOT (NOT ill)")
+        >>> abs(first.fraction - 0.4) < 0.1, again.repeated, again.fraction == first.fraction
+        (True, True, True)
     """
-    rule = make_rule(mechanism, settings, also=KEYWORDS)
+    rule = make_online(mechanism, settings, also=KEYWORDS)
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     problem = stream_of(table, budget, questions=questions, neighbours=neighbours, rows=rows)
     if isinstance(ledger, str | Path):
         ledger = Ledger.open(ledger)
-    return begin(table, problem, rule, settings=settings, ledger=ledger, path=path, progress=progress)
+    return begin(table, problem, rule, ledger=ledger, path=path, progress=progress)
 
 
 def resume_session(
@@ -76,7 +112,35 @@ def resume_session(
     """Go on with the session in a file, alone or beside other processes. Answers given so far stay as they are.
 
     The first new question opens a new watch, which is paid for: the noisy threshold of the last one died with its
-    process. `ledger` says where the ledger is now, if it moved.
+    process.
+
+    Args:
+        path: The session's file.
+        table: The table that it was opened on.
+        ledger: Where its ledger is now, if it moved.
+        progress: Called as `progress(what, done, total)` while the session is being opened.
+
+    Returns:
+        The `Session`, with the budget and the mechanism that it was opened with.
+
+    Raises:
+        SessionError: there is no session at `path`, it was opened on another table, or it does not agree with its
+            ledger.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "made", "columns": {"ill": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"ill": [True] * 400 + [False] * 600}), schema)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "made.session"
+        ...     with cs.open_session(table, epsilon=5.0, path=path) as session:
+        ...         before = session.ask("ill")
+        ...     with cs.resume_session(path, table) as session:
+        ...         after = session.ask("ill")
+        >>> after.fraction == before.fraction, after.repeated
+        (True, True)
     """
     return go_on(Path(path), table, ledger=None if ledger is None else Path(ledger), progress=progress)
 
@@ -113,9 +177,8 @@ def stream_of(
 def begin(
     table: Table,
     problem: SessionProblem,
-    rule: OnlineMechanism,
+    rule: OnlineMechanism[Any],
     *,
-    settings: Mapping[str, Any],
     ledger: Ledger | None = None,
     path: str | Path | None = None,
     source: Mapping[str, str] | None = None,
@@ -127,7 +190,7 @@ def begin(
     `source` says, for a later command line, where table and schema were.
     """
     problem = dataclasses.replace(problem, concentrated=ledger is not None and ledger.currency == "zcdp")
-    claim = _claimed(rule, problem)
+    proposal = propose_online(rule, problem)
     file = None if path is None else Path(path).resolve()  # one file, one lock, under whatever name
     bound = {"fingerprint": table.schema.fingerprint, "neighbours": problem.neighbours, "unit": str(table.schema.unit)}
     if ledger is not None:
@@ -142,14 +205,14 @@ def begin(
         with store.alone():
             if own is not None:
                 ledger = _own_ledger(own, table, problem)
-            terms = _terms(table, problem, rule, settings, source or {})
+            terms = _terms(table, proposal, source or {})
             if ledger is not None:
                 reservation = ledger.reserve(problem.budget, label_of(terms), **bound)  # type: ignore[arg-type]
                 where = str(ledger.path.resolve())
                 terms = dataclasses.replace(terms, ledger=where, reservation=reservation.number)
             store.write_terms(terms)
             account = Account(terms, store, reservation)
-            opened = _session(table, problem, rule, claim, account, store, progress=progress, sampler=sampler)
+            opened = _session(table, proposal, account, store, progress=progress, sampler=sampler)
             opened.begin()
             session = opened
     finally:
@@ -175,13 +238,12 @@ def _own_ledger(path: Path, table: Table, problem: SessionProblem) -> Ledger:
     )
 
 
-def _terms(
-    table: Table, problem: SessionProblem, rule: OnlineMechanism, settings: Mapping[str, Any], source: Mapping[str, str]
-) -> Terms:
+def _terms(table: Table, proposal: OnlineProposal, source: Mapping[str, str]) -> Terms:
+    problem = proposal.problem
     return Terms(
         session=os.urandom(8).hex(),
-        mechanism=rule.name,
-        settings=dict(settings),
+        mechanism=proposal.mechanism.name,
+        settings=given_settings(proposal.mechanism),
         budget=problem.budget,
         neighbours=problem.neighbours,
         questions=problem.questions,
@@ -210,7 +272,7 @@ def go_on(
             terms = store.terms()
             reservation, settled = reservation_of(_ledger_of(store, terms, ledger), terms)
             problem = _same_table(table, terms)
-            rule = make_rule(terms.mechanism, terms.settings)
+            rule = make_online(terms.mechanism, terms.settings)
             account = Account(terms, store, reservation)
             account.reconcile()
             if store.state() is None:
@@ -220,10 +282,8 @@ def go_on(
                     f"{path} died while it was being opened, and what it did not spend is back in its ledger: "
                     "open another one"
                 )
-            claim = _claimed(rule, problem)
-            session = _session(
-                table, problem, rule, claim, account, store, progress=progress, sampler=sampler, settled=settled
-            )
+            proposal = propose_online(rule, problem)
+            session = _session(table, proposal, account, store, progress=progress, sampler=sampler, settled=settled)
     finally:
         if session is None:
             store.close()
@@ -232,9 +292,7 @@ def go_on(
 
 def _session(
     table: Table,
-    problem: SessionProblem,
-    rule: OnlineMechanism,
-    claim: Claim,
+    proposal: OnlineProposal,
     account: Account,
     store: Store,
     *,
@@ -242,29 +300,20 @@ def _session(
     sampler: Sampler | None,
     settled: bool = False,
 ) -> Session:
-    sampler = sampler or SystemSampler()
+    sampler, problem = sampler or SystemSampler(), proposal.problem
     curator = Curator(
         table, account.filter, neighbours=problem.neighbours, debit=account, sampler=sampler, progress=progress
     )
     said = warnings(table, problem)
     return Session(
         schema=table.schema,
-        problem=problem,
-        rule=rule,
-        claim=claim,
+        proposal=proposal,
         curator=curator,
         account=account,
         store=store,
         guarantee=account.filter.guarantee(str(table.schema.unit), said, private=sampler.private),
         settled=settled,
     )
-
-
-def _claimed(rule: OnlineMechanism, problem: SessionProblem) -> Claim:
-    said = rule.claim(problem)
-    if isinstance(said, Refusal):
-        raise NoMechanism(f"{rule.name} cannot serve this: {said.reason}")
-    return said
 
 
 def _same_table(table: Table, terms: Terms) -> SessionProblem:

@@ -21,8 +21,7 @@ import numpy as np
 
 from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.mechanism import Claim
-from conspectus.mechanisms.online_mechanism import OnlineMechanism, OnlineRun, Reply, SessionProblem
+from conspectus.mechanisms.online_mechanism import OnlineProposal, OnlineRun, Reply
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.queries.block import Block
@@ -81,9 +80,7 @@ class Session:
         self,
         *,
         schema: Schema,
-        problem: SessionProblem,
-        rule: OnlineMechanism,
-        claim: Claim,
+        proposal: OnlineProposal,
         curator: Curator,
         account: Account,
         store: Store,
@@ -92,8 +89,8 @@ class Session:
     ) -> None:
         self.schema = schema
         self.guarantee = guarantee
-        self.mechanism = rule.name
-        self._problem, self._rule, self._claim = problem, rule, claim
+        self.mechanism = proposal.mechanism.name
+        self._proposal, self._problem = proposal, proposal.problem
         self._curator, self._account, self._store = curator, account, store
         self._settled = settled
         self._loop: OnlineRun | None = None
@@ -103,8 +100,8 @@ class Session:
         self._lock = threading.RLock()
 
     def begin(self) -> None:
-        """Buy what the rule buys in advance, and write it down. Called once, by whoever opened the session."""
-        loop = self._rule.open(self._curator, self._problem)
+        """Buy what the mechanism buys in advance, and write it down. Called once, by whoever opened the session."""
+        loop = self._proposal.open(self._curator)
         self._store.learn(loop.state())
         self._loop, self._version = loop, self._store.look().version
 
@@ -216,8 +213,8 @@ class Session:
                 synopsis=loop.synopsis(),
                 guarantee=self.guarantee,
                 mechanism=self.mechanism,
-                parameters=self._rule.parameters(self._problem),
-                claim=self._claim,
+                parameters=self._proposal.parameters(),
+                claim=self._proposal.claim,
                 certificate=None,
                 measured=loop.measured(),
                 events=self._account.filter.events,
@@ -298,7 +295,7 @@ class Session:
             if state is None:
                 raise SessionError("this session has not learned anything yet: it died while it was being opened")
             if self._loop is None:
-                self._loop = self._rule.restore(self._curator, self._problem, state)
+                self._loop = self._proposal.restore(self._curator, state)
             else:
                 self._loop.adopt(state)
             self._version = standing.version

@@ -1,32 +1,41 @@
-"""The one online loop: the book's Algorithm 11, with the guess and its update rule as a part.
+"""OnlineIC, the one online loop: answer from a guess, measure where the guess is a surprise, learn from that.
 
-Each question is answered from the guess, and the sparse vector says when the guess is a surprise; then the question is
-measured with fresh noise and the guess learns from it. Only the surprises cost anything.
+The book's Algorithm 11, OnlineIC_U(x, {f_i}, ε, δ, α, β), with an update algorithm U that makes T(α) updates:
+
+    let c = T(α), and T from `theorem.py`                        `SparsePlan.hits`, `.threshold`
+    start NumericSparse(x, {f'_i}, T, c, ε, δ)                   `NumericSparse`
+    let D⁰ = U(⊥, ·, ·)                                          the rule's `start`
+    for each query f_i:                                          `OnlineConstruction.ask`
+        let f'_{2i−1} = f_i(·) − f_i(Dᵗ), f'_{2i} = f_i(Dᵗ) − f_i(·)
+        if NumericSparse says ⊥ to both: a_i = f_i(Dᵗ)           `NumericSparse.ask` gives None: the guess
+        else a_i = f_i(Dᵗ) ± what it says                        it gives a measured count
+             Dᵗ⁺¹ = U(Dᵗ, f_i, a_i), t ← t + 1                   `Guess.learn`
+
+    book      here                                     book     here
+    x         the table, behind the curator            f_i(Dᵗ)  `Guess.of`
+    Dᵗ        `Guess`                                  c        `SparsePlan.hits`
+    k = |Q|   `SessionProblem.questions`               t        `OnlineConstruction.updates`
+
+Three things differ. One watch sees the size of the error, where the book asks twice, once for each sign. What is
+measured is f_i itself, with fresh noise, and not its distance to the guess: the same law. The initial D⁰ = 1/|X| that
+is printed is that of multiplicative weights; here the rule says it.
 
 Privacy: composes the watches and the measurements of `NumericSparse`, and what was bought before the first question.
-Accuracy: let every threshold and comparison err by at most A together, and every measured answer by at most B, in
-counts. An answer that was no surprise is within T + A. A surprise was wrong by at least T − A, so with T − A ≥ αn and
-B < αn every update is one of level α, of which a rule with T(α) updates makes no more: with c = T(α) hits the loop
-never ends. With A ≤ αn and T = 2αn every answer is within the book's 3α (Theorems 5.13 to 5.15, for the noise that
-really runs).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from fractions import Fraction
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain
-from conspectus.mechanisms.mechanism import Problem, SettingError
+from conspectus.mechanisms.mechanism import Problem
 from conspectus.mechanisms.online_mechanism import BadState, Margin, Reply, SessionProblem, State
-from conspectus.mechanisms.sparse_vector import FAILURE, NumericSparse, Plan, make_plan
+from conspectus.mechanisms.sparse_vector import NumericSparse, SparsePlan
 from conspectus.privacy.events import Noise
 from conspectus.queries.query import Parity, Predicate, Query
 from conspectus.queries.sensitivity import WorkloadError
@@ -34,11 +43,9 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import BadSynopsis, Synopsis, Total, part
 
-CITES = ("Dwork & Roth 2014, Algorithms 3 and 11, Theorems 5.13 to 5.15",)
-
 
 class Guess(Protocol):
-    """What an update rule keeps: it answers any query, and learns from measured ones. Public, all of it."""
+    """Dᵗ and U: it answers any query, and learns from measured ones. Public, all of it."""
 
     def of(self, query: Workload) -> float:
         """The fraction of the rows that it expects; `WorkloadError` for a query that it could not learn from.
@@ -62,7 +69,7 @@ class OnlineConstruction:
         curator: Curator,
         problem: SessionProblem,
         *,
-        plan: Plan,
+        plan: SparsePlan,
         guess: Guess,
         total: Total,
         primed: NoisyAnswers | None = None,
@@ -83,7 +90,7 @@ class OnlineConstruction:
         return self._sparse.over or self._asked >= self._problem.questions
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> SparsePlan:
         return self._sparse.plan
 
     @property
@@ -114,7 +121,8 @@ class OnlineConstruction:
     def _bought(self, query: Workload, guessed: float) -> Margin | None:
         """How wrong the guess may be where the marginals bought in advance add up to the question: no watch is needed.
 
-        The guess was fitted to all of them together, and keeps within its distance to the sum and the noise of that.
+        The guess was fitted to all of them together. It is wrong by no more than its distance to their sum, and the
+        noise of that sum.
         """
         if self._primed is None or not self._covers(query.columns):
             return None
@@ -169,86 +177,58 @@ class OnlineConstruction:
         return meta, tables
 
     def adopt(self, state: State) -> None:
-        """Take over what a state has learned beyond this loop, in the order in which it was learned."""
-        total, asked, hits, questions, noisy = read_state(state, self._problem)
-        mine = len(self._questions)
-        if total != self.total or questions[:mine] != self._questions or noisy[:mine] != self._noisy:
+        """Learn what a state has learned beyond this run, in the same order."""
+        stored, mine = read_state(state, self._problem), len(self._questions)
+        same = (stored.total, stored.questions[:mine], stored.noisy[:mine]) == (
+            self.total,
+            self._questions,
+            self._noisy,
+        )
+        if not same:
             raise BadState("this state is not the one that this session goes on from: resume it from its own file")
-        for query, count in zip(questions[mine:], noisy[mine:]):
+        for query, count in zip(stored.questions[mine:], stored.noisy[mine:]):
             self._learn(query, count)
-        self._asked = max(self._asked, asked)
-        self._sparse.hits = max(self._sparse.hits, hits)
+        self._asked = max(self._asked, stored.asked)
+        self._sparse.hits = max(self._sparse.hits, stored.hits)
 
 
-Stored = tuple[Total, int, int, list[Workload], list[float]]
+class Stored(NamedTuple):
+    """What a state holds: the total, how many questions and hits there were, and the questions that were measured."""
+
+    total: Total
+    asked: int
+    hits: int
+    questions: list[Workload]
+    noisy: list[float]
 
 
 def read_state(state: State, problem: Problem) -> Stored:
-    """The total, the numbers of questions and hits, and the measured questions of a stored state, all checked."""
+    """A stored state, all of it checked; `BadState` if it is not one of this problem."""
     meta, tables = state
     try:
         total = Total.from_json(meta.get("total"))
         learned = Workload.from_json(meta.get("learned"))
         noisy = part(tables, "learned", [("count", pa.float64())])["count"].to_pylist()
-    except (BadSynopsis, WorkloadError, ValueError) as problem_found:
-        raise BadState(f"the state of the session is not readable: {problem_found}") from problem_found
+    except (BadSynopsis, WorkloadError, ValueError) as unreadable:
+        raise BadState(f"the state of the session is not readable: {unreadable}") from unreadable
     asked, hits = meta.get("asked"), meta.get("hits")
     if type(asked) is not int or type(hits) is not int or not 0 <= hits <= asked:
         raise BadState("the state of the session does not say how many questions and surprises there were")
     if learned.domain != problem.workload.domain or len(learned) != len(noisy) or not np.isfinite(noisy).all():
         raise BadState("the measured answers of the session's state do not belong to this table")
-    return total, asked, hits, list(learned), noisy
-
-
-def stored_marginals(state: State, workload: Workload) -> NDArray[np.float64]:
-    """The noisy counts of priming in a stored state."""
-    try:
-        counts: NDArray[np.float64] = part(state[1], "primed", [("count", pa.float64())])["count"].to_numpy()
-    except BadSynopsis as problem_found:
-        raise BadState(f"the state of the session is not readable: {problem_found}") from problem_found
-    if len(counts) != len(workload) or not np.isfinite(counts).all():
-        raise BadState("the first measurements of the session's state are not those of this rule")
-    return counts
+    return Stored(total, asked, hits, list(learned), noisy)
 
 
 def on_cells(query: Workload) -> Query:
     """The one query of a workload, refused unless it is true or false on every cell: what a dense guess learns from."""
     asked = query.query(0)
     if not isinstance(asked, Predicate | Parity):
-        raise WorkloadError("this rule learns from predicates: ask one, or ask about weighted records with sparse-mw")
+        raise WorkloadError(
+            "this mechanism learns from predicates: ask one, or ask about weighted records with sparse-mw"
+        )
     return asked
 
 
 def _joined(domain: Domain, questions: Sequence[Workload]) -> Workload:
     """Single questions as one workload, a block for each, so that it gives them back as they were."""
     return Workload(domain, tuple(block for question in questions for block in question.blocks))
-
-
-def theorem_plan(
-    problem: SessionProblem, price: Fraction, *, rows: float, updates: Callable[[float], float], name: str
-) -> tuple[Plan, float]:
-    """The smallest level α that the theorem promises, and its plan: T(α) hits, the threshold at 2αn.
-
-    `updates` is T(α). All noises together fail with probability `FAILURE`.
-    """
-
-    def at(alpha: float) -> Plan:
-        hits = min(max(1, math.ceil(updates(alpha))), problem.questions)  # no more surprises than questions
-        return make_plan(problem, price, hits=hits, questions=problem.questions, threshold=2 * alpha * rows)
-
-    def keeps(alpha: float) -> bool:
-        if math.isinf(updates(alpha)):
-            return False
-        plan = at(alpha)
-        answered = plan.reach(1 - FAILURE / 2)
-        return plan.slip(problem.questions, FAILURE / 2) <= alpha * rows and answered < alpha * rows
-
-    low, high = 0.0, 1.0
-    if not keeps(high):
-        raise SettingError(
-            f"the theorem of {name} promises nothing for about {rows:,.0f} rows at this budget: leave theorem out"
-        )
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (low, middle) if keeps(middle) else (middle, high)
-    return at(high), high

@@ -1,21 +1,28 @@
-"""The median mechanism as an online rule: a set of databases that answers by its median and loses half in each update.
+"""The median mechanism: a set of databases that answers by its median and loses half in each update.
 
-The book's Algorithm 9. On a small universe the set is a net: all databases of so many rows. Beyond, it is a public
-sample of databases, mixtures of product distributions drawn with `public_seed`, and no theorem speaks for it.
+The book's Algorithm 9, MM(Dᵗ, f_t, v_t), the U of OnlineIC (`loop.py`):
+
+    at first: D⁰ = N_α(Q), an α-net                          `Net`
+    f(Dᵗ) is the median of f(x) over the databases x of Dᵗ   `MedianGuess.of`
+    if v_t < f_t(Dᵗ): Dᵗ⁺¹ = Dᵗ without all x with f_t(x) ≥ f_t(Dᵗ)        `MedianGuess.learn`
+    else:             Dᵗ⁺¹ = Dᵗ without all x with f_t(x) ≤ f_t(Dᵗ)
+
+    book     here
+    Dᵗ       `Members`, those that are left
+    N_α(Q)   all databases of `theorem.net_rows` rows, on a universe small enough for that
+    v_t      the measured count, as a fraction
+
+Beyond small universes the set is a public sample of databases, mixtures of product distributions drawn with
+`public_seed`, and no theorem speaks for it.
 
 Privacy: composes the row total and the loop; the rest post-processes.
-Accuracy: rounding the fractions of a table over |X| cells to multiples of 1/m, by largest remainders, moves any query
-by at most |X|/4m: if k remainders are rounded up, the rises add up to at most k(1 − k/|X|)/m. So the databases of m
-rows are an α-net for every class of queries once m ≥ |X|/4α. The member nearest to the table is never removed by an
-update of level α, and each update removes at least half: T(α) = log₂ C(|X| + m − 1, m) (Theorem 5.8).
+Accuracy: at most T(α) = log₂ |N_α| updates of level α (`theorem.py`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -35,31 +42,15 @@ from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Synopsis, Total, public_sampler
 
-from .loop import CITES, on_cells
-from .parameters import OnlineSettings
+from . import claim, theorem
+from .loop import on_cells
+from .mechanism import OnlineIC
+from .priming import Priming
 
-MOST_MEMBERS, MOST_NET_CELLS = 1 << 15, 64
+MOST_NET_CELLS = 64
 COARSEST = 0.1
 """A net that is coarser than this is not worth having: a sample of databases takes its place."""
 PARTS, SHOWN, SHOWN_ROWS = 4, 50, 2_000
-
-
-def net_size(cells: int, rows: int) -> int:
-    """The number of databases of so many rows."""
-    return math.comb(cells + rows - 1, rows)
-
-
-def net_rows(cells: int, alpha: float) -> int:
-    """How many rows make the databases of that many an α-net for any class of queries."""
-    return math.ceil(cells / (4 * alpha))
-
-
-def finest_net(cells: int) -> int:
-    """The most rows that the databases of a net can have."""
-    rows = 1
-    while net_size(cells, rows + 1) <= MOST_MEMBERS:
-        rows += 1
-    return rows
 
 
 class Members(Protocol):
@@ -168,6 +159,11 @@ def _evenly(length: int) -> list[int]:
     return [int(place) for place in np.unique(np.linspace(0, length - 1, min(length, SHOWN)).astype(np.int64))]
 
 
+def _median(values: NDArray[np.float64]) -> np.float64:
+    """The median; of an even number the upper one."""
+    return np.partition(values, len(values) // 2)[len(values) // 2]  # type: ignore[no-any-return]
+
+
 class MedianGuess:
     """The databases that are left."""
 
@@ -177,12 +173,11 @@ class MedianGuess:
         self._members = members
 
     def of(self, query: Workload) -> float:
-        values = self._members.values(on_cells(query))
-        return float(np.partition(values, len(values) // 2)[len(values) // 2])
+        return float(_median(self._members.values(on_cells(query))))
 
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:
-        values = self._members.values(query.query(0))
-        middle = np.partition(values, len(values) // 2)[len(values) // 2]
+        values = self._members.values(on_cells(query))
+        middle = _median(values)
         left = values < middle if noisy / self._total.divisor < middle else values > middle
         if left.any():  # in a net one is left by the theorem; of a sample the last ones stay
             self._members = self._members.kept(left)
@@ -200,54 +195,71 @@ class MedianGuess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Median(OnlineSettings):
-    """`databases` is the size of the public sample where the universe is too large for a net, drawn by `public_seed`.
+class Median(OnlineIC):
+    """The median mechanism, for sessions on tiny universes; beyond them a heuristic. For comparison, mostly.
 
-    The other settings say how surprises are found.
+    It keeps databases that agree with everything measured so far, and answers by their median.
+
+    Args:
+        databases: The size of the public sample where the universe is too large for a net, from 2 to 32,768.
+        public_seed: Draws that sample. It is public, and part of what a report says.
+        hits: How many surprises are paid for.
+        threshold: A guess that is wrong by more than this fraction of the rows is a surprise.
+        measuring: The share of a hit's price that buys its measured answer, between 0 and 1. The rest finds the hit.
+        theorem: Take the last three from the book's Theorems 5.8 and 5.13 to 5.15. Needs a net, and a public number of
+            rows.
+
+    Example:
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "made", "columns": {"ill": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"ill": [True] * 900 + [False] * 100}), schema)
+        >>> mechanism = cs.mechanisms.Median(hits=3, threshold=0.1)
+        >>> with cs.open_session(table, epsilon=20.0, questions=50, mechanism=mechanism) as session:
+        ...     answer = session.ask("ill")
+        >>> answer.basis, abs(answer.fraction - 0.9) < 0.1
+        ('measured', True)
     """
 
     databases: int = 4_096
     public_seed: int = 0
 
     name: ClassVar[str] = "median"
-    citations: ClassVar[tuple[str, ...]] = (*CITES, "Roth & Roughgarden 2010", "Dwork & Roth 2014, Theorem 5.8")
+    citations: ClassVar[tuple[str, ...]] = (*theorem.CITES, "Roth & Roughgarden 2010", "Dwork & Roth 2014, Theorem 5.8")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 2 <= self.databases <= MOST_MEMBERS or self.public_seed < 0:
-            raise SettingError(f"databases lie between 2 and {MOST_MEMBERS:,}, and public_seed is not negative")
+        if not 2 <= self.databases <= theorem.MOST_MEMBERS or self.public_seed < 0:
+            raise SettingError(f"databases lie between 2 and {theorem.MOST_MEMBERS:,}, and public_seed is not negative")
 
     def refuses(self, problem: SessionProblem) -> str | None:
         if not problem.counting:
             return "its databases answer counts of records: ask with another mechanism"
         if sum(problem.workload.domain.sizes) > 1 << 16:
             return "its databases hold a share for every value of a column, and there are too many values"
-        if self.theorem and not self._netted(problem):
+        if self.theorem and not _netted(problem):
             return "its theorem needs a universe small enough for a net: leave theorem out"
         return None
 
-    def _netted(self, problem: SessionProblem) -> bool:
-        cells = problem.cells
-        return cells <= MOST_NET_CELLS and cells <= 4 * COARSEST * finest_net(cells)
-
     def memory(self, problem: SessionProblem) -> int:
-        held = problem.cells if self._netted(problem) else PARTS * sum(problem.workload.domain.sizes)
-        return 8 * MOST_MEMBERS * held
+        held = problem.cells if _netted(problem) else PARTS * sum(problem.workload.domain.sizes)
+        return 8 * theorem.MOST_MEMBERS * held
 
     def updates(self, problem: SessionProblem, alpha: float) -> float:
-        size = net_size(problem.cells, net_rows(problem.cells, alpha))
-        return math.log2(size) if size <= MOST_MEMBERS else math.inf
+        return theorem.median_updates(alpha, problem.cells)
 
-    def usual(self, problem: SessionProblem, left: Fraction, rows: float) -> tuple[int, float]:
-        """Halving so many databases; typical errors measured on small tables (a net) and on NLTCS (a sample)."""
-        if self._netted(problem):
-            finest = finest_net(problem.cells)
-            return math.ceil(math.log2(net_size(problem.cells, finest))), rows * problem.cells / (4 * finest)
-        return math.ceil(math.log2(self.databases)), 0.1 * rows
+    def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> claim.Typical:
+        return claim.median_of_net(problem, rows) if _netted(problem) else claim.median_of_sample(rows, self.databases)
 
     def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> MedianGuess:
-        domain = problem.workload.domain
-        if not self._netted(problem):
+        domain, cells = problem.workload.domain, problem.cells
+        if not _netted(problem):
             return MedianGuess(problem, total, Mixtures.of(domain, self.databases, self.public_seed))
-        rows = finest_net(problem.cells) if alpha is None else net_rows(problem.cells, alpha)
+        rows = theorem.finest_net(cells) if alpha is None else theorem.net_rows(cells, alpha)
         return MedianGuess(problem, total, Net.of(domain, rows))
+
+
+def _netted(problem: SessionProblem) -> bool:
+    """Whether the universe is small enough for a net of all databases that is not too coarse."""
+    cells = problem.cells
+    return cells <= MOST_NET_CELLS and cells <= 4 * COARSEST * theorem.finest_net(cells)

@@ -1,20 +1,36 @@
-"""Private multiplicative weights: the online loop with a dense histogram as its guess (the book's Algorithms 5 and 6).
+"""OnlineMW, private multiplicative weights: the online loop with a histogram over all cells as its guess.
 
-Primed by default: a share of the budget first buys all marginals of a low order, and the session starts from the
-maximum-entropy histogram that agrees with them; each measured surprise refits it to everything measured so far. With
-`priming=0` it is the book's: from uniform weights, one multiplicative step a surprise, to where the answer is met.
+The book's Algorithm 6, OnlineMW via NumericSparse (x, {f_i}, ε, δ, α, β), is OnlineIC (`loop.py`) with U = MW:
+
+    let c = 4 ln|X|/α²                                  `theorem.multiplicative_updates`
+    let x⁰_i = 1/|X| for all cells i                    `Pmw.start`
+    for each query f_i: answer with f_i(xᵗ), unless NumericSparse finds it wrong by T or so;
+        then with a measured a_i, and xᵗ⁺¹ = MW(xᵗ, f_i, a_i)
+
+Its Algorithm 5, MW(xᵗ, f_t, v_t) with rate η = α/2:
+
+    r_t = f_t if v_t < f_t(xᵗ), else 1 − f_t            the sign of the error
+    x̂_i = exp(−η·r_t[i])·xᵗ_i                           `iterative.MultiplicativeWeights.update`
+    xᵗ⁺¹_i = x̂_i / Σ_j x̂_j
+
+    book   here                                         book   here
+    xᵗ     `DenseGuess`, as fractions                   |X|    `SessionProblem.cells`
+    η      `MultiplicativeWeights.rate`                 v_t    the measured count, as a fraction
+
+With `theorem` it is that algorithm. Free parameters change two things. A step is as long as it takes to meet the
+measured answer (`FullStep`). And unless `priming` is 0, a share of the budget first buys all marginals of a low order
+(`priming.py`): the session starts from the maximum-entropy histogram that agrees with them, and each measured surprise
+refits it to everything measured so far.
 
 Privacy: composes the row total, one measurement of the priming marginals, and the loop; the rest post-processes.
-Accuracy: T(α) = 4 ln|X|/α² updates at rate α/2 (Theorem 4.10), so that with `theorem` every answer is within 3α. The
-refit has no such count; its answers are as good as the loop's margins say, as long as there are hits left.
+Accuracy: with `theorem` every answer is within 3α (`theorem.py`). The refit has no such count of updates; its answers
+are as good as the loop's margins say, as long as there are hits left.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,25 +41,19 @@ from conspectus.mechanisms.iterative import MultiplicativeWeights, Refit, Step
 from conspectus.mechanisms.mechanism import SettingError, no_histogram
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.privacy.events import Noise
-from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
-from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
-from .loop import CITES, OnlineConstruction, on_cells, stored_marginals
-from .parameters import OnlineSettings
+from . import claim, theorem
+from .loop import OnlineConstruction, on_cells
+from .mechanism import OnlineIC
+from .parameters import OnlinePlan
+from .priming import Priming, plan_priming
 
-MOST_MARGINALS, MOST_PRIMED = 5_000, 1 << 20
-NOISIEST = 0.02
-"""Marginals of a higher order are bought while the noise of one count stays below this part of the rows."""
+PRIMING = Fraction(1, 2)
+"""The share of the budget that buys marginals first, unless one is given."""
 EVALUATIONS, RIDGE = 200, 1.0
-PRIMED_HITS = 5
-
-
-def updates(alpha: float, cells: int) -> float:
-    """T(α) = 4 ln|X|/α²: how often multiplicative weights at rate α/2 can be off by α (Theorem 4.10)."""
-    return 4 * math.log(cells) / alpha**2
 
 
 class FullStep(MultiplicativeWeights):
@@ -81,18 +91,37 @@ class DenseGuess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pmw(OnlineSettings):
-    """`priming` is the share of the budget that buys marginals of `order` columns first (0: the book's algorithm).
+class Pmw(OnlineIC):
+    """Private multiplicative weights, for sessions on tables of up to 2²⁴ cells.
 
-    The other settings say how surprises are found; `theorem` takes all of them from Theorem 5.13 and its kin, without
-    priming.
+    It keeps a histogram over all columns, and so answers any predicate. Primed, as it is unless told otherwise, it
+    knows every low marginal before the first question, and few questions surprise it.
+
+    Args:
+        priming: The share of the budget that buys marginals first, from 0 to below 1; a half unless given. With 0 it
+            is the book's algorithm, with steps that meet the measured answers.
+        order: The number of columns of these marginals. Unless given, the highest of 3, 2 and 1 that is not too noisy.
+        hits: How many surprises are paid for.
+        threshold: A guess that is wrong by more than this fraction of the rows is a surprise.
+        measuring: The share of a hit's price that buys its measured answer, between 0 and 1. The rest finds the hit.
+        theorem: Take everything from the book's Theorems 4.13 to 4.15, without priming. Needs a public number of rows.
+
+    Example:
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "made", "columns": {"ill": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"ill": [True] * 400 + [False] * 600}), schema)
+        >>> with cs.open_session(table, epsilon=5.0, mechanism=cs.mechanisms.Pmw(priming=0.25)) as session:
+        ...     answer = session.ask("ill")
+        >>> answer.basis, abs(answer.fraction - 0.4) < 0.1
+        ('measured', True)
     """
 
     priming: float | None = None
     order: int | None = None
 
     name: ClassVar[str] = "pmw"
-    citations: ClassVar[tuple[str, ...]] = (*CITES, "Hardt & Rothblum 2010")
+    citations: ClassVar[tuple[str, ...]] = (*theorem.CITES, "Hardt & Rothblum 2010")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,6 +130,13 @@ class Pmw(OnlineSettings):
         if self.theorem and self.priming:
             raise SettingError("the theorem knows no priming: leave one of them out")
 
+    @property
+    def _share(self) -> Fraction:
+        """The share of the budget that priming takes."""
+        if self.theorem:
+            return Fraction(0)
+        return PRIMING if self.priming is None else Fraction(self.priming)
+
     def refuses(self, problem: SessionProblem) -> str | None:
         return no_histogram(problem)
 
@@ -108,82 +144,31 @@ class Pmw(OnlineSettings):
         return 8 * 14 * problem.cells
 
     def updates(self, problem: SessionProblem, alpha: float) -> float:
-        return updates(alpha, problem.cells)
+        return theorem.multiplicative_updates(alpha, problem.cells)
 
-    def usual(self, problem: SessionProblem, left: Fraction, rows: float) -> tuple[int, float]:
-        """A primed guess is left with few surprises and is off by half a noise; the book's learns through them all.
+    def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> claim.Typical:
+        return claim.multiplicative(problem, rows, self.hits) if priming is None else claim.primed(priming.law)
 
-        Typical, measured on NLTCS.
-        """
-        primed = self._primed(problem, left, rows)
-        if primed is not None:
-            return PRIMED_HITS, primed[1].scale / 2
-        many = max(10, round(7 * math.log(problem.cells)))
-        return many, rows * 0.1 * math.sqrt(math.log(problem.cells) / (self.hits or many))
+    def plan_priming(self, problem: SessionProblem, left: Fraction, rows: float) -> Priming | None:
+        price = left * self._share
+        return plan_priming(problem, price, order=self.order, rows=rows) if price else None
 
     def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> DenseGuess:
         domain, held = problem.workload.domain, problem.held
         rule = FullStep(domain, held) if alpha is None else MultiplicativeWeights(domain, held, alpha / 2)
         return DenseGuess(rule, problem, total)
 
-    def share(self) -> Fraction:
-        return 1 - self._priming
-
-    @property
-    def _priming(self) -> Fraction:
-        if self.theorem:
-            return Fraction(0)
-        return Fraction(1, 2) if self.priming is None else Fraction(self.priming)
-
-    def _marginals(self, problem: SessionProblem, price: Fraction, rows: float) -> Workload:
-        """All marginals of the order asked for, or of the highest one that is not too noisy."""
-        domain = problem.workload.domain
-        orders = [min(self.order, len(domain))] if self.order else range(min(3, len(domain)), 0, -1)
-        for order in orders:
-            sets = list(combinations(range(len(domain)), order))
-            many = len(sets) > MOST_MARGINALS or sum(math.prod(domain.shape(c)) for c in sets) > MOST_PRIMED
-            if many and order > 1:
-                continue
-            workload = Workload(domain, tuple(Marginal(domain, columns) for columns in sets))
-            law = problem.law(problem.sensitivity(workload), price)
-            if self.order or order == 1 or law.scale <= NOISIEST * rows:
-                return workload
-        raise SettingError(f"marginals of {self.order} columns are too many to begin with: choose a lower order")
-
-    def _primed(self, problem: SessionProblem, left: Fraction, rows: float) -> tuple[Workload, Noise] | None:
-        """What is bought first, and with which noise."""
-        price = left * self._priming
-        if not price:
-            return None
-        workload = self._marginals(problem, price, rows)
-        return workload, problem.law(problem.sensitivity(workload), price)
-
     def begin(
-        self, curator: Curator, problem: SessionProblem, total: Total, left: Fraction, state: State | None
+        self, curator: Curator, problem: SessionProblem, plan: OnlinePlan, total: Total, state: State | None
     ) -> OnlineConstruction:
-        primed = self._primed(problem, left, total.divisor)
-        if primed is None:
-            return super().begin(curator, problem, total, left, state)
-        workload, law = primed
-        if state is None:
-            counts = curator.measure(workload, law).astype(np.float64)
-        else:
-            counts = stored_marginals(state, workload)
-        domain = workload.domain
-        rule = Refit(domain, problem.held, evaluations=EVALUATIONS, ridge=RIDGE)
-        rule.update(Step(workload, counts, counts, law), total.divisor)
-        return OnlineConstruction(
-            curator,
-            problem,
-            plan=self.plan(problem, left, total.divisor)[0],
-            guess=DenseGuess(rule, problem, total),
-            total=total,
-            primed=NoisyAnswers(domain, workload, counts, (law,), total),
-        )
+        priming = plan.priming
+        if priming is None:
+            return super().begin(curator, problem, plan, total, state)
+        primed = priming.buy(curator, total) if state is None else priming.stored(state, total)
+        rule = Refit(problem.workload.domain, problem.held, evaluations=EVALUATIONS, ridge=RIDGE)
+        rule.update(Step(priming.workload, primed.counts, primed.counts, priming.law), total.divisor)
+        guess = DenseGuess(rule, problem, total)
+        return OnlineConstruction(curator, problem, plan=plan.sparse, guess=guess, total=total, primed=primed)
 
-    def parameters(self, problem: SessionProblem) -> dict[str, Any]:
-        said = {"priming": float(self._priming), **super().parameters(problem)}
-        primed = self._primed(problem, self.left(problem), float(problem.rows)) if problem.rows else None
-        if primed is not None:
-            said["marginals"], said["priming_scale"] = len(primed[0].blocks), primed[1].scale
-        return said
+    def parameters(self, problem: SessionProblem, plan: OnlinePlan) -> dict[str, Any]:
+        return {"priming": float(self._share), **super().parameters(problem, plan)}

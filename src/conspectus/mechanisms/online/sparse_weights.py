@@ -1,22 +1,35 @@
 """Sparse multiplicative weights: the online loop for questions that list a few records of an unbounded universe.
 
-Blum and Roth's Definition 3.4 and Algorithm 1: s variables of equal weight, and a hash table that gives a variable to a
-record when a surprise first lists it. A record without one is answered by the weight of a variable that is still free,
-which all have in common; so only the records with a variable are kept, and a question costs as much as it lists
-records, however large s and the universe are. Questions are weighted lists of records, or conjunctions, whose records
-are listed when they are asked. With free parameters a surprise refits the weights to all that was measured so far.
+Blum and Roth's Algorithm 1, SMW(D^SMW = (D, h, ind), Q, Â) for questions of at most m records, with η = α/2; it is the
+update algorithm U of OnlineIC (`loop.py`):
+
+    at first: s variables of weight 1/s, and no record has one
+        s is the smallest integer with s/(ln s + 1) ≥ 4m/α²     `theorem.sparse_variables`
+    for all x with Q(x) > 0 and h(x) = ∅: h(x) ← ind, ind ← ind + 1, or FAILURE if ind > s
+    for all x with Q(x) > 0: D[h(x)] ← D[h(x)]·exp(±η·Q(x))     − if Â < Q(D^SMW), else +; `SparseGuess._move`
+    D[i] ← D[i] / Σ_j D[j]
+
+and its Definition 3.4, the value of a question:
+
+    Q(D^SMW) = Σ_{x: h(x) ≠ ∅} Q(x)·D[h(x)] + Σ_{x: h(x) = ∅} Q(x)·D[ind]       `SparseGuess.of`
+
+    paper        here                                  paper   here
+    s            `SparseGuess._size`                   m       `SparseMw.sparsity`
+    D[h(x)]      `SparseGuess._weights`, by record     Q(x)    the shares of `listed_records`
+    Σ_j D[j]     `SparseGuess._mass`                   ind     1 + the number of records that have a weight
+
+All free variables have the same weight. So only the records with a variable are kept, and a question costs as much as
+it lists records, however large s and the universe are. Questions are weighted lists of records, or conjunctions, whose
+records are listed when they are asked. With free parameters a surprise refits the weights to all that was measured.
 
 Privacy: composes the row total and the loop; the rest post-processes.
-Accuracy: with s the smallest integer such that s/(ln s + 1) ≥ 4m/α², for questions of at most m records, there are at
-most T(α) = 4 ln s/α² updates of level α at rate α/2, and a variable is left for every record. (The printed proof drops
-the weight of records that never get a variable; spread over the free variables it gives this count.)
+Accuracy: at most T(α) = 4 ln s/α² updates of level α, and a variable is left for every record (`theorem.py`).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -30,34 +43,19 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses.record_weights import RecordWeights
 from conspectus.synopses.synopsis import Total
 
-from .loop import CITES
-from .parameters import OnlineSettings
+from . import claim, theorem
+from .mechanism import OnlineIC
+from .priming import Priming
 
 _LONGEST_STEP = 60.0
 _SWEEPS, _STILL = 10, 1e-3
 
 
-def variables(sparsity: int, alpha: float) -> int:
-    """The smallest s with s/(ln s + 1) ≥ 4m/α²."""
-    wanted = 4 * sparsity / alpha**2
-    low, high = 1, 2
-    while high / (math.log(high) + 1) < wanted:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if middle / (math.log(middle) + 1) < wanted else (low, middle)
-    return high
-
-
-def updates(alpha: float, sparsity: int) -> float:
-    """T(α) = 4 ln s/α²."""
-    return 4 * math.log(variables(sparsity, alpha)) / alpha**2
-
-
 class SparseGuess:
-    """The hash table: weights of the records that have a variable, beside `size` − so many free ones of weight 1.
+    """D^SMW: the weights of the records that have a variable. The other variables, of `size`, are free and weigh 1.
 
     Weights are kept unnormalised with their sum, so that an update touches the records that it lists and no other.
+    `rate` is η, or None for weights that are refitted to all that was measured.
     """
 
     def __init__(self, problem: SessionProblem, total: Total, *, size: int, sparsity: int, rate: float | None) -> None:
@@ -136,13 +134,34 @@ class SparseGuess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseMw(OnlineSettings):
-    """`sparsity` is the number of records that one question may list; the others say how surprises are found."""
+class SparseMw(OnlineIC):
+    """Sparse multiplicative weights, for sessions about listed records of a universe of any size.
+
+    It answers weighted lists of records (`cs.sparse`), and conjunctions that few records satisfy. Memory and time grow
+    with the records that questions list, never with the universe.
+
+    Args:
+        sparsity: The number of records that one question may list, up to 1,048,576.
+        hits: How many surprises are paid for.
+        threshold: A guess that is wrong by more than this fraction of the rows is a surprise.
+        measuring: The share of a hit's price that buys its measured answer, between 0 and 1. The rest finds the hit.
+        theorem: Take the last three from Theorem 3.5 of Blum & Roth and the book's Theorems 5.13 to 5.15. Needs a
+            public number of rows.
+
+    Example:
+        >>> import conspectus as cs
+        >>> table = cs.open_records(["tea"] * 700 + ["milk"] * 300)
+        >>> mechanism = cs.mechanisms.SparseMw(sparsity=4, hits=2)
+        >>> with cs.open_session(table, epsilon=20.0, questions=50, mechanism=mechanism) as session:
+        ...     answer = session.ask(cs.sparse([["tea"]]))
+        >>> answer.basis, abs(answer.fraction - 0.7) < 0.1
+        ('measured', True)
+    """
 
     sparsity: int = 256
 
     name: ClassVar[str] = "sparse-mw"
-    citations: ClassVar[tuple[str, ...]] = (*CITES, "Blum & Roth 2013, Theorems 3.5 and 3.8")
+    citations: ClassVar[tuple[str, ...]] = (*theorem.CITES, "Blum & Roth 2013, Theorems 3.5 and 3.8")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,21 +171,23 @@ class SparseMw(OnlineSettings):
     def refuses(self, problem: SessionProblem) -> str | None:
         return None
 
+    @property
+    def _hits(self) -> int:
+        return self.hits or claim.sparse().hits
+
     def memory(self, problem: SessionProblem) -> int:
-        return 200 * self.sparsity * (self.hits or 20)
+        return 200 * self.sparsity * self._hits
 
     def updates(self, problem: SessionProblem, alpha: float) -> float:
-        return updates(alpha, self.sparsity)
+        return theorem.sparse_updates(alpha, self.sparsity)
 
-    def usual(self, problem: SessionProblem, left: Fraction, rows: float) -> tuple[int, float]:
-        """Lists of few records hold few rows: hardly a surprise is to be expected of them."""
-        return 20, 0.0
+    def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> claim.Typical:
+        return claim.sparse()
 
     def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> SparseGuess:
         if alpha is None:
             # Variables for all that hits can list, and so many that unknown records of one question weigh a row.
-            hits = self.hits or self.usual(problem, Fraction(0), total.divisor)[0]
-            size = self.sparsity * max(2 * hits, math.ceil(total.divisor)) + 1
+            size = self.sparsity * max(2 * self._hits, math.ceil(total.divisor)) + 1
             return SparseGuess(problem, total, size=size, sparsity=self.sparsity, rate=None)
-        size = variables(self.sparsity, alpha)
+        size = theorem.sparse_variables(self.sparsity, alpha)
         return SparseGuess(problem, total, size=size, sparsity=self.sparsity, rate=alpha / 2)

@@ -1,0 +1,127 @@
+"""The life of an online mechanism: planned once, claimed, opened, gone on with. OnlineIC without its update algorithm.
+
+A mechanism of this family is OnlineIC (`loop.py`) with an update algorithm U of its own. Its module says how the guess
+starts, answers and learns; T(α) stands in `theorem.py`, settings and plans in `parameters.py`, what to expect in
+`claim.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from conspectus.curator.curator import Curator
+from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError
+from conspectus.mechanisms.online_mechanism import SessionProblem, State
+from conspectus.mechanisms.sparse_vector import plan_sparse
+from conspectus.mechanisms.total import SHARE, find_total
+from conspectus.synopses.synopsis import Total
+
+from .claim import Typical, claim_of
+from .loop import Guess, OnlineConstruction, read_state
+from .parameters import OnlinePlan, OnlineSettings
+from .priming import Priming
+from .theorem import CITES, theorem_plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineIC(OnlineSettings, ABC):
+    """OnlineIC, for an update algorithm U of a subclass: its first guess, its T(α), and what is typical of it."""
+
+    name: ClassVar[str]
+    citations: ClassVar[tuple[str, ...]] = CITES
+
+    @abstractmethod
+    def refuses(self, problem: SessionProblem) -> str | None:
+        """Why there can be no guess for this table, if there can be none."""
+
+    @abstractmethod
+    def memory(self, problem: SessionProblem) -> int:
+        """About how many bytes the guess takes."""
+
+    @abstractmethod
+    def updates(self, problem: SessionProblem, alpha: float) -> float:
+        """T(α): how often the guess can be off by α."""
+
+    @abstractmethod
+    def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> Typical:
+        """The hits that it needs in practice, and how wrong its guess is then."""
+
+    @abstractmethod
+    def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> Guess:
+        """The first guess; with the theorem's level where there is one."""
+
+    def plan_priming(self, problem: SessionProblem, left: Fraction, rows: float) -> Priming | None:
+        """What to buy before the first question, of what is left of the budget; nothing, unless a subclass does."""
+        return None
+
+    def plan(self, problem: SessionProblem) -> OnlinePlan | Refusal:
+        reason = self.refuses(problem)
+        if reason is None and self.theorem and not (problem.total_is_public and problem.rows):
+            reason = "its theorem needs a public number of rows: leave theorem out"
+        if reason is not None:
+            return Refusal(mechanism=self.name, reason=reason)
+        try:
+            return self._plan_for(problem, float(problem.rows or 1))
+        except SettingError as unfit:
+            return Refusal(mechanism=self.name, reason=str(unfit))
+
+    def _plan_for(self, problem: SessionProblem, rows: float) -> OnlinePlan:
+        left = problem.cap * (1 if problem.total_is_public else 1 - SHARE)
+        if self.theorem:
+            found = theorem_plan(problem, left, rows=rows, updates=lambda alpha: self.updates(problem, alpha))
+            if found is None:
+                raise SettingError(
+                    f"the theorem of {self.name} promises nothing for about {rows:,.0f} rows at this budget: leave "
+                    "theorem out"
+                )
+            return OnlinePlan(rows=rows, sparse=found[0], guess_error=found[0].threshold, level=found[1])
+        priming = self.plan_priming(problem, left, rows)
+        typical = self.typical(problem, rows, priming)
+        sparse = plan_sparse(
+            problem,
+            left if priming is None else left - priming.price,
+            hits=min(self.hits or typical.hits, problem.questions),
+            threshold=None if self.threshold is None else self.threshold * rows,
+            measuring=self.measuring,
+            guess_error=typical.guess_error,
+        )
+        return OnlinePlan(rows=rows, sparse=sparse, guess_error=typical.guess_error, priming=priming)
+
+    def claim(self, problem: SessionProblem, plan: OnlinePlan) -> Claim:
+        return claim_of(
+            problem,
+            plan,
+            name=self.name,
+            citations=self.citations,
+            memory=self.memory(problem),
+            updates=lambda alpha: self.updates(problem, alpha),
+        )
+
+    def open(self, curator: Curator, problem: SessionProblem, plan: OnlinePlan) -> OnlineConstruction:
+        curator.keep()
+        total, _ = find_total(curator, problem)
+        return self.begin(curator, problem, self._plan_of(total, problem, plan), total, None)
+
+    def restore(self, curator: Curator, problem: SessionProblem, plan: OnlinePlan, state: State) -> OnlineConstruction:
+        total = read_state(state, problem).total
+        run = self.begin(curator, problem, self._plan_of(total, problem, plan), total, state)
+        run.adopt(state)
+        return run
+
+    def _plan_of(self, total: Total, problem: SessionProblem, plan: OnlinePlan) -> OnlinePlan:
+        """The plan itself where the number of rows was known; for a number that had to be bought, one for that."""
+        return plan if total.divisor == plan.rows else self._plan_for(problem, total.divisor)
+
+    def begin(
+        self, curator: Curator, problem: SessionProblem, plan: OnlinePlan, total: Total, state: State | None
+    ) -> OnlineConstruction:
+        """The run before its first question: with a state, nothing is bought again."""
+        guess = self.start(problem, total, plan.level)
+        return OnlineConstruction(curator, problem, plan=plan.sparse, guess=guess, total=total)
+
+    def parameters(self, problem: SessionProblem, plan: OnlinePlan) -> dict[str, Any]:
+        """What was asked for, and what follows from it where the number of rows is known."""
+        return {"theorem": self.theorem} | (plan.to_json() if problem.rows else {})

@@ -1,0 +1,74 @@
+"""Marginals that are bought before the first question, so that few questions are a surprise.
+
+Not in the book. A share of the budget buys all marginals of a low order at once, and the session starts from the
+histogram that agrees with them.
+
+Privacy: one measurement, with the joint sensitivity of all the marginals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+
+from conspectus.curator.curator import Curator
+from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.online_mechanism import BadState, SessionProblem, State
+from conspectus.privacy.events import Noise
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.workload import Workload
+from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.synopsis import BadSynopsis, Total, part
+
+HIGHEST_ORDER = 3
+MOST_MARGINALS, MOST_CELLS = 5_000, 1 << 20
+NOISIEST = 0.02
+"""Marginals of a higher order are bought while the noise of one count stays below this part of the rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Priming:
+    """The marginals to buy, the noise on them, and their price."""
+
+    workload: Workload
+    law: Noise
+    price: Fraction
+
+    def buy(self, curator: Curator, total: Total) -> NoisyAnswers:
+        """Measure all of them at once."""
+        return self._answers(curator.measure(self.workload, self.law).astype(np.float64), total)
+
+    def stored(self, state: State, total: Total) -> NoisyAnswers:
+        """What was measured, as a stored state has it; `BadState` if it has something else."""
+        try:
+            counts = part(state[1], "primed", [("count", pa.float64())])["count"].to_numpy()
+        except BadSynopsis as unreadable:
+            raise BadState(f"the state of the session is not readable: {unreadable}") from unreadable
+        if len(counts) != len(self.workload) or not np.isfinite(counts).all():
+            raise BadState("the first measurements of the session's state are not those of this mechanism")
+        return self._answers(counts, total)
+
+    def _answers(self, counts: np.ndarray, total: Total) -> NoisyAnswers:
+        return NoisyAnswers(self.workload.domain, self.workload, counts, (self.law,), total)
+
+
+def plan_priming(problem: SessionProblem, price: Fraction, *, order: int | None, rows: float) -> Priming:
+    """All marginals of this order for `price`; without an order, of the highest one that is not too noisy."""
+    domain = problem.workload.domain
+    columns = range(len(domain))
+    orders = [min(order, len(domain))] if order else range(min(HIGHEST_ORDER, len(domain)), 0, -1)
+    for tried in orders:
+        sets = list(combinations(columns, tried))
+        many = len(sets) > MOST_MARGINALS or sum(math.prod(domain.shape(held)) for held in sets) > MOST_CELLS
+        if many and tried > 1:
+            continue
+        workload = Workload(domain, tuple(Marginal(domain, held) for held in sets))
+        law = problem.law(problem.sensitivity(workload), price)
+        if order or tried == 1 or law.scale <= NOISIEST * rows:
+            return Priming(workload=workload, law=law, price=price)
+    raise SettingError(f"marginals of {order} columns are too many to begin with: choose a lower order")
