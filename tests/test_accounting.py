@@ -128,6 +128,17 @@ def test_a_pure_filter_spends_its_cap_to_the_last_unit() -> None:
     assert (promise.epsilon, promise.delta, promise.rho, promise.warnings) == (1.0, 0.0, None, ("beware",))
 
 
+def test_a_filter_counts_acts_afresh_or_stays_as_it_was() -> None:
+    spending = Filter.of(Budget(epsilon=1.0), "replace")
+    spending.admit(watch(Fraction(1, 2)))
+    with pytest.raises(BudgetExceeded):
+        spending.recount([watch(Fraction(1, 2)), watch(Fraction(2, 3))])
+    assert (spending.spent, spending.events) == (Fraction(1, 2), (watch(Fraction(1, 2)),))
+    spending.recount([watch(Fraction(1, 3))])
+    assert (spending.spent, spending.events) == (Fraction(1, 3), (watch(Fraction(1, 3)),))
+    assert spending.guarantee("row") == Filter.of(Budget(epsilon=1.0), "replace").guarantee("row")
+
+
 def test_a_filter_promises_its_cap_whatever_was_spent() -> None:
     """What was spent may depend on the draws, and is then no promise."""
     budget = Budget(epsilon=1.0, delta=1e-9)

@@ -15,14 +15,19 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from tests.made import people
 
-from conspectus.privacy.accounting import BudgetExceeded, Unpriced, rho_of
+import conspectus as cs
+from conspectus.curator.curator import Curator
+from conspectus.privacy import noise
+from conspectus.privacy.accounting import BudgetExceeded, Filter, Unpriced, rho_of
 from conspectus.privacy.events import (
     ByRelation,
     Event,
     ExponentialDraws,
     GaussianNoise,
     LaplaceNoise,
+    Noise,
     RowTotal,
     ThresholdWatch,
 )
@@ -126,6 +131,81 @@ def test_a_declared_list_is_reserved_at_its_own_price(tmp_path: Path) -> None:
     reservation.debit(watch(0.125))
     with pytest.raises(BudgetExceeded):
         reservation.debit(watch(0.125))
+
+
+def test_a_deferred_reservation_reserves_with_its_first_act(tmp_path: Path) -> None:
+    ledger = make(tmp_path)
+    reservation = reserve(ledger, Budget(epsilon=0.75), deferred=True)
+    assert ledger.entries() == ()
+    with pytest.raises(LedgerError, match="nothing is reserved yet"):
+        reservation.number  # noqa: B018
+    reservation.settle()  # nothing was reserved, and nothing is to be closed
+    assert ledger.entries() == ()
+    with pytest.raises(Unpriced):
+        reservation.debit(GaussianNoise(l2_squared=reach(1), sigma_squared=Fraction(1)))
+    assert ledger.entries() == ()  # an act without a price reserves nothing
+    reservation.debit(watch(0.25))
+    assert (ledger.spent, reservation.number) == (Fraction(3, 4), 1)
+    reservation.debit(watch(0.25))
+    reservation.settle()
+    assert [entry.kind for entry in ledger.entries()] == ["reserve", "debit", "debit", "settle"]
+    assert ledger.spent == Fraction(1, 2)
+
+
+def test_a_deferred_reservation_is_refused_at_once_and_again_with_its_first_act(tmp_path: Path) -> None:
+    ledger = make(tmp_path)
+    with pytest.raises(LedgerMismatch):
+        reserve(ledger, PURE, unit="person", deferred=True)
+    late = reserve(ledger, Budget(epsilon=0.75), deferred=True)
+    reserve(ledger, Budget(epsilon=0.5))  # somebody else is faster
+    with pytest.raises(BudgetExceeded, match="left"):
+        late.debit(watch(0.25))
+    assert [entry.kind for entry in ledger.entries()] == ["reserve"]
+    with pytest.raises(BudgetExceeded):
+        reserve(ledger, Budget(epsilon=0.75), deferred=True)
+
+
+class Recorder(Filter):
+    """A filter and a debit in one that notes what it was asked, and refuses to check or to write on demand."""
+
+    def __init__(self, refuse: str = "") -> None:
+        super().__init__("pure", Fraction(10), Neighbours.REPLACE)
+        self.asked: list[str] = []
+        self.refuse = refuse
+
+    def check(self, event: Event) -> None:
+        self._note("check")
+
+    def admit(self, event: Event) -> None:
+        self._note("admit")
+        super().admit(event)
+
+    def debit(self, event: Event) -> None:
+        self._note("debit")
+
+    def _note(self, step: str) -> None:
+        self.asked.append(step)
+        if step == self.refuse:
+            raise BudgetExceeded("refused")
+
+
+@pytest.mark.parametrize("refused", ["check", "admit", "debit", ""])
+def test_every_act_is_checked_admitted_and_debited_before_its_noise_is_drawn(
+    refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema, table = people(rows=20)
+    recorder = Recorder(refused)
+    drawn = noise.discrete_laplace
+    monkeypatch.setattr(noise, "discrete_laplace", lambda *given: (recorder.asked.append("draw"), drawn(*given))[1])
+    curator = Curator(table, recorder, neighbours=Neighbours.REPLACE, debit=recorder)
+    order = ["check", "admit", "debit", "draw"]
+    if refused:
+        with pytest.raises(BudgetExceeded, match="refused"):
+            curator.measure(cs.marginals(schema, 1), Noise("laplace", 4.0))
+        assert recorder.asked == order[: order.index(refused) + 1]
+    else:
+        curator.measure(cs.marginals(schema, 1), Noise("laplace", 4.0))
+        assert recorder.asked == order
 
 
 def refusals() -> list[tuple[str, type[ValueError], Callable[[Ledger, Reservation], object]]]:

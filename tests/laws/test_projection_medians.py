@@ -1,4 +1,4 @@
-"""The median over the sections of a projection: heavy records are ignored, and what is claimed of it holds."""
+"""The median over the blocks of a projection: heavy records are ignored, and what is claimed of it holds."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_the_default_is_what_claims_the_least_at_the_failure_level(rows, failure
     assert made.claimed(make("sparse-project", {"failure": failure}), problem).bound.probability == 1 - failure
 
 
-def test_settings_choose_the_number_of_blocks():
+def test_settings_choose_the_number_of_sections():
     table = cs.open_records(list(range(500)))
     for settings, s, estimator in (
         ({"estimator": "mean"}, 1, "mean"),

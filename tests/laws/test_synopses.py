@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from conspectus.counting.marginal_tree import MarginalTree
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import variance_of
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
@@ -24,7 +25,7 @@ from conspectus.synopses.histogram import Histogram, cells_to_chunk
 from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.noisy_answers import NoisyAnswers, paid_total
 from conspectus.synopses.rows import Rows
-from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis, variance_of
+from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis
 
 SMALL = settings(max_examples=40, deadline=None)
 

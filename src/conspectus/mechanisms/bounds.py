@@ -69,11 +69,22 @@ class Potential:
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """max |count − answer·N̂| ≤ noisy maximum + quantile of the noise, except with a stated probability.
+    """A bound on the maximum error of a release: max |count − answer·N̂| ≤ noisy maximum + quantile of the noise.
 
-    The noisy maximum and the noise are in grid steps (1/16 count); `total` is the public or paid number of rows, and
-    `slip` how far a paid one may be off, in counts, except with half the failure probability. It `holds` where it says
-    anything: answers and truths are shares, and no two shares are more than 1 apart.
+    Attributes:
+        noisy_maximum: The largest error with noise on it, in grid steps (1/16 count).
+        law: The law of that noise, in grid steps.
+        total: N̂, the public or paid number of rows.
+        failure_probability: How often the bound may fail, over the noise.
+        scope: Which answers it is about, in words.
+        holds: Whether it says anything. Answers and truths are shares, and no two shares are more than 1 apart.
+        slip: How far a paid total may be off, in counts, except with half the failure probability.
+        potential: Boosting's own proof, where one was bought.
+
+    Example:
+        >>> bound = Certificate(noisy_maximum=160, law=Noise("laplace", 16.0), total=1000.0)
+        >>> round(bound.bound, 4), bound.holds
+        (0.0131, True)
     """
 
     noisy_maximum: int

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -19,12 +19,12 @@ from conspectus.curator.curator import Curator
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.workload import Workload
+from conspectus.synopses.estimate import Basis
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total, checked_noise
 
 from .mechanism import Claim, NoMechanism, Planned, Problem, Refusal
 
-Basis = Literal["measured", "guessed", "unguaranteed"]
 State = tuple[dict[str, Any], dict[str, pa.Table]]
 """What a run has learned: JSON values and Arrow tables. Public, and enough to go on from."""
 

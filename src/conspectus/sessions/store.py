@@ -20,10 +20,11 @@ from typing import Any, cast, get_args
 
 import pyarrow as pa
 
-from conspectus.mechanisms.online_mechanism import Basis, Margin, State
+from conspectus.mechanisms.online_mechanism import Margin, State
 from conspectus.privacy.events import Event, from_json, read_fraction, to_json
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours
+from conspectus.synopses.estimate import Basis
 
 _APPLICATION = 0x436F6E53  # "ConS": SQLite's mark of whose file it is
 _VERSION = 1
@@ -101,8 +102,14 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """Where a session stands: how often it learned, whether it was ended, how many different questions were answered,
-    and whether the last one left acts of which only the ledger knows if they happened."""
+    """Where a session stands.
+
+    Attributes:
+        version: How often it learned something.
+        ended: Whether it was ended for good.
+        asked: How many different questions were answered.
+        unsure: Whether the last question left acts of which only the ledger knows if they happened.
+    """
 
     version: int
     ended: bool
@@ -186,8 +193,11 @@ class Store:
 
     @contextmanager
     def _writing(self, *, sure: bool) -> Iterator[sqlite3.Connection]:
-        """One transaction. `sure`: it returns when the disk has it. Otherwise when the system has it, which outlives
-        this process but not a loss of power."""
+        """One transaction.
+
+        With `sure` it returns when the disk has it. Otherwise it returns when the operating system has it: that
+        outlives this process, but not a loss of power.
+        """
         connection = self._connection
         if sure != self._sure:
             connection.execute(f"PRAGMA synchronous = {'FULL' if sure else 'NORMAL'}")

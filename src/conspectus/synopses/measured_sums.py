@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile
+from conspectus.privacy.tails import sum_quantile, variance_of
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
@@ -18,7 +18,7 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.query import Parity, Predicate, Query, Sparse, TableFunction
 
-from .synopsis import NoiseKind, variance_of
+from .synopsis import NoiseKind
 
 
 @dataclass(frozen=True, kw_only=True)

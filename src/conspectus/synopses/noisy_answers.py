@@ -1,14 +1,13 @@
 """The plain table of noisy counts: unbiased answers to what was measured, and to sums of it.
 
 A query that was measured is answered by its own measurement. Another one is answered when it is a sum of measured
-cells of one block (a box of cells of a marginal, a union of intervals), or the public total minus such a sum; of the
-ways found the one with the least variance is taken. As the noise terms are independent with a known law, every such
-answer has an exact interval.
+cells of one block (a box of cells of a marginal, a union of intervals), or the public total minus such a sum. Where
+there are several ways, the one with the least variance is taken. The noises are independent and their law is known, so
+every such answer has an interval from that law.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Chunk, Domain
 from conspectus.data.records.field import P
 from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import deviation_of, variance_of
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
@@ -47,7 +47,6 @@ from .synopsis import (
     ends_of,
     part,
     read_workload,
-    variance_of,
     workload_part,
 )
 
@@ -55,10 +54,17 @@ from .synopsis import (
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
 class NoisyAnswers(Synopsis):
-    """Noisy counts of a workload; `noise` is the law of the noise, one for each block, or one for all.
+    """Noisy counts of a workload.
 
-    A law is in steps of the grid that it was drawn on, of which `grids` says for each block how many make one count:
-    the workload's own, unless its blocks were measured apart. Where the noise is small its quantiles depend on that.
+    Attributes:
+        domain: The columns of the table.
+        workload: What was measured.
+        counts: One noisy count for each query, in the workload's order.
+        noise: The law of the noise, one for each block, or one for all. A law is in steps of the grid on which its
+            noise was drawn.
+        total: The number of rows.
+        grids: For each block, how many steps of that grid make one count; the workload's own grid by default. Blocks
+            that were measured apart have grids of their own, and the quantiles of small noise depend on them.
     """
 
     domain: Domain
@@ -153,7 +159,7 @@ class NoisyAnswers(Synopsis):
 
     def measured_marginals(self) -> list[tuple[tuple[int, ...], NDArray[np.float64], float]]:
         """The marginals that were measured: columns, noisy counts, and the standard deviation of each count."""
-        spread = {n: math.sqrt(variance_of(self.noise[n])) / self.grids[n] for n in self._marginals.values()}
+        spread = {n: deviation_of(self.noise[n]) / self.grids[n] for n in self._marginals.values()}
         return [(self._block(n).columns, self._slice(n), deviation) for n, deviation in spread.items()]
 
     def _block_counts(self, block: Block) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 """Records of any kind that were published themselves, with noisy counts: what enough rows of a table share.
 
-A file holds the canonical form of each record, and `records` has them back as values. Questions list fingerprints: the
-answer to one is that of a `SparseTable` whose keys are the fingerprints of the records here. Two published records of
-one fingerprint are told apart here and not by a question, which gets the sum of both and no interval.
+A file holds the canonical form of each record, and `records` has them back as values. Questions know records by their
+fingerprints, and are answered by a `SparseTable` whose keys are the fingerprints of the records here. Two published
+records may share a fingerprint. A question about it gets the sum of both counts, and no interval.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Weights on the records that were learned about, and one weight for each of the others: sparse multiplicative weights.
 
-A record that no surprise ever listed has the weight of a variable that is still free. What is asked is a list of
-records, so nothing here depends on the size of the universe.
+A record that no surprise ever listed has the common weight `free`. A question lists its records, so nothing here
+depends on the size of the universe.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Keys that were published with noisy counts: what is left of a table over an unknown universe.
 
-A key that is not there has a count below about the threshold, and is answered by 0. Noise was added to the key's count
-before it was compared, so that a published count is a little too high on average; one near the threshold may be far too
-high, and its interval allows for that.
+A key that is not there has a count below about the threshold, and is answered by 0. A key was published because its
+noisy count reached the threshold. So the noise of published counts is a little too high on average, and that of a count
+just above the threshold may be far too high. Intervals allow for that.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from conspectus.mechanisms.mechanism import Problem, SettingError, root_up
 from conspectus.mechanisms.total import SHARE
 from conspectus.privacy.accounting import calibrate_laplace, scale_up
 from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import variance_of
 from conspectus.queries.blocks.sparse_projection import MOST_COORDINATES, MOST_INDEPENDENCE, SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.builders.sparse import written_out
@@ -23,7 +24,6 @@ from conspectus.synopses.random_projection import (
     has_median,
     section_failure,
 )
-from conspectus.synopses.synopsis import variance_of
 
 from .theorem import FAILURE, price_of_median, theorem_independence, theorem_size
 
@@ -36,7 +36,7 @@ MOST_CELLS, MOST_QUERIES = 1 << 20, 1 << 13
 UNDECLARED = 1 << 16
 """Coordinates by default where the number of rows is private and not declared, and the rows then thought of."""
 
-BLOCKS = (1, 3, 5)
+SECTIONS = (1, 3, 5)
 """The s among which the default chooses."""
 
 
@@ -80,9 +80,9 @@ class SparseProjectSettings:
             raise SettingError('estimator is "auto", "mean" or "median"')
         if self.estimator == "median" and (self.theorem or self.form == "dense"):
             raise SettingError("the dense form has no sections to take a median of: leave estimator out")
-        if self.estimator == "median" and (self.nonzeros or BLOCKS[-1]) not in range(3, MOST_SECTIONS + 1, 2):
+        if self.estimator == "median" and (self.nonzeros or SECTIONS[-1]) not in range(3, MOST_SECTIONS + 1, 2):
             raise SettingError(f"a median needs an odd number of nonzeros between 3 and {MOST_SECTIONS}")
-        if self.estimator == "median" and self.size is not None and self.size < 2 * (self.nonzeros or BLOCKS[-1]):
+        if self.estimator == "median" and self.size is not None and self.size < 2 * (self.nonzeros or SECTIONS[-1]):
             raise SettingError("a median needs at least two coordinates in each section: choose a larger size")
         if self.form == "dense" and self.nonzeros is not None:
             raise SettingError("the dense form has a non-zero at every coordinate: leave nonzeros out")
@@ -205,7 +205,7 @@ def _sections(settings: SparseProjectSettings, problem: Problem, m: int) -> int:
         allowed = _size(settings, problem, s, m) * section_failure(s, settings.failure)
         return noise + rows * math.sqrt(2 * m * s / allowed)
 
-    fits = [s for s in BLOCKS if s == 1 or settings.size is None or 2 * s <= settings.size]
+    fits = [s for s in SECTIONS if s == 1 or settings.size is None or 2 * s <= settings.size]
     return min(fits[1:] if settings.estimator == "median" else fits, key=claimed)
 
 
