@@ -18,7 +18,8 @@ from tests.children import child, killed
 
 import conspectus as cs
 from bench import data_file, markdown, record
-from conspectus.privacy.ledger.ledger import Ledger, Reservation
+from conspectus.privacy.ledger.ledger import Ledger
+from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.sessions.account import debits
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

@@ -13,7 +13,8 @@ from tests.standin import ENTRY
 
 import conspectus as cs
 from conspectus.mechanisms.registry import ONLINE
-from conspectus.privacy.ledger.ledger import Ledger, Reservation
+from conspectus.privacy.ledger.ledger import Ledger
+from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.sessions.account import debits
 from conspectus.sessions.session import Session
 

@@ -32,7 +32,8 @@ from conspectus.privacy.events import (
     ThresholdWatch,
 )
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch, Reservation
+from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch
+from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.relation import Neighbours
 
 FORK = multiprocessing.get_context("fork")

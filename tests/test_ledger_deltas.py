@@ -31,7 +31,8 @@ from conspectus.mechanisms.stable_histogram import threshold
 from conspectus.privacy.accounting import BudgetExceeded, epsilon_of, price_approximate, rho_of
 from conspectus.privacy.events import ByRelation, Event, GaussianNoise, StableKeys, ThresholdWatch
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch, Reservation
+from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch
+from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.prices import cost_of
 from conspectus.privacy.relation import Neighbours
 

@@ -24,7 +24,8 @@ from conspectus.mechanisms.registry import ONLINE
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import ByRelation, Noise, ThresholdWatch
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.ledger.ledger import Ledger, LedgerError, Reservation, StaleCopy
+from conspectus.privacy.ledger.ledger import Ledger, LedgerError
+from conspectus.privacy.ledger.reservation import Reservation, StaleCopy
 from conspectus.queries.language.from_sql import NotAPredicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload

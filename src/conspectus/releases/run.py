@@ -15,7 +15,8 @@ from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.ledger.ledger import Ledger, Reservation
+from conspectus.privacy.ledger.ledger import Ledger
+from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.refuter import examine

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import Event
-from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch, Reservation, StaleCopy
+from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch
+from conspectus.privacy.ledger.reservation import Reservation, StaleCopy
 
 from .store import SessionError, Store, Terms
 

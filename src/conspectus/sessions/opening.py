@@ -16,7 +16,8 @@ from conspectus.mechanisms.choosing import given_settings, make_online
 from conspectus.mechanisms.mechanism import ProblemError
 from conspectus.mechanisms.online_mechanism import OnlineMechanism, OnlineProposal, SessionProblem, propose_online
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.ledger.ledger import Ledger, Reservation
+from conspectus.privacy.ledger.ledger import Ledger
+from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
 from conspectus.queries.workload import Workload
 from conspectus.releases.planning import neighbours_of

@@ -11,13 +11,13 @@ A ledger counts one currency, pure ε or ρ. Acts that hold but for a δ of thei
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
 from conspectus.privacy.accounting import BudgetExceeded, cap_of, epsilon_of
-from conspectus.privacy.events import Event, to_json
+from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down, scale_up
 from conspectus.privacy.relation import Neighbours
@@ -27,14 +27,11 @@ from .ledger_file import Entry as Entry
 from .ledger_file import LedgerFile, Lines, damaged
 from .ledger_terms import LedgerError as LedgerError
 from .ledger_terms import terms_for
+from .reservation import Reservation
 
 
 class LedgerMismatch(LedgerError):
     """A request about another table, unit, relation or currency than the ledger is bound to."""
-
-
-class StaleCopy(LedgerError):
-    """An act by someone whose copy does not know the latest acts of the same reservation."""
 
 
 @suggest_keywords
@@ -88,6 +85,9 @@ class Ledger:
         Args:
             path: The file that `Ledger.create` or `conspectus ledger init` made.
 
+        Returns:
+            The ledger, which reads its file anew for every question.
+
         Raises:
             LedgerError: There is no ledger there, it is damaged, or its file has a second name.
         """
@@ -117,6 +117,9 @@ class Ledger:
             table: What the table is called.
             aside: The share of the budget's δ that is set aside for acts with a δ of their own, such as published keys.
 
+        Returns:
+            The new ledger.
+
         Raises:
             LedgerError: The file exists, or cannot be made, or the arguments are none.
         """
@@ -137,7 +140,11 @@ class Ledger:
         return self._cap.delta
 
     def spending(self) -> Cost:
-        """What counts as spent, in both parts at one moment: settled acts, and the whole of every open reservation."""
+        """What counts as spent: settled acts, and the whole of every open reservation.
+
+        Returns:
+            The price in the ledger's currency and the δ of acts with one of their own, both at one moment.
+        """
         with self._file.reading() as lines:
             return lines.spent()
 
@@ -162,12 +169,23 @@ class Ledger:
         return self.delta_cap - self.delta_spent
 
     def entries(self) -> tuple[Entry, ...]:
-        """Every line, oldest first."""
+        """Every line of the file.
+
+        Returns:
+            Reservations, debits and settlements, oldest first.
+        """
         with self._file.reading() as lines:
             return lines.all()
 
     def entries_of(self, number: int) -> tuple[Entry, ...]:
-        """The lines of one reservation, oldest first: its reserve, its debits, and its settle if there is one."""
+        """The lines of one reservation.
+
+        Args:
+            number: The number of the reservation.
+
+        Returns:
+            Its reserve, its debits, and its settle if there is one, oldest first.
+        """
         with self._file.reading() as lines:
             return lines.of(number)
 
@@ -175,6 +193,9 @@ class Ledger:
         """What everything under this ledger keeps together, past and future: the cap.
 
         What was spent so far depends on what was seen, and is no promise by itself; `spent` says it.
+
+        Returns:
+            The guarantee, with the relation and the unit that the ledger is bound to.
 
         Guarantee: with δ_a set aside, all acts ever debited are δ_a-approximately ρ-zCDP, and so (ε, δ)-differentially
         private with the ε of ρ at δ − δ_a.
@@ -195,6 +216,12 @@ class Ledger:
 
     def price_of(self, budget: Budget) -> Fraction:
         """The price of all of a budget in the ledger's currency; pure ε costs ε²/2 in ρ.
+
+        Args:
+            budget: What a release or session may spend.
+
+        Returns:
+            The price, exactly.
 
         Raises:
             LedgerMismatch: The ledger counts ε, and the budget has a δ or is in ρ.
@@ -262,8 +289,14 @@ class Ledger:
     ) -> None:
         """Raise what `reserve` would raise now, and write nothing.
 
-        An early word before long work: whoever reserves in between takes what was left. The arguments are those of
-        `reserve`.
+        An early word before long work: whoever reserves in between takes what was left.
+
+        Args:
+            budget: What would be reserved.
+            fingerprint: The fingerprint of the table's schema.
+            neighbours: The relation of the release.
+            unit: Who is protected, in words.
+            events: The acts, where just these would be reserved instead of the whole budget.
         """
         self._check_bound(fingerprint, neighbours, unit)
         cost = self._asked(budget, events)
@@ -276,7 +309,17 @@ class Ledger:
         return sum((self.cost_of(event) for event in events), Cost())
 
     def cost_of(self, event: Event) -> Cost:
-        """What an act costs under this ledger; refused where no δ was set aside for an act that has its own."""
+        """What an act costs under this ledger.
+
+        Args:
+            event: The act.
+
+        Returns:
+            Its price in the ledger's currency, and its own δ if it has one.
+
+        Raises:
+            LedgerMismatch: The act has a δ of its own, and the ledger set none aside.
+        """
         cost = cost_of(event, self.currency, self.neighbours)
         if cost.delta and not self.delta_cap:
             raise LedgerMismatch(
@@ -314,80 +357,18 @@ class Ledger:
     def resume(self, number: int) -> Reservation:
         """An open reservation of an earlier process, by its number.
 
+        Args:
+            number: The number of the reservation.
+
+        Returns:
+            The reservation, to debit further acts in.
+
         Raises:
             LedgerError: The ledger has no such reservation, or it was settled.
         """
         with self._file.reading() as lines:
             lines.standing(number)
         return Reservation(self, number)
-
-
-class Reservation:
-    """The right of one release or session to debit acts up to what it reserved, in both parts.
-
-    A player of the role `Debit`. Made by `Ledger.reserve` and `Ledger.resume`.
-    """
-
-    def __init__(self, ledger: Ledger, number: int | None = None, *, opening: Callable[[], int] | None = None) -> None:
-        """The reservation of this number; or one that `opening` makes, and gives its number, with the first act."""
-        self.ledger = ledger
-        self._number = number
-        self._opening = opening
-
-    @property
-    def number(self) -> int:
-        """The line of the ledger that reserved it.
-
-        Raises:
-            LedgerError: It was deferred, and nothing is reserved yet.
-        """
-        if self._number is None:
-            raise LedgerError("nothing is reserved yet: the first act reserves")
-        return self._number
-
-    def check(self, event: Event) -> None:
-        """Refuse an act that has no price in the ledger, before it is counted anywhere."""
-        self.ledger.cost_of(event)
-
-    def debit(self, event: Event, *, after: int | None = None, label: str = "") -> None:
-        """Write an act down, durably, before its noise is drawn.
-
-        Args:
-            event: The act.
-            after: How many acts the reservation should have until now. Whoever has another number does not know the
-                latest ones, and is refused.
-            label: The debtor's own mark of the act.
-
-        Raises:
-            BudgetExceeded: The act costs more than what is left of the reservation.
-            StaleCopy: The reservation has another number of acts than `after`.
-            LedgerError: The reservation was settled.
-
-        Guarantee: when this returns, the act is on disk and counted, whatever happens next.
-        """
-        cost = self.ledger.cost_of(event)
-        if self._number is None and self._opening is not None:
-            self._number = self._opening()
-        with self.ledger._file.writing() as lines:
-            standing = lines.standing(self.number)
-            if after is not None and after != lines.acts(self.number):
-                raise StaleCopy("the ledger knows acts that this copy does not: use the newest copy")
-            total = standing.debited + cost
-            if not total.within(standing.reserved):
-                raise BudgetExceeded("this act costs more than what its release reserved: reserve more at the start")
-            content = {"event": to_json(event)} | ({"label": label} if label else {})
-            lines.append("debit", self.number, cost=cost, total=total, content=content)
-
-    def settle(self) -> None:
-        """Close the reservation: from now on only its acts count, and no more can be added.
-
-        A deferred one without any act has reserved nothing, and there is nothing to close.
-        """
-        if self._number is None:
-            return
-        with self.ledger._file.writing() as lines:
-            debited = lines.standing(self.number).debited
-            lines.append("settle", self.number, cost=debited, total=debited, content={})
 
 
 def _shown(left: Fraction, cap: Fraction) -> str:
