@@ -105,7 +105,8 @@ def test_changed_terms_are_refused_before_the_table_is_read(table, tmp_path, mon
 
     with monkeypatch.context() as patched:
         patched.setattr(Table, "chunks", read)
-        patched.setattr(Curator, "keep", read)
+        patched.setattr(Table, "fold", read)
+        patched.setattr(Curator, "hold_in_memory", read)
         with pytest.raises(SessionError, match="terms"):
             cs.resume_session(path, table)
 
