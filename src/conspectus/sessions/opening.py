@@ -18,7 +18,7 @@ from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger, Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
 from conspectus.queries.workload import Workload
-from conspectus.releases.planning import neighbours_of
+from conspectus.releases.planning import check_rows, neighbours_of
 from conspectus.releases.run import warnings
 
 from .account import Account, label_of, reservation_of
@@ -98,12 +98,12 @@ def open_session(
         >>> abs(first.fraction - 0.4) < 0.1, again.repeated, again.fraction == first.fraction
         (True, True, True)
     """
-    rule = make_online(mechanism, settings, also=KEYWORDS)
+    chosen = make_online(mechanism, settings, also=KEYWORDS)
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    problem = stream_of(table, budget, questions=questions, neighbours=neighbours, rows=rows)
+    problem = session_problem(table, budget, questions=questions, neighbours=neighbours, rows=rows)
     if isinstance(ledger, str | Path):
         ledger = Ledger.open(ledger)
-    return begin(table, problem, rule, ledger=ledger, path=path, progress=progress)
+    return begin(table, problem, chosen, ledger=ledger, path=path, progress=progress)
 
 
 def resume_session(
@@ -154,14 +154,13 @@ def terms_of(path: str | Path) -> Terms:
         store.close()
 
 
-def stream_of(
+def session_problem(
     table: Table, budget: Budget, *, questions: int, neighbours: str | None, rows: int | None
 ) -> SessionProblem:
-    """The public facts of a session."""
+    """The public facts of a session, checked."""
     if type(questions) is not int or questions < 1:
         raise ProblemError(f"questions, the number of questions, is a positive integer, not {questions!r}")
-    if rows is not None and (type(rows) is not int or rows < 1):
-        raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
+    check_rows(rows)
     schema = table.schema
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=table.filtered)
     return SessionProblem(
@@ -177,7 +176,7 @@ def stream_of(
 def begin(
     table: Table,
     problem: SessionProblem,
-    rule: OnlineMechanism[Any],
+    mechanism: OnlineMechanism[Any],
     *,
     ledger: Ledger | None = None,
     path: str | Path | None = None,
@@ -190,7 +189,7 @@ def begin(
     `source` says, for a later command line, where table and schema were.
     """
     problem = dataclasses.replace(problem, concentrated=ledger is not None and ledger.currency == "zcdp")
-    proposal = propose_online(rule, problem)
+    proposal = propose_online(mechanism, problem)
     file = None if path is None else Path(path).resolve()  # one file, one lock, under whatever name
     bound = {"fingerprint": table.schema.fingerprint, "neighbours": problem.neighbours, "unit": str(table.schema.unit)}
     if ledger is not None:
@@ -272,7 +271,7 @@ def go_on(
             terms = store.terms()
             reservation, settled = reservation_of(_ledger_of(store, terms, ledger), terms)
             problem = _same_table(table, terms)
-            rule = make_online(terms.mechanism, terms.settings)
+            mechanism = make_online(terms.mechanism, terms.settings)
             account = Account(terms, store, reservation)
             account.reconcile()
             if store.state() is None:
@@ -282,7 +281,7 @@ def go_on(
                     f"{path} died while it was being opened, and what it did not spend is back in its ledger: "
                     "open another one"
                 )
-            proposal = propose_online(rule, problem)
+            proposal = propose_online(mechanism, problem)
             session = _session(table, proposal, account, store, progress=progress, sampler=sampler, settled=settled)
     finally:
         if session is None:
@@ -319,7 +318,9 @@ def _same_table(table: Table, terms: Terms) -> SessionProblem:
     schema = table.schema
     if (schema.fingerprint, str(schema.unit), table.filtered) != (terms.fingerprint, terms.unit, terms.filtered):
         raise SessionError("this session was opened on a table with another schema or source: give it that table")
-    found = stream_of(table, terms.budget, questions=terms.questions, neighbours=terms.neighbours, rows=terms.rows)
+    found = session_problem(
+        table, terms.budget, questions=terms.questions, neighbours=terms.neighbours, rows=terms.rows
+    )
     if found.rows != terms.rows:
         # The number is compared where it is public only: elsewhere it is the declared one.
         raise SessionError("this table has another number of rows than the session's: give it the same table")
