@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from bench import data_file, markdown, record
 from conspectus.counting.counters import count
 from conspectus.data.domain import Chunk, Domain, code_dtype
-from conspectus.queries.builders.conjunctions import Conjunctions, random_conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.builders.random_conjunctions import random_conjunctions
 
 QUERIES = 500_000
 SAMPLE_BOOLEAN = 300

@@ -15,7 +15,7 @@ from conspectus.counting.counters import count
 
 ROWS, QUERIES = 100_000, 100_000
 WIDTHS = (50, 200, 1_000, 10_000, 100_000, 512_000)
-ALONE: dict[str, Any] = {"untouched": "uniform", "responses": 1, "certificate": 0.0}
+ALONE: dict[str, Any] = {"initial": "uniform", "responses": 1, "certificate": 0.0}
 
 
 def main() -> None:

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 import conspectus as cs
 from bench import census_income, data_file, encodings, markdown, record
 from conspectus.counting.counters import count
-from conspectus.mechanisms.dual_query.parameters import theorem_4_3
+from conspectus.mechanisms.dual_query.theorem import theorem_4_3
 from conspectus.mechanisms.mechanism import NoMechanism
-from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 
 QUERIES = 500_000
 RUNS, HELD_OUT_RUNS = 5, 3
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "neighbours": "replace"}
 PLAIN: dict[str, Any] = {
-    "responses": 1, "restarts": 2, "untouched": "first", "reweighting": 0.0, "certificate": 0.0,
+    "responses": 1, "restarts": 2, "initial": "first", "reweighting": 0.0, "certificate": 0.0,
 }  # fmt: skip
 """The source's algorithm: one row a round, columns that nothing drawn reads take their first value, nothing else."""
 
@@ -200,7 +200,7 @@ def improvements() -> None:
     steps: list[tuple[str, dict[str, Any]]] = [
         ("the source's algorithm under our accountant (η = 2)", {}),
         ("16 rows answer each draw", {"responses": 16, "restarts": 1}),
-        ("rows start from one-way marginals that are paid for", {"untouched": "marginals"}),
+        ("rows start from one-way marginals that are paid for", {"initial": "marginals"}),
         ("a growing step, η_t ∝ √t, 2 on average", {"decay": -0.5}),
         ("multiplicities fitted to noisy counts, a fifth of the budget", {"reweighting": 0.2}),
     ]
@@ -211,7 +211,7 @@ def improvements() -> None:
         for asked in tables:
             cells += measure(asked, runs=2, **{**PLAIN, "eta": _step(asked, change), **change}).cells()
         lines.append([name, *cells])
-    everything: dict[str, Any] = {"responses": 16, "restarts": 1, "untouched": "marginals", "reweighting": 0.2}
+    everything: dict[str, Any] = {"responses": 16, "restarts": 1, "initial": "marginals", "reweighting": 0.2}
     for name, change in [("all but the growing step", {}), ("all of them", {"decay": -0.5})]:
         cells = []
         for asked in tables:

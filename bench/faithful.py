@@ -20,7 +20,7 @@ from conspectus.data.domain import Domain
 from conspectus.mechanisms.boosting.generators import all_tables
 from conspectus.mechanisms.boosting.reweighting import potential_bound, rate_of, rounds_for
 from conspectus.privacy.relation import Relation
-from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 from conspectus.synopses.median_ensemble import weighted_median

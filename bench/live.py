@@ -17,7 +17,7 @@ from bench import data_file, markdown, record
 from bench.live_picture import draw
 from conspectus.counting.counters import count
 from conspectus.privacy.accounting import rho_of
-from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 

@@ -38,7 +38,7 @@ def main() -> None:
         f"{QUERIES:,} random conjunctions of 3 literals, each negated with probability ½, `dual-query` at ε = "
         "1, δ = 0.001, one user replaced; average and max error. As it comes, its rows start from noisy "
         "one-way marginals that it pays for; on the right they start without any item "
-        '(`untouched="first"`). Opening reads the pairs once; a release counts all questions and plays; in '
+        '(`initial="first"`). Opening reads the pairs once; a release counts all questions and plays; in '
         "all also draws the questions. Seconds on two cores. Baselines are average errors: 0 everywhere, as "
         "in the paper; rows without any item; and, not private, the product of the exact one-way marginals, "
         "which is what independent items would give. Items of the real tables are taken from the data, those "
@@ -59,7 +59,7 @@ def _released(source: Path, users: int, items: Any) -> dict[str, Any]:
     as_it_comes = cs.release(table, workload, **budget)
     done = time.perf_counter()
     found |= {"release": done - began, "all": done - start}
-    from_no_item = cs.release(table, workload, **budget, untouched="first")
+    from_no_item = cs.release(table, workload, **budget, initial="first")
     found["other"] = time.perf_counter() - done
     counts, rows = count(workload, table.chunks())
     truth = counts / rows

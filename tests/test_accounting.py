@@ -16,7 +16,6 @@ from conspectus.privacy.accounting import (
     Declared,
     Filter,
     Unpriced,
-    allowance,
     best,
     calibrate_gaussian,
     calibrate_laplace,
@@ -117,7 +116,7 @@ def test_sums_stay_short_and_never_shrink(prices: list[Fraction]) -> None:
 
 
 def test_a_pure_filter_spends_its_cap_to_the_last_unit() -> None:
-    spending = allowance(Budget(epsilon=1.0), "replace")
+    spending = Filter.of(Budget(epsilon=1.0), "replace")
     for _ in range(3):
         spending.admit(laplace(1, 3))
     assert (spending.spent, spending.remaining) == (1, 0)
@@ -132,7 +131,7 @@ def test_a_pure_filter_spends_its_cap_to_the_last_unit() -> None:
 def test_a_filter_promises_its_cap_whatever_was_spent() -> None:
     """What was spent may depend on the draws, and is then no promise."""
     budget = Budget(epsilon=1.0, delta=1e-9)
-    spending = allowance(budget, "replace")
+    spending = Filter.of(budget, "replace")
     assert spending.cap == Fraction(rho_of(1.0, 1e-9))
     spending.admit(GaussianNoise(l2_squared=reach(1), sigma_squared=Fraction(100)))
     promise = spending.guarantee("row")
@@ -149,8 +148,8 @@ def test_a_filter_promises_its_cap_whatever_was_spent() -> None:
 
 
 def test_rho_budgets_show_epsilon_only_at_a_named_delta() -> None:
-    assert allowance(Budget(rho=0.5), "replace").guarantee("row").epsilon is None
-    spending = allowance(Budget(rho=0.5, delta=1e-6), "replace")
+    assert Filter.of(Budget(rho=0.5), "replace").guarantee("row").epsilon is None
+    spending = Filter.of(Budget(rho=0.5, delta=1e-6), "replace")
     spending.admit(GaussianNoise(l2_squared=reach(1), sigma_squared=Fraction(1)))
     assert spending.guarantee("row").epsilon == epsilon_of(0.5, 1e-6)
     with pytest.raises(Unpriced):

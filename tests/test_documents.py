@@ -1,19 +1,29 @@
-"""Documents that cannot rot: examples run, commands exist, every guarantee has its proof, no stray paths."""
+"""Documents that cannot rot: examples run, commands exist, guarantees have proofs, pictures and docstrings are true."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
+import doctest
+import inspect
 import io
 import re
 import shlex
 import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import conspectus as cs
 from conspectus.cli import run
 from conspectus.cli.people import write_people
 from conspectus.data.schema import Schema
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.sessions.session import Session
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
@@ -104,28 +114,89 @@ def test_schema_examples_are_schemas(tmp_path: Path) -> None:
         assert len(Schema.load(path).columns) == 2
 
 
-def guarantees(path: Path) -> list[str]:
-    """The names of functions, methods and classes whose docstring states a guarantee."""
+def stated(path: Path) -> dict[str, ast.FunctionDef | ast.ClassDef]:
+    """Functions, methods and classes whose docstring states a guarantee, by name."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return [n.name for n in ast.walk(tree) if isinstance(n, kinds) and "Guarantee:" in (ast.get_docstring(n) or "")]
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and "Guarantee:" in (ast.get_docstring(node) or ""):
+            found[node.name] = node
+    return found
 
 
 def missing_proofs(folder: Path) -> list[str]:
     found = []
     for path in sorted(folder.rglob("*.py")):
-        names = guarantees(path)
         notes = path.with_name(f"{path.stem}.proof.md")
         text = notes.read_text(encoding="utf-8") if notes.exists() else ""
         headings = {heading.strip("`") for heading in re.findall(r"^#+ +(.*?) *$", text, re.MULTILINE)}
-        found += [f"{path.name}: {name}" for name in names if name not in headings]
+        found += [f"{path.relative_to(folder)}: {name}" for name in stated(path) if name not in headings]
     return found
 
 
-@pytest.mark.parametrize("room", ["privacy", "curator", "sessions"])
-def test_every_guarantee_has_a_proof_under_its_name(room: str) -> None:
-    assert any(guarantees(path) for path in (SOURCE / room).rglob("*.py"))
-    assert missing_proofs(SOURCE / room) == []
+def missing_guarantees(folder: Path) -> list[str]:
+    """What privacy rests on and says nothing about it: doors, scores and nets, samplers, blocks of queries."""
+    return [
+        *_silent(folder, "curator", _doors),
+        *_silent(folder, "curator", _players),
+        *_silent(folder, "privacy", _samplers),
+        *_silent(folder, "queries", _blocks),
+    ]
+
+
+Finder = Callable[[ast.Module], Iterator[str]]
+
+
+def _silent(folder: Path, room: str, wanted: Finder) -> list[str]:
+    paths = sorted((folder / room).rglob("*.py"))
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    said = {name for path in paths for name in stated(path)}
+    return [f"{path.relative_to(folder)}: {name}" for path in paths for name in wanted(trees[path]) if name not in said]
+
+
+def _doors(tree: ast.Module) -> Iterator[str]:
+    """Public methods of the curator that debit an act and draw from the sampler."""
+    for kind in tree.body:
+        if isinstance(kind, ast.ClassDef) and kind.name == "Curator":
+            for node in kind.body:
+                if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                    used = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+                    if "_sampler" in used:
+                        yield node.name
+
+
+def _players(tree: ast.Module) -> Iterator[str]:
+    """Members of the closed lists: Score = A | B | …, Net = A | B | …"""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("Score", "Net"):
+            yield from (name.strip() for name in ast.unparse(node.value).split("|"))
+
+
+def _samplers(tree: ast.Module) -> Iterator[str]:
+    """Public functions that draw."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and "sampler" in _parameters(node):
+            yield node.name
+
+
+def _parameters(function: ast.FunctionDef) -> set[str]:
+    return {one.arg for one in (*function.args.args, *function.args.kwonlyargs)}
+
+
+def _blocks(tree: ast.Module) -> Iterator[str]:
+    """Blocks: classes that say how far one unit moves them, or inherit it from counting blocks; roles are none."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name not in ("CountingBlock", "Workload"):
+            bases = {ast.unparse(base) for base in node.bases}
+            methods = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+            if "Protocol" not in bases and ("CountingBlock" in bases or "sensitivity" in methods):
+                yield node.name
+
+
+def test_every_guarantee_has_a_proof_under_its_name() -> None:
+    assert missing_proofs(SOURCE) == []
+    rooms = {path.relative_to(SOURCE).parts[0] for path in SOURCE.rglob("*.py") if stated(path)}
+    assert rooms >= {"privacy", "curator", "queries", "sessions", "data", "mechanisms"}
 
 
 def test_a_missing_proof_is_noticed(tmp_path: Path) -> None:
@@ -135,19 +206,300 @@ def test_a_missing_proof_is_noticed(tmp_path: Path) -> None:
     assert missing_proofs(tmp_path) == []
 
 
-@pytest.mark.parametrize("door", ["measure", "select", "above_threshold"])
-def test_each_door_states_its_guarantee(door: str) -> None:
-    assert door in guarantees(SOURCE / "curator" / "curator.py")
+def test_whatever_privacy_rests_on_states_its_guarantee() -> None:
+    assert missing_guarantees(SOURCE) == []
+
+
+DOORS = ("measure", "select", "above_threshold", "stable_keys")
+
+
+def test_there_are_four_doors() -> None:
+    (doors,) = filter(None, (list(_doors(ast.parse(path.read_text()))) for path in (SOURCE / "curator").glob("*.py")))
+    assert tuple(doors) == DOORS
+
+
+SILENT = {
+    "curator/curator.py": "class Curator:\n    def fifth(self): return self._sampler\n    def rows(self): return 1\n",
+    "curator/scores.py": "class Told:\n    'Guarantee: x'\nclass Quiet: ...\nScore = Told | Quiet\n",
+    "privacy/noise.py": "def draw(scale, sampler): ...\ndef _inner(sampler): ...\ndef shown(scale): ...\n",
+    "queries/blocks/new.py": "class Cells(CountingBlock): ...\nclass Sums:\n    def sensitivity(self): ...\n",
+    "queries/block.py": "class Block(Protocol):\n    def sensitivity(self): ...\n",
+}
+
+
+def test_a_missing_guarantee_is_noticed(tmp_path: Path) -> None:
+    for file, text in SILENT.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    assert missing_guarantees(tmp_path) == [
+        "curator/curator.py: fifth",
+        "curator/scores.py: Quiet",
+        "privacy/noise.py: draw",
+        "queries/blocks/new.py: Cells",
+        "queries/blocks/new.py: Sums",
+    ]
+
+
+def paths_of(picture: str) -> set[str]:
+    """The paths that a tree picture shows.
+
+    Two spaces a level. A line names one folder, or one module or more; what comes after two spaces explains them. A
+    line that names nothing goes on explaining.
+    """
+    found: set[str] = set()
+    folders: list[str] = []
+    for line in picture.splitlines():
+        names = re.match(r" *((?:[\w.]+(?:/|\.py) ?)+)(?= |$)", line)
+        if names is None:
+            continue
+        depth = (len(line) - len(line.lstrip())) // 2
+        del folders[depth:]
+        for name in names[1].split():
+            found.add("/".join([*folders, name.rstrip("/")]) + ("/" if name.endswith("/") else ""))
+        if names[1].strip().endswith("/"):
+            folders.append(names[1].strip().rstrip("/"))
+    return found
+
+
+def house_paths(source: Path) -> set[str]:
+    """Every folder and every module but `__init__`, below the package's own folder."""
+    modules = {path.relative_to(source) for path in source.rglob("*.py")}
+    folders = {f"{folder}/" for path in modules for folder in path.parents if folder != Path()}
+    return {str(path) for path in modules if path.name != "__init__.py"} | folders
 
 
 def test_the_picture_of_the_house_is_true() -> None:
-    """Every module of the package stands in docs/architecture.md, and every module named there exists."""
+    """Every module of the package stands in docs/architecture.md under its own path, and every path there exists."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    (picture,) = [block for block in BLOCK.findall(text) if block[0] == "text"]
-    named = set(re.findall(r"\b([a-z_]+)\.py\b", picture[1]))
-    there = {path.stem for path in SOURCE.rglob("*.py") if not path.stem.startswith("__")}
-    assert there - named == set()
-    assert named - there == set()
+    picture = next(block for kind, block in BLOCK.findall(text) if kind == "text" and block.startswith("conspectus/"))
+    shown = {path.removeprefix("conspectus/") for path in paths_of(picture)} - {""}
+    assert {
+        "not in the picture": sorted(house_paths(SOURCE) - shown),
+        "not there": sorted(shown - house_paths(SOURCE)),
+    } == {
+        "not in the picture": [],
+        "not there": [],
+    }
+
+
+def test_a_module_in_the_wrong_room_is_noticed(tmp_path: Path) -> None:
+    for file in ("data/domain.py", "data/columns/dates.py", "queries/query.py", "queries/__init__.py"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("")
+    true = "data/  X\n  domain.py  cells,\n             and more\n  columns/\n    dates.py\nqueries/\n  query.py\n"
+    assert paths_of(true) == house_paths(tmp_path)
+    assert paths_of(true.replace("    dates.py", "  dates.py")) ^ house_paths(tmp_path) == {
+        "data/dates.py",
+        "data/columns/dates.py",
+    }
+
+
+def examples(path: Path) -> list[tuple[str, int, str]]:
+    """The docstrings of a module that hold examples: name, line, text. Read from the file, whatever decorates them."""
+    found = []
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ">>>" in (ast.get_docstring(node) or ""):
+            found.append((getattr(node, "name", path.stem), node.body[0].lineno, ast.get_docstring(node) or ""))
+    return found
+
+
+def failed_examples(path: Path, names: dict[str, Any]) -> list[str]:
+    parser, failures = doctest.DocTestParser(), []
+    for name, line, text in examples(path):
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        said = io.StringIO()
+        runner.run(parser.get_doctest(text, dict(names), name, str(path), line), out=said.write)
+        if runner.failures:
+            failures.append(said.getvalue())
+    return failures
+
+
+SCHEMA = {
+    "name": "patients",
+    "columns": {
+        "sex": {"type": "categorical", "values": ["female", "male"]},
+        "age": {"type": "integer", "min": 0, "max": 99, "width": 20},
+        "smoker": {"type": "boolean"},
+        "diagnosis": {"type": "categorical", "values": ["none", "heart", "lung"]},
+    },
+}
+"""What examples in docstrings call `schema`; their `table` holds 40 made patients."""
+
+
+def example_names() -> dict[str, Any]:
+    schema = cs.Schema.from_dict(SCHEMA)
+    rows = {
+        "sex": ["female", "male"] * 20,
+        "age": [(7 * number) % 100 for number in range(40)],
+        "smoker": [number % 3 == 0 for number in range(40)],
+        "diagnosis": ["none", "none", "heart", "lung"] * 10,
+    }
+    return {"cs": cs, "schema": schema, "table": cs.open_table(pa.table(rows), schema)}
+
+
+WITH_EXAMPLES = [path for path in sorted(SOURCE.rglob("*.py")) if examples(path)]
+
+
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_examples_in_docstrings_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert failed_examples(path, example_names()) == []
+
+
+def test_a_wrong_example_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "sums.py"
+    path.write_text(
+        'def add():\n    """Add.\n\n    Example:\n        >>> 1 + 1\n        3\n    """\n', encoding="utf-8"
+    )
+    assert len(failed_examples(path, {})) == 1
+
+
+WITHOUT: tuple[str, ...] = (
+    "NoisySample",
+    "OwnGenerator",
+    "plan",
+    "Ledger",
+    "release",
+    "Release",
+    "load",
+    "open_session",
+    "resume_session",
+    "Session",
+    "Ledger.check",
+    "Ledger.cost_of",
+    "Ledger.create",
+    "Ledger.delta_remaining",
+    "Ledger.entries",
+    "Ledger.entries_of",
+    "Ledger.guarantee",
+    "Ledger.open",
+    "Ledger.price_of",
+    "Ledger.remaining",
+    "Ledger.reserve",
+    "Ledger.resume",
+    "Ledger.spending",
+    "Release.ask",
+    "Release.save",
+    "Release.synthetic",
+    "Release.synthetic_pairs",
+    "Release.table",
+    "Session.ask",
+    "Session.begin",
+    "Session.close",
+    "Session.end",
+    "Session.release",
+)
+"""Public names whose docstrings are not complete."""
+
+
+def public_names() -> dict[str, Any]:
+    """Everything that users call, by the name under which they find it: functions, classes and their methods."""
+    found: dict[str, Any] = {}
+    given = {name: getattr(cs, name) for name in cs.__all__} | {"Session": Session}  # what open_session returns
+    for name, value in given.items():
+        if inspect.ismodule(value):
+            found |= {f"{name}.{each}": getattr(value, each) for each in value.__all__}
+        elif callable(value):
+            found[name] = value
+    for name, value in list(found.items()):
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            members = inspect.getmembers_static(value)
+            found |= {f"{name}.{key}": member for key, member in members if _public_member(key, member, value)}
+    return found
+
+
+def _public_member(name: str, member: Any, kind: type) -> bool:
+    plain = getattr(member, "__func__", getattr(member, "fget", getattr(member, "func", member)))
+    ours = str(getattr(plain, "__module__", "")).startswith("conspectus") and not inspect.isclass(plain)
+    return not name.startswith("_") and name in vars(kind) and callable(plain) and ours
+
+
+def lacking(value: Any) -> list[str]:
+    """The parts that a docstring should have and has not."""
+    plain = inspect.unwrap(getattr(value, "__func__", value))
+    text = inspect.getdoc(plain) or ""
+    if not text:
+        return ["a docstring"]
+    if inspect.isclass(plain):
+        missing = [] if issubclass(plain, Exception) or ">>>" in text else ["Example"]
+        if dataclasses.is_dataclass(plain) and plain.__module__.startswith("conspectus.mechanisms"):
+            told = _part(text, "Args") + _part(text, "Attributes")
+            settings = [field.name for field in dataclasses.fields(plain) if field.init]
+            missing += [f"Args: {name}" for name in settings if not re.search(rf"^ +{name}:", told, re.MULTILINE)]
+        return missing
+    if not inspect.isfunction(plain):
+        return []  # a property says what it is
+    signature = inspect.signature(plain)
+    parameters = [name.lstrip("*") for name in signature.parameters if name not in ("self", "cls")]
+    missing = [
+        f"Args: {name}" for name in parameters if not re.search(rf"^ +\*{{0,2}}{name}:", _part(text, "Args"), re.M)
+    ]
+    if signature.return_annotation not in (None, "None", "Self") and not _part(text, "Returns"):
+        missing.append("Returns")
+    if _raises(plain) and not _part(text, "Raises"):
+        missing.append("Raises")
+    return missing if ">>>" in _part(text, "Example") else [*missing, "Example"]
+
+
+def _part(text: str, name: str) -> str:
+    """The indented lines below a heading of a docstring."""
+    found = re.search(rf"^{name}:\n((?:(?: .*)?\n)*(?: .*)?)", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _raises(function: Callable[..., Any]) -> bool:
+    """Whether its own lines raise an error of ours."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    names = {
+        ast.unparse(node.exc.func)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
+    }
+    raised = [function.__globals__.get(name) for name in names]
+    return any(inspect.isclass(kind) and kind.__module__.startswith("conspectus") for kind in raised)
+
+
+def test_public_names_say_how_to_call_them() -> None:
+    found = {name: parts for name, value in public_names().items() if (parts := lacking(value))}
+    assert {name: parts for name, parts in found.items() if name not in WITHOUT} == {}
+    assert set(WITHOUT) - set(found) == set()  # what is complete leaves the list
+
+
+def test_a_docstring_that_says_too_little_is_noticed() -> None:
+    def told(rows: int, *, scale: float = 1.0) -> int:
+        """Count.
+
+        Args:
+            rows: how many.
+            scale: how far.
+
+        Returns:
+            A number.
+
+        Raises:
+            WorkloadError: never.
+
+        Example:
+            >>> 1
+            1
+        """
+        if rows < 0:
+            raise WorkloadError("no")
+        return rows
+
+    assert lacking(told) == []
+    text = told.__doc__ or ""
+    for part, rest in {
+        "Args: scale": text.replace("    scale: how far.", ""),
+        "Returns": text.replace("Returns:", "Gives:"),
+        "Raises": text.replace("Raises:", "Throws:"),
+        "Example": text.replace(">>>", ""),
+    }.items():
+        told.__doc__ = rest
+        assert lacking(told) == [part]
+    told.__doc__ = None
+    assert lacking(told) == ["a docstring"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

@@ -13,10 +13,17 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known word that is nearest, capitals aside; None where none is near."""
+    choices = {choice.casefold(): choice for choice in known}
+    near = difflib.get_close_matches(word.casefold(), choices, n=1, cutoff=cutoff)
+    return choices[near[0]] if near else None
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """ ", did you mean …?" where a known word is close, nothing otherwise."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f', did you mean "{close[0]}"?' if close else ""
+    near = closest(word, known)
+    return f', did you mean "{near}"?' if near is not None else ""
 
 
 def suggest_keyword(function: Callable[P, R]) -> Callable[P, R]:

@@ -154,7 +154,7 @@ def p_value(chosen: NDArray[np.int64], chances: NDArray[np.float64]) -> float:
     return float(chi2.sf(np.sum((observed - expected)[kept] ** 2 / expected[kept]), kept.sum() - 1))
 
 
-@pytest.mark.parametrize("coins", [SystemSampler(), UnsafeSeededSampler(3)], ids=["system", "seeded"])
+@pytest.mark.parametrize("sampler", [SystemSampler(), UnsafeSeededSampler(3)], ids=["system", "seeded"])
 def test_draws_follow_the_weights(sampler: SystemSampler | UnsafeSeededSampler) -> None:
     scores = np.random.Generator(np.random.PCG64(1)).integers(0, 5_000, 1_500)  # several blocks
     chosen = draw(scores, rate=Fraction(1, 900), draws=60_000, sampler=sampler)

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from conspectus.privacy import tails
 from conspectus.privacy.events import Noise
 from conspectus.privacy.noise import UnsafeSeededSampler, discrete_gaussian, discrete_laplace
-from conspectus.privacy.tails import Kind, gaussian_tail, laplace_tail, lower_quantile, sum_quantile
+from conspectus.privacy.tails import Kind, deviation_of, gaussian_tail, laplace_tail, lower_quantile, sum_quantile
 
 ALPHA = 1e-6
 KINDS: tuple[Kind, ...] = ("laplace", "gaussian")
@@ -104,3 +104,22 @@ def test_confidence_must_be_a_probability() -> None:
         with pytest.raises(ValueError, match="confidence"):
             sum_quantile("laplace", 1.0, 3, confidence)
     assert sum_quantile("laplace", 1.0, 0, 0.95) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scale", [0.05, 0.1, 0.3, 1.0, 2.9, 3.1, 40.0])
+def test_the_deviation_is_that_of_the_discrete_law(kind: Kind, scale: float) -> None:
+    law = law_of(kind, scale)
+    reach = len(law) // 2
+    brute = math.sqrt(float(law @ np.arange(-reach, reach + 1) ** 2.0))
+    assert deviation_of(Noise(kind, scale)) == pytest.approx(brute, rel=1e-9)
+
+
+def test_narrow_noise_is_hardly_ever_drawn() -> None:
+    """The continuous law's deviation, √2·b, would be fifteen times too large at b = 0.1."""
+    assert deviation_of(Noise("laplace", 0.1)) == pytest.approx(0.0095, abs=5e-5)
+    assert math.sqrt(2) * 0.1 == pytest.approx(0.1414, abs=5e-5)
+    assert deviation_of(Noise("laplace", 1e-3)) == deviation_of(Noise("gaussian", 1e-3)) == 0
+    wide = deviation_of(Noise("laplace", 50.0))
+    assert wide < math.sqrt(2) * 50
+    assert wide == pytest.approx(math.sqrt(2) * 50, rel=1e-4)

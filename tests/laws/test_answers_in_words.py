@@ -7,28 +7,21 @@ import re
 import pytest
 
 import conspectus as cs
-from conspectus.releases.answer import Answer, measured, projected
-from conspectus.synopses.noisy_answers import Estimate
+from conspectus.privacy.events import Noise
+from conspectus.releases.answer import Answer, answer_of
+from conspectus.synopses.estimate import Estimate
+from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
 ROWS = Total(value=1000.0, exact=True)
 
 
-class Off:
-    """A synopsis that says this count, within 5."""
-
-    def __init__(self, count):
-        self.count = count
-
-    def interval(self, question, confidence):
-        return self.count, 5.0
-
-
 def both(count):
-    """The same noisy count from a projection and from noise on the answer."""
-    estimate = Estimate(count=count, kind="laplace", scale=1.0, terms=1)
-    nothing = cs.sparse([[1]])
-    return projected(Off(count), nothing, ROWS, 0.95), measured(estimate, ROWS, 0.95)
+    """The same noisy count from a synopsis that is within 5, and from noise on the answer."""
+    asked = cs.sparse([[1]])
+    measured = NoisyAnswers(asked.domain, asked, [count], (Noise("laplace", 1.0),), ROWS)
+    estimates = Estimate.within(count, 5.0, basis="guessed"), measured.estimate(asked, 0.95)
+    return [answer_of(estimate, ROWS, 0.95) for estimate in estimates]
 
 
 @pytest.mark.parametrize(("count", "shown", "about"), [(-4.0, "0.0000", "0"), (1003.0, "1.0000", "1,000")])

@@ -16,7 +16,8 @@ import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.counting.evaluation import indicator
 from conspectus.mechanisms.choosing import make
-from conspectus.mechanisms.interactions import TAIL, Errors, Interactions
+from conspectus.mechanisms.expectations import TAIL
+from conspectus.mechanisms.interactions import Errors, Interactions
 from conspectus.mechanisms.mechanism import Claim, expected_size
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.workload import Workload

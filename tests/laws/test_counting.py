@@ -11,21 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conspectus.counting import counters as counting
+from conspectus.counting import tally as counting
 from conspectus.counting.counters import Tally, count, counter_of
 from conspectus.counting.evaluation import indicator
 from conspectus.counting.joints import JOINT_CELLS, joint_tables
 from conspectus.data.domain import Chunk, Domain, code_dtype
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import ParityList
-from conspectus.queries.builders.conjunctions import (
-    Conjunctions,
-    Intervals,
-    Marginal,
-    always,
-    marginals,
-    random_conjunctions,
-)
+from conspectus.queries.builders.conjunctions import always
+from conspectus.queries.builders.marginals import marginals
 from conspectus.queries.builders.parities import parities
+from conspectus.queries.builders.random_conjunctions import random_conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 

@@ -14,17 +14,15 @@ from conspectus.counting import evaluation
 from conspectus.counting.evaluation import answers_from_marginals, indicator, is_true
 from conspectus.counting.marginal_tree import MarginalTree
 from conspectus.data.domain import Domain
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import ParityList
-from conspectus.queries.builders.conjunctions import (
-    Conjunctions,
-    Intervals,
-    Marginal,
-    always,
-    marginals,
-    random_conjunctions,
-)
+from conspectus.queries.builders.conjunctions import always
+from conspectus.queries.builders.marginals import marginals
 from conspectus.queries.builders.parities import parities
-from conspectus.queries.language.formulas import union
+from conspectus.queries.builders.random_conjunctions import random_conjunctions
+from conspectus.queries.formulas import union
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from tests.made import claimed, people
+from tests.made import people
 
 import conspectus as cs
 from conspectus.mechanisms.choosing import make
-from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.mechanisms.mechanism import NoMechanism, propose
 from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.guarantee import Budget, BudgetError
 from conspectus.releases.planning import problem_of
@@ -75,8 +75,8 @@ def shape(rows, m, epsilon, schema=None, **settings):
     schema = schema or records(1).schema
     asked = cs.sparse([list(range(m))]) if len(schema.domain) == 1 else cs.sparse(cs.marginals(schema, 1))
     problem = problem_of(schema, asked, budget=Budget(epsilon=epsilon), neighbours=None, rows=rows)
-    mechanism = make("sparse-project", settings)
-    return mechanism.shape(problem), claimed(mechanism, problem)
+    proposed = propose(make("sparse-project", settings), problem)
+    return proposed.plan.projection, proposed.claim
 
 
 def test_coordinates_stop_where_no_record_is_shared():

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 
 from conspectus.data.domain import Domain
+from conspectus.mechanisms.iterative import fitted_deviation
+from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import deviation_of
 from conspectus.synopses.fitting.lbfgs import minimise
 from conspectus.synopses.fitting.least_squares import fit_least_squares, project_simplex
 from conspectus.synopses.fitting.max_entropy import CannotFit, Measurement, fit_histogram
@@ -241,6 +244,15 @@ def test_projection_onto_the_simplex(values, total):
     assert float(slope @ nearest) - total * float(slope.min()) <= 1e-6 * max(1.0, total) * 1e3
 
 
+def test_least_squares_on_one_marginal_is_the_projection_onto_the_simplex():
+    domain, noise = domain_of(2, 3), coins(7)
+    for _ in range(5):
+        noisy = 100 * noise.normal(size=6) + 20
+        fit = fit_least_squares(domain, [Measurement((0, 1), noisy, 1.0)], 100.0, steps=5000, tolerance=1e-10)
+        np.testing.assert_allclose(fit.weights, project_simplex(noisy / 100), atol=fit.distance + 1e-9)
+        assert fit.distance < 1e-3
+
+
 def test_the_optimiser_on_a_narrow_valley():
     target = np.arange(1.0, 31.0)
     stretch = 10.0 ** np.linspace(0, 2, 30)
@@ -309,3 +321,11 @@ def test_a_refit_leaves_noise_alone():
         fits = [fit_histogram(domain, data, 20_000.0, refits=refits).weights for refits in (0, 1)]
         changed += not np.array_equal(*fits)
     assert changed <= 10
+
+
+def test_no_answer_is_so_exact_that_it_outweighs_all_others():
+    """Wide noise weighs by its deviation; noise that is hardly ever drawn by its scale, in proportion to the others."""
+    for kind in ("laplace", "gaussian"):
+        assert fitted_deviation(Noise(kind, 20.0)) == deviation_of(Noise(kind, 20.0))
+        narrow, narrower = (fitted_deviation(Noise(kind, scale)) for scale in (1e-3, 1e-4))
+        assert narrow / narrower == pytest.approx(10)

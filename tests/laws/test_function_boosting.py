@@ -13,7 +13,8 @@ import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.boosting import row_search
-from conspectus.mechanisms.boosting.mechanism import ROW_ROUNDS, Boosting
+from conspectus.mechanisms.boosting.mechanism import Boosting
+from conspectus.mechanisms.boosting.parameters import ROW_ROUNDS
 from conspectus.mechanisms.boosting.row_search import RowSearch, measured_instead, usual_sample
 from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.privacy.accounting import Filter

@@ -12,7 +12,8 @@ import pytest
 from tests.made import people, truth
 
 import conspectus as cs
-from conspectus.counting.counters import count, own_counter
+from conspectus.counting.block_counters import BLOCK_COUNTERS
+from conspectus.counting.counters import count
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, error_sensitivity, query_errors, steps_of
 from conspectus.data.domain import Chunk, Domain
@@ -72,11 +73,16 @@ class WeightedCounts:
     def add(self, chunk: Chunk) -> None:
         self._counts += np.bincount(chunk.column(self._block.column), minlength=len(self._block))
 
-    def counts(self) -> np.ndarray:
-        return self._counts * np.array(self._block.weights)
+    gathers = False
+
+    def parts(self) -> tuple[np.ndarray]:
+        return (self._counts,)
+
+    def of_parts(self, parts: tuple[np.ndarray], rows: int) -> np.ndarray:
+        return parts[0] * np.array(self._block.weights)
 
 
-own_counter.register(Weighted, WeightedCounts)
+BLOCK_COUNTERS[Weighted] = WeightedCounts
 DOMAIN = Domain(("x", "y"), (3, 2))
 BLOCK = Weighted(DOMAIN, 0, (64, 32, 7))
 MIXED = Workload(DOMAIN, (Marginal(DOMAIN, (0, 1)), BLOCK))

@@ -14,9 +14,9 @@ from conspectus.counting.evaluation import is_true
 from conspectus.data.columns.column import CutsBin, NotOrdered, UnknownValue
 from conspectus.data.schema import Schema
 from conspectus.queries.builders.arguments import UnknownColumn
-from conspectus.queries.builders.conjunctions import random_conjunctions
 from conspectus.queries.builders.parities import parities
-from conspectus.queries.language.formulas import MOST_BOXES, TooManyBoxes
+from conspectus.queries.builders.random_conjunctions import random_conjunctions
+from conspectus.queries.formulas import MOST_BOXES, TooManyBoxes
 from conspectus.queries.language.from_sql import NotAPredicate, parse, sql, to_sql
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError

@@ -16,7 +16,7 @@ from conspectus.counting.counters import count
 from conspectus.data.domain import Chunk
 from conspectus.privacy.relation import Relation
 from conspectus.queries import refuter
-from conspectus.queries.blocks.low_sensitivity import FUNCTION_STEPS, ForgottenFunction
+from conspectus.queries.blocks.unsafe_functions import FUNCTION_STEPS, ForgottenFunction
 from conspectus.queries.refuter import RefutedSensitivity, examine
 from conspectus.queries.sensitivity import WorkloadError
 

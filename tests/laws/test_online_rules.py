@@ -18,13 +18,13 @@ from conspectus.mechanisms.online.sparse_weights import SparseGuess
 from conspectus.mechanisms.online_mechanism import BadState, SessionProblem
 from conspectus.mechanisms.registry import ONLINE
 from conspectus.mechanisms.sparse_vector import plan_sparse
-from conspectus.privacy.accounting import allowance
+from conspectus.privacy.accounting import Filter
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
 from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.builders.conjunctions import Conjunctions
 from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.listed_records import listed_records
 from conspectus.queries.query import Literal, Predicate
@@ -67,7 +67,7 @@ def stream(budget=None, questions: int = 200, **facts) -> SessionProblem:
 
 
 def curator(problem, seed: int = 5) -> Curator:
-    purse = allowance(problem.budget, problem.neighbours)
+    purse = Filter.of(problem.budget, problem.neighbours)
     return Curator(TABLE, purse, neighbours=problem.neighbours, sampler=UnsafeSeededSampler(seed))
 
 

@@ -11,6 +11,7 @@ import conspectus as cs
 from conspectus.curator.scores import LOG_WEIGHT_STEPS
 from conspectus.mechanisms.boosting.reweighting import growing_rates, rounds_for
 from conspectus.mechanisms.mechanism import SettingError
+from conspectus.privacy.events import LaplaceNoise
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.rows import Rows
 
@@ -102,6 +103,19 @@ def test_it_is_shown_noise_and_public_facts_and_nothing_else(workload):
         off = sample.answers - true / (sample.questions.grid * rows)
         # Exact answers would be off by nothing; noise of this size is within six deviations, but for 2e-9 each.
         assert 0.2 * sample.deviation < np.abs(off).max() < 6.5 * sample.deviation
+
+
+def test_it_is_shown_the_exact_deviation_of_its_noise():
+    """One marginal under replace, pure: the noise has scale 2/ε' for the ε' that the certificate leaves. At b = 0.1 the
+    deviation is 0.0095 counts, where that of a continuous noise is 0.1414."""
+    schema = cs.Schema.from_dict({"name": "coins", "columns": {"heads": {"type": "boolean"}}})
+    table = cs.open_table(pa.table({"heads": [True, False] * 250}), schema)
+    seen = []
+    budget = {"epsilon": 20, "certificate": 0.0, "mechanism": "boosting"}
+    release = cs.release(table, cs.marginals(schema, 1), **budget, generator=seen.append)
+    (event,) = [event for event in release.events if isinstance(event, LaplaceNoise)]
+    assert event.scale == pytest.approx(0.1)
+    assert seen[0].deviation * 500 == pytest.approx(0.0095, abs=5e-5)
 
 
 def test_arrays_that_change_later_change_nothing():

@@ -22,9 +22,9 @@ from conspectus.data.columns.values import text_of
 from conspectus.data.schema import SchemaError
 from conspectus.data.sources import PairsTable, SourceError
 from conspectus.data.sources.numbering import Numbering
-from conspectus.mechanisms.mechanism import ProblemError
-from conspectus.privacy.accounting import allowance
+from conspectus.privacy.accounting import Filter
 from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.relation import RelationError
 
 Pairs = list[tuple[Any, Any]]
 ITEMS = ("a", "b", "c")
@@ -166,11 +166,11 @@ def test_a_filter_makes_the_number_of_users_private(tmp_path: Path) -> None:
 def test_declared_users_and_add_remove_do_not_go_together() -> None:
     table = opened([(1, "a")], users=4, items=ITEMS)
     workload = cs.conjunctions(table.schema, [{"a": True}])
-    with pytest.raises(ProblemError, match="users="):
+    with pytest.raises(RelationError, match="users="):
         cs.release(table, workload, epsilon=1.0, neighbours="add-remove")
     budget = Budget(epsilon=1.0)
-    with pytest.raises(ValueError, match="declared"):
-        Curator(table, allowance(budget, "add-remove"), neighbours="add-remove")
+    with pytest.raises(RelationError, match="users="):
+        Curator(table, Filter.of(budget, "add-remove"), neighbours="add-remove")
 
 
 def test_a_release_of_pairs_is_a_release(tmp_path: Path) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
+from dataclasses import fields
+
 import pyarrow as pa
 import pytest
 from tests.made import people
 
 import conspectus as cs
+from conspectus.mechanisms.boosting import parameters
+from conspectus.mechanisms.choosing import make
+from conspectus.mechanisms.iterative_construction import promised_alpha
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.registry import OFFLINE
+from conspectus.mechanisms.total import SHARE
+from conspectus.privacy.guarantee import Budget
+from conspectus.releases.planning import problem_of
 
 SCHEMA = cs.Schema.from_dict({"name": "tiny", "columns": {name: {"type": "boolean"} for name in "ab"}})
 TABLE = cs.open_table(pa.table({"a": [True, True, False, True, False, True], "b": [True] * 3 + [False] * 3}), SCHEMA)
@@ -70,3 +81,77 @@ def test_what_the_theorem_leaves_open_can_be_set():
         release = cs.release(TABLE, cs.marginals(SCHEMA, 2), **BUDGET | {"epsilon": 1e5}, **free, generator=generator)
         assert release.parameters["generator"] == generator
         assert release.parameters["aggregate"] == "median"
+
+
+PLANNED = ("mwem", "iterative", "projection", "boosting")
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("name", PLANNED)
+def test_a_release_plans_once(name, neighbours, monkeypatch):
+    schema, table = people(300, neighbours=neighbours)
+    made = []
+    right = OFFLINE[name].plan
+
+    def counted(self, problem):
+        made.append(right(self, problem))
+        return made[-1]
+
+    monkeypatch.setattr(OFFLINE[name], "plan", counted)
+    release = cs.release(table, cs.marginals(schema, 2), epsilon=1, mechanism=name)
+    assert len(made) == 1
+    if name == "boosting":
+        assert release.parameters["draws"] == list(made[0].sampling.draws)
+        assert release.parameters["rates"] == [rate / (1 << 20) for rate in made[0].sampling.rates]
+    if name == "projection":
+        assert release.parameters["scale"] == made[0].law.scale
+
+
+def test_the_parts_of_a_plan_are_not_planned_again(monkeypatch):
+    """The search for the gap μ, and the solution for α, are the expensive parts of their plans."""
+    schema, table = people(300)
+    searched, solved = [], []
+    sampling = parameters.plan_sampling
+    monkeypatch.setattr(parameters, "plan_sampling", lambda *a, **k: searched.append(1) or sampling(*a, **k))
+    home = "conspectus.mechanisms.iterative_construction.promised_alpha"
+    monkeypatch.setattr(home, lambda *a: solved.append(1) or promised_alpha(*a))
+    cs.release(table, cs.marginals(schema, 2), epsilon=1, mechanism="boosting")
+    cs.release(table, cs.marginals(schema, 2), epsilon=1e5, mechanism="iterative", theorem=True)
+    assert (len(searched), len(solved)) == (1, 1)
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.1}])
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_a_plan_shares_out_the_whole_budget_and_no_more(neighbours, budget):
+    schema, _ = people(300, neighbours=neighbours)
+    workload = cs.marginals(schema, 2)
+    problem = problem_of(schema, workload, budget=Budget(**budget), neighbours=None, rows=300)
+    left = problem.cap * (1 if neighbours == "replace" else 1 - SHARE)
+    for settings in ({}, {"generator": "rows"}, {"history": False}):
+        plan = make("boosting", settings).plan(problem)
+        assert sum(plan.prices) + plan.sampling.price + plan.anchor + plan.certificate == left
+    plan = make("mwem", {}).plan(problem)
+    assert plan.loop.rounds * (plan.loop.select + plan.loop.measure) + plan.certificate == left
+    plan = make("iterative", {}).plan(problem)
+    assert plan.price + plan.certificate == left
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_every_setting_is_explained_and_the_example_runs(name):
+    kind = OFFLINE[name]
+    arguments = kind.__doc__.split("Args:")[1].split("Example:")[0]
+    for setting in fields(kind):
+        assert f"\n        {setting.name}: " in arguments
+    _run_examples(kind)
+
+
+@pytest.mark.parametrize("name", ["NoisySample", "OwnGenerator"])
+def test_the_examples_of_generators_run(name):
+    _run_examples(getattr(cs, name))
+
+
+def _run_examples(kind):
+    module = importlib.import_module(kind.__module__)
+    (test,) = [test for test in doctest.DocTestFinder(recurse=False).find(kind, kind.__name__, module) if test.examples]
+    said = []
+    assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)

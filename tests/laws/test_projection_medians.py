@@ -1,4 +1,4 @@
-"""The median over the blocks of a projection: heavy records are ignored, and what is claimed of it holds."""
+"""The median over the sections of a projection: heavy records are ignored, and what is claimed of it holds."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
+from tests import made
 
 import conspectus as cs
 from conspectus.audit.keys_and_projections import column
 from conspectus.data.domain import RECORDS
 from conspectus.data.records.fingerprints import fingerprints
 from conspectus.mechanisms.choosing import make
-from conspectus.mechanisms.sparse_project.mechanism import price_of_median
+from conspectus.mechanisms.sparse_project.theorem import price_of_median
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
-from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.releases.planning import problem_of
-from conspectus.synopses.random_projection import RandomProjection, block_failure, kept_by_hash, majority_fails
+from conspectus.synopses.random_projection import RandomProjection, kept_by_hash, majority_fails, section_failure
 from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 
 ALPHA = 1e-6
@@ -34,7 +35,7 @@ def place(record):
 
 def projected(counts, size, s, seed, estimator, noise=1e-9):
     """A synopsis of a table given by its counts; a deviation of 1e-9 stands for no noise at all."""
-    projection = Projection(RECORDS, size, s, 4, seed)
+    projection = SparseProjection(RECORDS, size, s, 4, seed)
     sums = np.zeros(size, dtype=np.int64)
     places = np.array([place(record) for record, _ in counts], dtype=np.uint64)
     projection.add(places, np.array([count for _, count in counts]), sums)
@@ -82,7 +83,7 @@ def test_blocks_are_independent():
     places = fingerprints(np.array([1, 2]))
     meet = np.zeros((4000, 2), dtype=bool)
     for seed in range(len(meet)):
-        projection = Projection(RECORDS, 8, 2, 4, seed)
+        projection = SparseProjection(RECORDS, 8, 2, 4, seed)
         first, second = (np.abs(column(projection, int(place))).reshape(2, 4) for place in places)
         meet[seed] = (first * second).sum(axis=1) > 0
 
@@ -98,10 +99,10 @@ def test_blocks_are_independent():
 @pytest.mark.parametrize("s", [3, 5, 9, 63])
 @pytest.mark.parametrize("failure", [0.2, 0.01, 1e-6])
 def test_the_failure_of_a_block_is_the_largest_that_may_be(s, failure):
-    p = block_failure(s, failure)
+    p = section_failure(s, failure)
     assert majority_fails(s, p) == pytest.approx(binom.sf(s // 2, s, p), rel=1e-9)
     assert binom.sf(s // 2, s, p) <= failure < binom.sf(s // 2, s, p * 1.0001)
-    assert block_failure(1, failure) == failure
+    assert section_failure(1, failure) == failure
 
 
 @pytest.mark.parametrize("s", [3, 5, 9])
@@ -220,7 +221,7 @@ def claimed(rows, asked, s, failure):
     m, sigma = asked.blocks[0].sparsity, 2 * math.sqrt(2 * s)
     size = min(1024 * math.ceil(math.sqrt(m) * rows * s / (sigma * math.sqrt(s)) / 1024), 1 << 22) // s * s
     each = sigma * math.sqrt(2 * math.log(2 / failure) * m * price_of_median(s))
-    return each + rows * math.sqrt(2 * m * s / (size * block_failure(s, failure)))
+    return each + rows * math.sqrt(2 * m * s / (size * section_failure(s, failure)))
 
 
 @pytest.mark.parametrize("rows", [100, 50_000, 1_000_000])
@@ -231,10 +232,10 @@ def test_the_default_is_what_claims_the_least_at_the_failure_level(rows, failure
     problem = problem_of(
         cs.open_records([0]).schema, asked, budget=Budget(epsilon=1.0, delta=1e-6), neighbours=None, rows=rows
     )
-    s = make("sparse-project", {"failure": failure}).shape(problem).nonzeros
+    s = make("sparse-project", {"failure": failure}).plan(problem).projection.nonzeros
     assert s in expected
     assert s == min((1, 3, 5), key=lambda blocks: claimed(rows, asked, blocks, failure))
-    assert claimed(make("sparse-project", {"failure": failure}), problem).bound.probability == 1 - failure
+    assert made.claimed(make("sparse-project", {"failure": failure}), problem).bound.probability == 1 - failure
 
 
 def test_settings_choose_the_number_of_blocks():

@@ -20,11 +20,11 @@ from conspectus.data.domain import RECORDS, Domain
 from conspectus.data.records.field import P
 from conspectus.data.records.fingerprints import fingerprints
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
-from conspectus.mechanisms.sparse_project.mechanism import paper_independence, paper_size
+from conspectus.mechanisms.sparse_project.theorem import theorem_independence, theorem_size
 from conspectus.privacy.events import Noise
 from conspectus.privacy.relation import Relation
 from conspectus.privacy.tails import moments_of, weighted_quantile
-from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.hashing import SIGNS, polynomials, values_at
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.synopses.random_projection import RandomProjection
@@ -86,7 +86,7 @@ SHAPES = [(40, 40), (40, 1), (40, 4)]
 
 @pytest.mark.parametrize(("size", "s"), SHAPES)
 def test_columns_have_one_sign_in_each_block(size, s):
-    projection = Projection(RECORDS, size, s, 4, 11)
+    projection = SparseProjection(RECORDS, size, s, 4, 11)
     places = fingerprints(np.arange(50))
     columns = np.stack([column(projection, int(place)) for place in places])
     blocks = columns.reshape(50, s, size // s)
@@ -100,10 +100,10 @@ def test_columns_have_one_sign_in_each_block(size, s):
     if not projection.dense:
         for block in range(s):
             mine = slice(block * size // s, (block + 1) * size // s)
-            assert np.allclose(projection.dot_block(block, places, vector), columns[:, mine] @ vector[mine])
+            assert np.allclose(projection.dot_section(block, places, vector), columns[:, mine] @ vector[mine])
     else:
         with pytest.raises(WorkloadError):
-            projection.dot_block(0, places, vector)
+            projection.dot_section(0, places, vector)
         values = values_at(projection._coefficients[1], places)
         assert np.array_equal(columns[:, SIGNS], 1 - 2 * (values & np.uint64(1)).astype(np.int64))
 
@@ -116,7 +116,7 @@ def test_sensitivities_bound_all_records_and_are_reached(size, s, neighbours):
     columns = [column(projection, place) for place in (0, 1)]
     apart = columns[0] - columns[1] if neighbours == "replace" else columns[0]
     assert (np.abs(apart).sum(), (apart**2).sum(), np.abs(apart).max()) == (far.l1, far.l2_squared, far.linf)
-    wide = Projection(RECORDS, size, s, 4, 3)
+    wide = SparseProjection(RECORDS, size, s, 4, 3)
     many = np.stack([column(wide, int(place)) for place in fingerprints(np.arange(60))])
     moves = (many[:, None] - many[None]).reshape(-1, size) if neighbours == "replace" else many
     assert np.abs(moves).sum(1).max() <= far.l1
@@ -130,12 +130,12 @@ def test_sensitivities_bound_all_records_and_are_reached(size, s, neighbours):
 )
 def test_impossible_projections_are_refused(bad):
     with pytest.raises(WorkloadError):
-        Projection(RECORDS, *bad, 0)
+        SparseProjection(RECORDS, *bad, 0)
 
 
 def exact_synopsis(rows, size, s, seed):
     table = cs.open_records(rows)
-    projection = Projection(RECORDS, size, s, 4, seed)
+    projection = SparseProjection(RECORDS, size, s, 4, seed)
     counter = counter_of(projection)
     for chunk in table.chunks():
         counter.add(chunk)
@@ -216,7 +216,7 @@ def test_intervals_of_rare_records_are_hardly_wider_than_the_noise(m, s, widest)
     records, stop = fingerprints(np.arange(rows)), -math.expm1(-1 / law.scale)
     covered, widths = 0, []
     for seed in range(40):
-        projection = Projection(RECORDS, size, s, 4, seed)
+        projection = SparseProjection(RECORDS, size, s, 4, seed)
         sums = rng.geometric(stop, size) - rng.geometric(stop, size)
         projection.add(records, np.ones(rows, dtype=np.int64), sums)
         total = Total(value=float(rows), exact=True)
@@ -275,14 +275,14 @@ def test_the_default_keeps_the_worst_distortion_below_the_noise():
 
 def test_the_papers_values():
     """INVENTORY A.2: T from ς for (n, m, k, β) = (100, 10, 1000, 0.05) and (1000, 1000, 1000, 0.05)."""
-    assert paper_size(100, 10, 1000) == pytest.approx(4.634e11, rel=1e-3)
-    assert paper_size(1000, 1000, 1000) == pytest.approx(4.634e13, rel=1e-3)
-    assert paper_independence(4096, 1000) >= 2 * math.log2(4096 * 1000 / 0.1)
+    assert theorem_size(100, 10, 1000) == pytest.approx(4.634e11, rel=1e-3)
+    assert theorem_size(1000, 1000, 1000) == pytest.approx(4.634e13, rel=1e-3)
+    assert theorem_independence(4096, 1000) >= 2 * math.log2(4096 * 1000 / 0.1)
     table, asked = cs.open_records(list(range(100))), cs.sparse([list(range(10))] * 1)
     with pytest.raises(NoMechanism, match=r"coordinates .limit"):
         cs.release(table, asked, epsilon=1, delta=1e-6, mechanism="sparse-project", paper=True)
     single = cs.release(cs.open_records([1]), cs.sparse([[1]]), rho=1.0, mechanism="sparse-project", paper=True)
-    assert single.parameters["size"] == single.parameters["nonzeros"] == paper_size(1, 1, 1)
+    assert single.parameters["size"] == single.parameters["nonzeros"] == theorem_size(1, 1, 1)
 
 
 @pytest.mark.parametrize(("neighbours", "moved"), [("replace", 2), ("add-remove", 1)])
@@ -292,7 +292,7 @@ def test_the_papers_noise_is_laplace_in_epsilon_alone(neighbours, moved, delta):
     table, asked = cs.open_records([1]), cs.sparse([[1]])
     told = {"epsilon": 1.0, "delta": delta, "neighbours": neighbours, "rows": 1, "mechanism": "sparse-project"}
     release = cs.release(table, asked, paper=True, **told)
-    size, law = paper_size(1, 1, 1), release.synopsis.noise
+    size, law = theorem_size(1, 1, 1), release.synopsis.noise
     share = 1.0 if neighbours == "replace" else 0.98  # the row total takes a share where it is private
     assert law.kind == "laplace"
     assert share * law.scale == pytest.approx(moved * size, rel=0.02)
@@ -463,11 +463,11 @@ def test_weighted_quantiles_hold(law):
 
 def test_the_domain_of_a_projection_is_any(tmp_path):
     coin = Domain(("c0",), (2,))
-    assert len(Projection(coin, 6, 2, 2, 1)) == 6
+    assert len(SparseProjection(coin, 6, 2, 2, 1)) == 6
     with pytest.raises(WorkloadError):
-        Projection(coin, 6, 2, 2, 1).query(0)
+        SparseProjection(coin, 6, 2, 2, 1).query(0)
 
 
 def test_a_projection_of_too_many_coefficients_is_refused_before_they_are_made():
     with pytest.raises(WorkloadError, match="coefficients"):
-        Projection(cs.sparse([["a"]]).domain, 1 << 20, 1 << 19, 4096, 0)
+        SparseProjection(cs.sparse([["a"]]).domain, 1 << 20, 1 << 19, 4096, 0)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import conspectus as cs
 from conspectus.audit.keys_and_projections import collision
-from conspectus.curator.keys import counted_keys, shown_keys
+from conspectus.curator.keys import keys_of, shown_keys
 from conspectus.data.domain import RECORDS, Domain
 from conspectus.data.records.canonical_form import (
     CANONICAL,
@@ -130,7 +130,8 @@ def test_no_row_changes_how_another_is_read(name):
 @given(st.lists(ANY, max_size=12), ANY, st.data())
 def test_one_row_moves_the_counts_of_records_by_one(rows, other, data):
     def counts(records):
-        keys, found = counted_keys(cs.open_records(records))
+        table = cs.open_records(records)
+        keys, found = table.fold(keys_of(table))
         return Counter(dict(zip(keys, found.tolist())))
 
     here, more = counts(rows), counts([*rows, other])

@@ -11,7 +11,6 @@ from tests.made import people
 import conspectus as cs
 from conspectus.privacy.tails import laplace_tail
 from conspectus.queries.sensitivity import WorkloadError
-from conspectus.releases.answer import margin_of
 from conspectus.sessions.questions import canonical
 
 SCHEMA, TABLE = people()
@@ -119,9 +118,9 @@ def test_a_release_reads_the_noise_of_each_question_on_the_grid_it_was_drawn_on(
     grid, scale = asked[which].grid, released.parameters["answer_scale"]
     assert (grid, scale < 0.3) == ((1, 4)[which], True)
     answer = released.ask(asked[which], confidence=confidence)
-    held = released.measured.estimate(asked[which].query(0))
+    held = released.measured.sum_for(asked[which].query(0))
     rows = released.total.value
-    margin = round(grid * margin_of(held, confidence))  # in steps of the grid that the curator drew on
+    margin = round(grid * held.margin(confidence))  # in steps of the grid that the curator drew on
     # It holds as often as it says, and with one step less it would not.
     assert laplace_tail(scale * grid, margin) <= 1 - confidence
     assert margin == 0 or laplace_tail(scale * grid, margin - 1) > 1 - confidence

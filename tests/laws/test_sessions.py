@@ -21,7 +21,7 @@ from conspectus.curator.watch import WatchOver
 from conspectus.mechanisms.mechanism import NoMechanism, ProblemError, SettingError
 from conspectus.mechanisms.online_mechanism import Margin, Reply
 from conspectus.mechanisms.registry import ONLINE
-from conspectus.privacy.accounting import BudgetExceeded, allowance
+from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import ByRelation, Noise, ThresholdWatch
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger, LedgerError, Reservation, StaleCopy
@@ -434,7 +434,7 @@ def test_an_interruption_at_any_step_is_survived_in_place(table, tmp_path, monke
         assert answer.basis == "measured"
         assert session.ask(SURPRISES[0]).basis == "measured"
         acts = session._store.acts()
-        assert tuple(event for _, event in acts) == session._account.events
+        assert tuple(event for _, event in acts) == session._account.filter.events
         if file is not None:
             assert debits(Reservation(Ledger.open(f"{file}.ledger"), 1)) == acts
 
@@ -607,7 +607,7 @@ def test_margins_and_replies_are_checked() -> None:
 
 def test_a_filter_of_the_whole_budget_is_the_promise(table) -> None:
     with cs.open_session(table, epsilon=2.0, mechanism="standin") as session:
-        assert session.guarantee == allowance(Budget(epsilon=2.0), "replace").guarantee("row")
+        assert session.guarantee == Filter.of(Budget(epsilon=2.0), "replace").guarantee("row")
 
 
 def test_a_pure_session_under_a_concentrated_ledger_has_a_price_for_every_act(table, tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from conspectus.counting.counters import count
 from conspectus.data.chunks import MOST_ROWS, SetChunk, packed
 from conspectus.data.domain import Chunk, Domain
-from conspectus.queries.builders.conjunctions import Conjunctions, always, marginals, random_conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.builders.conjunctions import always
+from conspectus.queries.builders.marginals import marginals
 from conspectus.queries.builders.parities import parities
+from conspectus.queries.builders.random_conjunctions import random_conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 

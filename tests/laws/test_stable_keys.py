@@ -23,7 +23,6 @@ from conspectus.privacy.accounting import (
     Declared,
     Filter,
     Unpriced,
-    allowance,
     best,
     price,
     price_approximate,
@@ -42,6 +41,7 @@ from conspectus.privacy.events import (
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.prices import cost_of
+from conspectus.privacy.relation import Neighbours
 from conspectus.synopses.files import BadSynopsisFile
 from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
@@ -186,8 +186,8 @@ def test_an_act_with_a_delta_is_never_priced_without_it():
 
 def test_filters_set_a_delta_aside():
     budget = Budget(epsilon=2.0, delta=1e-5)
-    purse = allowance(budget, "replace", missing=5e-6)
-    assert purse.cap < allowance(budget, "replace").cap
+    purse = Filter.of(budget, "replace", missing=5e-6)
+    assert purse.cap < Filter.of(budget, "replace").cap
     _, delta = price_approximate(act(scale=20.0, level=260), "replace")
     assert float(delta) < 5e-6
     purse.admit(act(scale=20.0, level=260))
@@ -195,18 +195,19 @@ def test_filters_set_a_delta_aside():
     assert (promise.delta, promise.rho, promise.missing) == (1e-5, float(purse.cap), 5e-6)
     assert promise.epsilon <= 2.0
     with pytest.raises(BudgetExceeded):
-        allowance(budget, "replace", missing=1e-5)
+        Filter.of(budget, "replace", missing=1e-5)
 
 
 def test_declared_lists_take_the_delta_from_the_budget():
     event = act()
     epsilon, delta = price_approximate(event, "replace")
-    found = Declared((RowTotal(), event), Budget(epsilon=1.0, delta=float(delta) * 1.01), "replace").guarantee("row")
+    enough = Budget(epsilon=1.0, delta=float(delta) * 1.01)
+    found = Declared((RowTotal(), event), enough, Neighbours.REPLACE).guarantee("row")
     assert (found.epsilon, found.rho) == (1.0, None)
     assert found.delta > 0
     for budget in (Budget(epsilon=1.0, delta=float(delta) / 2), Budget(epsilon=0.99, delta=0.1), Budget(rho=100.0)):
         with pytest.raises(BudgetExceeded):
-            Declared((RowTotal(), event), budget, "replace")
+            Declared((RowTotal(), event), budget, Neighbours.REPLACE)
     one = ByRelation(replace=Fraction(1), add_remove=Fraction(1))
     noisy = GaussianNoise(l2_squared=one, sigma_squared=Fraction(100))
     mixed, rho, _ = best((event, noisy), 1e-4, "replace")

@@ -212,7 +212,7 @@ def test_whatever_is_answered_from_exact_counts_is_right(problem, seed, exact):
     known = []
     for query, truth in zip(asked.queries(), brute(asked, table)):
         try:
-            estimate = own.estimate(query)
+            estimate = own.sum_for(query)
         except CannotAnswer:
             known.append(False)
             continue
@@ -236,12 +236,12 @@ def test_a_narrower_marginal_averages_all_wider_ones_of_a_kind():
     pairs = Workload(domain, tuple(Marginal(domain, c) for c in [(0, 2), (2, 0), (1, 2), (0, 1)]))
     noisy = coins(1).normal(size=len(pairs))
     own = NoisyAnswers(domain, pairs, brute(pairs, table) + noisy, (Noise("laplace", 7.0),), EXACT)
-    estimate = own.estimate(Predicate(((Literal(0, (1,)),),)))
+    estimate = own.sum_for(Predicate(((Literal(0, (1,)),),)))
     # sex = 1 from sex × ill has 2 terms, from sex × age 5; the repeated sex × ill may share its noise and is left out.
     assert (estimate.terms, estimate.averaged, estimate.scale) == (2, 1, 7.0)
     triples = Workload(domain, (Marginal(domain, (0, 1)), Marginal(domain, (1, 2))))
     own = NoisyAnswers(domain, triples, brute(triples, table), (Noise("gaussian", 7.0),), EXACT)
-    estimate = own.estimate(Predicate(((Literal(1, (0,)),),)))
+    estimate = own.sum_for(Predicate(((Literal(1, (0,)),),)))
     assert (estimate.terms, estimate.averaged) == (4, 2)
     assert math.isclose(estimate.variance, 49.0)
     asked = Workload(domain, (Marginal(domain, (1,)),))
@@ -255,19 +255,19 @@ def test_the_rest_of_a_public_total_has_fewer_terms():
     most = Predicate(((Literal(1, (0, 1, 2, 3)),),))
     counts = brute(measured, table)
     public = NoisyAnswers(domain, measured, counts, (Noise("laplace", 1.0),), Total(value=total, exact=True))
-    assert public.estimate(most).terms == 1
+    assert public.sum_for(most).terms == 1
     paid = Total(value=total, exact=False, kind="laplace", scale=1.0, terms=5)
-    assert NoisyAnswers(domain, measured, counts, (Noise("laplace", 1.0),), paid).estimate(most).terms == 4
+    assert NoisyAnswers(domain, measured, counts, (Noise("laplace", 1.0),), paid).sum_for(most).terms == 4
     listed = Workload(domain, (Conjunctions.of(domain, [Predicate(((Literal(1, (4,)),),))]),))
     own = NoisyAnswers(domain, listed, brute(listed, table), (Noise("laplace", 1.0),), Total(value=total, exact=True))
-    assert own.estimate(most).count == float(table[:, :4].sum())
+    assert own.sum_for(most).count == float(table[:, :4].sum())
 
 
 def test_prefixes_give_ranges_as_differences():
     domain, table = three_columns()
     prefixes = Workload(domain, (Intervals(domain, 1, 5, True),))
     own = NoisyAnswers(domain, prefixes, brute(prefixes, table), (Noise("gaussian", 1.0),), EXACT)
-    middle = own.estimate(Predicate(((Literal(1, (1, 2)),),)))
+    middle = own.sum_for(Predicate(((Literal(1, (1, 2)),),)))
     assert (middle.count, middle.terms) == (float(table[:, 1:3].sum()), 2)
 
 
@@ -275,9 +275,9 @@ def test_parities_are_sums_of_cells():
     domain, table = three_columns()
     measured = Workload(domain, (Marginal(domain, (2, 0)), Parities(domain, (0, 2), 1)))
     own = NoisyAnswers(domain, measured, brute(measured, table), (Noise("gaussian", 1.0),), EXACT)
-    both = own.estimate(Parity((0, 2)))
+    both = own.sum_for(Parity((0, 2)))
     assert (both.count, both.terms) == (float(table[0, :, 0].sum() + table[1, :, 1].sum()), 2)
-    assert (own.estimate(Parity((2,))).count, own.estimate(Parity((2,))).terms) == (float(table[..., 0].sum()), 1)
+    assert (own.sum_for(Parity((2,))).count, own.sum_for(Parity((2,))).terms) == (float(table[..., 0].sum()), 1)
 
 
 def test_a_refusal_names_the_columns_that_nothing_covers():
@@ -285,9 +285,9 @@ def test_a_refusal_names_the_columns_that_nothing_covers():
     measured = Workload(domain, (Marginal(domain, (0,)), Marginal(domain, (1,))))
     own = NoisyAnswers(domain, measured, brute(measured, table), (Noise("laplace", 1.0),), EXACT)
     with pytest.raises(CannotAnswer, match="covers ill:"):
-        own.estimate(Predicate(((Literal(2, (0,)),),)))
+        own.sum_for(Predicate(((Literal(2, (0,)),),)))
     with pytest.raises(CannotAnswer, match="covers sex, age together"):
-        own.estimate(Predicate(((Literal(0, (0,)), Literal(1, (0,))),)))
+        own.sum_for(Predicate(((Literal(0, (0,)), Literal(1, (0,))),)))
     with pytest.raises(CannotAnswer, match="no rows"):
         own.sample(3)
 
@@ -313,9 +313,9 @@ def test_a_measured_query_is_found_however_it_is_written():
     either = float(table[:, :2].sum() + table[:, 2:, 1].sum())
     everyone = Literal(0, (0, 1))
     for boxes in (((young,), rest), (rest, (young,)), ((everyone, young), rest)):
-        assert own.estimate(Predicate(boxes)).count == either
+        assert own.sum_for(Predicate(boxes)).count == either
     with pytest.raises(CannotAnswer):
-        own.estimate(Predicate(((young,), (Literal(1, (2, 3)), ill))))
+        own.sum_for(Predicate(((young,), (Literal(1, (2, 3)), ill))))
 
 
 def test_a_paid_total_is_the_average_of_the_shortest_marginals():

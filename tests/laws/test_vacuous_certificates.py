@@ -11,7 +11,8 @@ from tests.made import people
 
 import conspectus as cs
 from conspectus.cli.printing import certificate_json, certificate_text
-from conspectus.mechanisms.certificate import Certificate, certify
+from conspectus.mechanisms.bounds import Certificate
+from conspectus.mechanisms.certificate import certify
 from conspectus.privacy.events import Noise
 from conspectus.report.contents import accuracy
 from conspectus.synopses.synopsis import Total

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.counting.single_query import SingleQueryCounts
-from conspectus.curator import exact_counts as kept
+from conspectus.curator import held_table as kept
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import error_of, query_errors
 from conspectus.curator.watch import WatchOver
@@ -24,9 +24,9 @@ from conspectus.privacy.accounting import BudgetExceeded, Filter, Unpriced, pric
 from conspectus.privacy.events import ByRelation, FurtherHit, ThresholdWatch, from_json, to_json
 from conspectus.privacy.noise import UnsafeSeededSampler
 from conspectus.privacy.prices import pure_acts
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.parity_list import ParityList
 from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.builders.conjunctions import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
@@ -157,7 +157,7 @@ def test_what_is_kept_counts_as_a_pass_does(records):
         Workload(DOMAIN, (listed,)),
     ]
     for form in (kept.HistogramInMemory, kept.RowsInMemory):
-        held = form(DOMAIN, [chunk])
+        held = form.of(DOMAIN, [chunk])
         assert held.rows == len(records)
         for workload in workloads:
             assert held.count(workload.query(0)) == count(workload, [chunk])[0][0]

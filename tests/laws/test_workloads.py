@@ -10,29 +10,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conspectus.counting.evaluation import is_true
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.privacy.relation import Relation, RelationError
+from conspectus.queries.blocks import conjunction_sensitivity
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.queries.builders.arguments import UnknownColumn
-from conspectus.queries.builders.conjunctions import (
-    Conjunctions,
-    Marginal,
-    always,
-    between,
-    conjunctions,
-    marginal,
-    marginals,
-    prefixes,
-    random_conjunctions,
-    ranges,
-)
+from conspectus.queries.builders.conjunctions import always, between, conjunctions
+from conspectus.queries.builders.intervals import prefixes, ranges
+from conspectus.queries.builders.marginals import marginal, marginals
 from conspectus.queries.builders.parities import parities
-from conspectus.queries.language.formulas import union
+from conspectus.queries.builders.random_conjunctions import random_conjunctions
+from conspectus.queries.formulas import union
 from conspectus.queries.query import Literal, Parity, Predicate
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError
 from conspectus.queries.workload import Workload
@@ -149,7 +145,7 @@ def test_sensitivities_are_never_below_the_truth(neighbours: str, max_rows: int)
 
 
 def test_the_brute_force_would_notice_a_sensitivity_that_is_too_small() -> None:
-    # The same comparison with contrast forgotten (a marginal counted as moving one cell under replacement).
+    # The same comparison with the second record forgotten (a marginal counted as moving one cell under replacement).
     workload = marginals(Bare(2, 3), 2)
     assert true_sensitivity(workload, "replace", 1, True)[0] > workload.sensitivity(Relation("add-remove")).l1
 
@@ -460,3 +456,32 @@ def test_the_exact_bound_of_parities_is_the_odd_intersection() -> None:
         assert block.max_satisfied() == math.comb(d, k)
         odd = [sum(len(set(t) & set(range(s))) % 2 for t in combinations(range(d), k)) for s in range(d + 1)]
         assert block.max_differing() == max(odd)
+
+
+@pytest.mark.parametrize("prefixes_only", [True, False])
+@pytest.mark.parametrize("special", [0, 1, 2])
+def test_the_bounds_of_intervals_are_the_largest_numbers_that_counting_finds(special: int, prefixes_only: bool) -> None:
+    for regular in range(1, 10):
+        block = Intervals(Domain(("x",), (regular + special,)), 0, regular, prefixes_only)
+        table = truth_table(Workload(block.domain, (block,)))
+        assert block.max_satisfied() == table.sum(1).max()
+        assert block.max_differing() == max(int((one != other).sum()) for one in table for other in table)
+
+
+def test_the_bounds_of_many_prefixes_are_known_at_once() -> None:
+    block = Intervals(Domain(("x",), (1 << 24,)), 0, 1 << 24, prefixes_only=True)
+    assert (block.max_satisfied(), block.max_differing()) == (1 << 24, (1 << 24) - 1)
+
+
+@pytest.mark.parametrize("limit", ["MOST_TABLE", "MOST_PAIRS", "MOST_WORK"])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(queries=st.lists(predicates(SMALL), min_size=1, max_size=8))
+def test_bounds_never_understate_where_the_exact_ones_are_too_dear(
+    limit: str, queries: list[Predicate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(conjunction_sensitivity, limit, 4)
+        block = Conjunctions.of(SMALL, queries)
+        table = truth_table(Workload(SMALL, (block,)))
+        assert block.max_satisfied() >= table.sum(1).max()
+        assert block.max_differing() >= max(int((one != other).sum()) for one in table for other in table)

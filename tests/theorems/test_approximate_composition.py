@@ -14,7 +14,7 @@ import pytest
 
 from conspectus.curator.acts import keys_act
 from conspectus.mechanisms.stable_histogram import threshold
-from conspectus.privacy.accounting import Filter, allowance, price_approximate
+from conspectus.privacy.accounting import Filter, price_approximate
 from conspectus.privacy.events import StableKeys
 from conspectus.privacy.guarantee import Budget
 
@@ -35,7 +35,7 @@ MENUS = {
 
 def views(menu: list[StableKeys], missing: Fraction, seen: tuple[tuple[int, int], ...] = ()) -> Iterator[tuple]:
     """(P(view), Q(view)) of every view. What was said: 0 or 1, and 2 or 3 where the table was given away."""
-    gate = Filter("zcdp", allowance(BUDGET, "add-remove", missing=0.05).cap, "add-remove", missing=missing)
+    gate = Filter("zcdp", Filter.of(BUDGET, "add-remove", missing=0.05).cap, "add-remove", missing=missing)
     here = there = 1.0
     for number, said in seen:
         gate.admit(menu[number])
@@ -66,7 +66,7 @@ def delta_at(epsilon: float, menu: list[StableKeys], missing: Fraction) -> float
 
 @pytest.mark.parametrize("menu", MENUS.values(), ids=MENUS)
 def test_every_view_keeps_epsilon_and_the_whole_delta(menu):
-    held = allowance(BUDGET, "add-remove", missing=0.05).guarantee("row")
+    held = Filter.of(BUDGET, "add-remove", missing=0.05).guarantee("row")
     assert (held.delta, held.missing) == (0.1, 0.05)
     assert held.epsilon is not None
     assert delta_at(held.epsilon, menu, Fraction(0.05)) <= 0.1

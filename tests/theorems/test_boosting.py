@@ -36,14 +36,14 @@ from conspectus.mechanisms.boosting.reweighting import (
     rounds_as_drawn,
     rounds_for,
 )
-from conspectus.mechanisms.boosting.theorem import promise
+from conspectus.mechanisms.boosting.theorem import theorem_parameters
 from conspectus.mechanisms.iterative import Candidates
 from conspectus.mechanisms.mechanism import NoMechanism, Problem, SettingError
 from conspectus.privacy.exponential import FLOOR_BITS
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
-from conspectus.queries.builders.conjunctions import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 from conspectus.synopses.median_ensemble import MedianEnsemble, weighted_median
@@ -257,12 +257,12 @@ def test_rounds_pay_for_the_floor_and_for_rounding():
 def test_draws_cost_what_they_may_and_hardly_less(budget):
     problem = Problem(workload=PAIR, budget=budget, relation=Relation("replace"), rows=1000)
     price = problem.cap / 4
-    plan = plan_sampling(problem, rates=growing_rates(100, 6, 1.6), draws=(9, 9, 8, 5, 2), near=3.0, price=price)
+    plan = plan_sampling(problem, rates=growing_rates(100, 6, 1.6), draws=(9, 9, 8, 5, 2), lam=3.0, price=price)
     assert 0.999 * price <= plan.price <= price
     for turn, spread in enumerate(plan.ranges):
-        assert spread == selection_range(reweighting_sensitivity(plan.rates[: turn + 1], plan.gap, ERROR_STEPS), RATE)
+        assert spread == selection_range(reweighting_sensitivity(plan.rates[: turn + 1], plan.mu, ERROR_STEPS), RATE)
     for tiny in (Fraction(1, 10**30), Fraction(5e-324), Fraction(1, 10**700)):
-        assert plan_sampling(problem, rates=(LOG_WEIGHT_STEPS,) * 3, draws=(9, 9), near=3.0, price=tiny) is None
+        assert plan_sampling(problem, rates=(LOG_WEIGHT_STEPS,) * 3, draws=(9, 9), lam=3.0, price=tiny) is None
 
 
 # Theorem 6.1, with its generators.
@@ -324,7 +324,7 @@ def test_promises_shrink_with_rows_and_budget():
     def promised(rows, epsilon):
         budget = Budget(epsilon=epsilon, delta=1e-6)
         problem = Problem(workload=cs.marginals(schema, 2), budget=budget, relation=Relation("replace"), rows=rows)
-        return promise(problem, problem.cap).counts / rows
+        return theorem_parameters(problem, problem.cap).counts / rows
 
     assert promised(1000, 1) > promised(10_000, 1) > promised(100_000, 1)
     assert promised(10_000, 0.5) > promised(10_000, 1) > promised(10_000, 4)

@@ -13,7 +13,7 @@ from tests.made import people, truth
 import conspectus as cs
 from conspectus.curator.scores import ERROR_STEPS, ROUNDED
 from conspectus.mechanisms.boosting import theorem as boosting_theorem
-from conspectus.mechanisms.boosting.theorem import promise
+from conspectus.mechanisms.boosting.theorem import theorem_parameters
 from conspectus.mechanisms.mechanism import NoMechanism, maximum_bound
 from conspectus.privacy.guarantee import Budget
 from conspectus.releases.planning import problem_of
@@ -65,14 +65,14 @@ def test_no_sample_has_more_noise_than_was_promised(asked, delta):
     """Every sample that can be drawn, on its own grid and at its own sensitivity, is within λ of the truth twice."""
     workload = ASKED[asked]
     problem = problem_of(SCHEMA, workload, budget=Budget(epsilon=30, delta=delta), neighbours=None, rows=6)
-    found = promise(problem, problem.cap)
+    found = theorem_parameters(problem, problem.cap)
     distinct = workload.distinct()
     for chosen in range(1, 2 ** len(distinct)):
         sample = distinct.take([i for i in range(len(distinct)) if chosen >> i & 1])
         law = problem.law(problem.sensitivity(sample), found.measuring)
         half = maximum_bound(law, len(sample), found.failure)
         # One table off by half and another off by half the other way, both rounded to the grid of errors.
-        assert 2 * half / sample.grid * ERROR_STEPS + ROUNDED <= found.sampling.near
+        assert 2 * half / sample.grid * ERROR_STEPS + ROUNDED <= found.sampling.lam
 
 
 def test_noise_of_a_wrong_grid_would_break_the_promise(monkeypatch):
@@ -80,9 +80,9 @@ def test_noise_of_a_wrong_grid_would_break_the_promise(monkeypatch):
     problem = problem_of(SCHEMA, ASKED["modes"], budget=Budget(epsilon=30), neighbours=None, rows=6)
     right = boosting_theorem._most_moved
     monkeypatch.setattr(boosting_theorem, "_most_moved", lambda problem, draws, grid: right(problem, draws, 1))
-    found = promise(problem, problem.cap)
+    found = theorem_parameters(problem, problem.cap)
     law = problem.law(problem.sensitivity(problem.workload), found.measuring)
-    assert 2 * maximum_bound(law, 2, found.failure) / 256 * ERROR_STEPS + ROUNDED > found.sampling.near
+    assert 2 * maximum_bound(law, 2, found.failure) / 256 * ERROR_STEPS + ROUNDED > found.sampling.lam
 
 
 def test_what_the_theorem_cannot_serve_is_said():
@@ -103,7 +103,7 @@ def test_what_the_theorem_cannot_serve_is_said():
 def test_a_promise_takes_the_generator_that_was_asked_for():
     problem = problem_of(SCHEMA, cs.marginals(SCHEMA, 2), budget=Budget(epsilon=3000), neighbours=None, rows=6)
     price = Fraction(3000)
-    assert promise(problem, price, "brute").generator == "brute"
-    assert promise(problem, price, "syntheticizer").generator == "syntheticizer"
-    best = min(promise(problem, price, kind).counts for kind in ("brute", "syntheticizer"))
-    assert promise(problem, price).counts == best
+    assert theorem_parameters(problem, price, "brute").generator == "brute"
+    assert theorem_parameters(problem, price, "syntheticizer").generator == "syntheticizer"
+    best = min(theorem_parameters(problem, price, kind).counts for kind in ("brute", "syntheticizer"))
+    assert theorem_parameters(problem, price).counts == best

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -12,16 +13,18 @@ from scipy.sparse import csr_array
 from tests.made import people, truth
 
 import conspectus as cs
-from conspectus.mechanisms.dual_query import game as dual_game
-from conspectus.mechanisms.dual_query.initial_rows import Filling, single_columns, single_width
-from conspectus.mechanisms.dual_query.mechanism import DualQuery
-from conspectus.mechanisms.dual_query.parameters import Shape, fit, for_accuracy, lay_out, theorem_4_2, theorem_4_3
+from conspectus.mechanisms.dual_query.clauses import AskedClauses
+from conspectus.mechanisms.dual_query.data_player import Responding, answers_of
+from conspectus.mechanisms.dual_query.initial_rows import InitialRows, single_columns, single_width
+from conspectus.mechanisms.dual_query.mechanism import DualQuery, play
 from conspectus.mechanisms.dual_query.row_weights import fitted, most_drawn
+from conspectus.mechanisms.dual_query.schedule import Shape, fit, lay_out
+from conspectus.mechanisms.dual_query.theorem import theorem_4_2, theorem_4_3, theorem_4_6
 from conspectus.mechanisms.mechanism import Problem, SettingError
 from conspectus.privacy.accounting import cap_of, price
 from conspectus.privacy.events import ExponentialDraws
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.relation import Relation
+from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.synopses.rows import Rows
 
 PRINTED = [((35, 47), 1.00351), ((40, 62), 2.00623), ((45, 71), 2.96598), ((50, 78), 3.98249), ((55, 83), 4.96426)]
@@ -99,7 +102,7 @@ def test_a_fitted_schedule_uses_the_budget_up_and_never_passes_it(delta):
 
 def test_parameters_for_an_accuracy():
     """α = 0.1, |Q| = 2000 with negations, |X| = 1024, β = 0.05: T = 12161.4, s = 96126.6, η = 0.025."""
-    found = for_accuracy(0.1, candidates=2000, log_universe=math.log(1024), beta=0.05)
+    found = theorem_4_6(0.1, candidates=2000, log_universe=math.log(1024), failure=0.05)
     assert (found.rounds, found.eta) == (12162, 0.025)
     assert found.draws == pytest.approx(96127, abs=2)
 
@@ -107,9 +110,9 @@ def test_parameters_for_an_accuracy():
 def test_an_accuracy_that_the_budget_pays_for_is_kept_and_another_is_refused():
     schema, table = people(rows=200)
     workload = cs.sql(schema, ["ill", "smoker", "ill AND smoker"])
-    settings = {"mechanism": "dual-query", "untouched": "uniform", "certificate": 0.0}
+    settings = {"mechanism": "dual-query", "initial": "uniform", "certificate": 0.0}
     made = cs.release(table, workload, epsilon=1e9, delta=1e-6, accuracy=0.6, oracle="exact", **settings)
-    wanted = for_accuracy(0.6, candidates=6, log_universe=sum(map(math.log, schema.domain.sizes)), beta=0.05)
+    wanted = theorem_4_6(0.6, candidates=6, log_universe=sum(map(math.log, schema.domain.sizes)), failure=0.05)
     assert (made.parameters["rounds"], made.parameters["draws"]) == (wanted.rounds, wanted.draws)
     assert made.claim.bound.value == 0.6
     counts, rows = truth(table, workload)
@@ -138,22 +141,22 @@ def test_the_game_converges_with_consistent_signs_and_diverges_with_mixed_ones()
     schema, table = people()
     workload = cs.marginals(schema, 2)
     counts, rows = truth(table, workload)
-    clauses = dual_game.AskedClauses(workload)
+    clauses = AskedClauses(workload)
     problem = _problem(schema, rows=rows)
     schedule = lay_out(problem, total=rows, rates=Shape().rates(0.2, 150), draws=(400,) * 150)
     worst = []
     with ThreadPoolExecutor(1) as pool:
         for sign in (1, -1):
-            game = dual_game.play(
+            game = play(
                 TrueDraws(counts, sign),
                 clauses,
                 schedule,
-                filling=Filling(schema.domain, "uniform"),
-                responding=dual_game.Responding(responses=1, restarts=2, exact=False, seconds=1.0),
+                initial=InitialRows(schema.domain, "uniform"),
+                responding=Responding(responses=1, restarts=2, exact=False, seconds=1.0),
                 rng=np.random.Generator(np.random.PCG64(9)),
                 pool=pool,
             )
-            worst.append(np.abs(dual_game.answers_of(clauses, game, pool) - counts / rows).max())
+            worst.append(np.abs(answers_of(clauses, game, pool) - counts / rows).max())
     assert worst[0] < 0.05
     assert worst[1] > 0.3
 
@@ -162,7 +165,7 @@ def test_the_game_converges_with_consistent_signs_and_diverges_with_mixed_ones()
 def test_a_release_is_valid_rows_that_answer_as_they_say(neighbours):
     schema, table = people(neighbours=neighbours)
     workload = cs.marginals(schema, 2) + cs.sql(schema, ["smoker OR ill", "age < 42"]) + cs.parities(schema, 2)
-    for settings in ({}, {"decay": -0.5}, {"reweighting": 0.2, "responses": 4}, {"untouched": "first"}):
+    for settings in ({}, {"decay": -0.5}, {"reweighting": 0.2, "responses": 4}, {"initial": "first"}):
         made = cs.release(table, workload, epsilon=2, delta=1e-3, mechanism="dual-query", **settings)
         assert isinstance(made.synopsis, Rows)
         assert np.allclose(made.synopsis.answer(workload), made.answers, atol=1e-12)
@@ -171,7 +174,7 @@ def test_a_release_is_valid_rows_that_answer_as_they_say(neighbours):
         assert named["epsilon_of_the_draws"] <= 2
         draws = [event for event in made.events if isinstance(event, ExponentialDraws)]
         assert len(draws) == named["rounds"] - 1
-        paid = sum((price(event, "zcdp", neighbours) for event in made.events), Fraction(0))
+        paid = sum((price(event, "zcdp", Neighbours.of(neighbours)) for event in made.events), Fraction(0))
         assert paid <= cap_of(Budget(epsilon=2, delta=1e-3))[1]
 
 
@@ -197,7 +200,7 @@ def test_given_rounds_draws_and_eta_are_taken_as_they_are_or_refused():
         {"accuracy": 0.1, "rounds": 3},
         {"decay": 2.0},
         {"oracle": "guess"},
-        {"untouched": "mode"},
+        {"initial": "mode"},
         {"marginals": 0.0},
         {"marginals": 0.6, "reweighting": 0.5},
         {"oracle": "exact", "responses": 3},
@@ -210,6 +213,39 @@ def test_settings_out_of_range(wrong):
         DualQuery(**wrong)
 
 
+def test_the_former_name_of_a_setting_goes_on_working():
+    assert DualQuery(untouched="first") == DualQuery(initial="first")
+    assert DualQuery(untouched="uniform").initial == "uniform"
+    with pytest.raises(SettingError, match="former name"):
+        DualQuery(initial="uniform", untouched="first")
+    with pytest.raises(SettingError, match="initial one of"):
+        DualQuery(untouched="mode")
+
+
+def test_a_theorem_that_says_nothing_stops_nothing(tmp_path):
+    """At an absurd budget one draw costs more than 700, and Theorem 4.3 more than any float holds."""
+    schema, table = people(rows=1)
+    made = cs.release(table, cs.marginals(schema, 2), epsilon=1e15, delta=1e-6, mechanism="dual-query")
+    assert made.parameters["epsilon_by_theorem_4_3"] == math.inf
+    made.save(tmp_path / "one.conspectus")
+    assert cs.load(tmp_path / "one.conspectus").parameters == made.parameters
+
+
+def test_a_plan_is_carried_out_as_it_stands():
+    """Where the number of rows is public the schedule that was planned is the one that runs."""
+    schema, table = people(rows=300)
+    problem = dataclasses.replace(_problem(schema, rows=300), budget=Budget(epsilon=2.0, delta=1e-3))
+    plan = DualQuery().plan(problem)
+    made = cs.release(table, problem.workload, epsilon=2.0, delta=1e-3, mechanism="dual-query")
+    assert made.parameters["rounds"] == plan.schedule.rounds
+    draws = [event for event in made.events if isinstance(event, ExponentialDraws)]
+    assert (
+        sum((price(event, "zcdp", Neighbours.REPLACE) for event in draws), Fraction(0))
+        == plan.schedule.price
+        <= plan.allowed
+    )
+
+
 def test_one_way_marginals_are_paid_by_what_one_row_moves():
     schema, _ = people(rows=5)
     workload = cs.marginals(schema, 2)
@@ -218,19 +254,19 @@ def test_one_way_marginals_are_paid_by_what_one_row_moves():
     assert singles.sensitivity(Relation("replace")).l2_squared == 6
 
 
-def test_rows_are_filled_by_the_rule():
+def test_rows_start_from_what_the_rule_says():
     """20,000 rows: shares within 5 deviations of those asked for (a false alarm has probability below 1e-6 a share)."""
     schema, _ = people(rows=5)
     rng = np.random.Generator(np.random.PCG64(2))
     sizes = schema.domain.sizes
     shares = np.concatenate([rng.dirichlet(np.ones(size)) for size in sizes])
-    rows = Filling(schema.domain, "marginals", shares).draw(20_000, rng)
+    rows = InitialRows(schema.domain, "marginals", shares).draw(20_000, rng)
     seen = np.concatenate([np.bincount(rows[:, c], minlength=size) / 20_000 for c, size in enumerate(sizes)])
     assert np.abs(seen - shares).max() < 5 * math.sqrt(0.25 / 20_000)
     assert np.abs(seen - np.roll(shares, 1)).max() > 5 * math.sqrt(0.25 / 20_000)
-    even = Filling(schema.domain, "uniform").draw(20_000, rng)
+    even = InitialRows(schema.domain, "uniform").draw(20_000, rng)
     assert [int(even[:, c].max()) for c in range(4)] == [size - 1 for size in sizes]
-    assert not Filling(schema.domain, "first").draw(3, rng).any()
+    assert not InitialRows(schema.domain, "first").draw(3, rng).any()
 
 
 def test_weights_fit_what_was_measured_and_stay_where_nothing_was():

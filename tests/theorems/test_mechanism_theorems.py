@@ -13,10 +13,10 @@ from tests.made import claimed, people, truth
 import conspectus as cs
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.iterative_construction import IterativeConstruction, printed_alpha, promised_alpha, updates
-from conspectus.mechanisms.mechanism import Problem, Refusal
+from conspectus.mechanisms.mechanism import NoMechanism, Problem, Refusal, SettingError
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation
-from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
@@ -114,6 +114,24 @@ def test_the_euclidean_projection_keeps_its_bound():
     assert wrong <= binom.ppf(1 - ALPHA, 40, CLAIMED)
     plain = cs.release(table, workload, epsilon=0.5, delta=1e-6, mechanism="gaussian")
     assert np.mean(spread) < 0.7 * math.sqrt(np.mean((plain.answers - counts / rows) ** 2))
+
+
+def test_the_projection_of_theorem_12_8_is_one_word():
+    schema, table = bits(20_000, 4)
+    workload = cs.marginals(schema, 2)
+    budget = {"epsilon": 0.5, "delta": 1e-6, "mechanism": "projection"}
+    proved = cs.release(table, workload, **budget, theorem=True)
+    assert proved.parameters["norm"] == "euclidean"
+    assert proved.claim.bound == cs.release(table, workload, **budget, norm="euclidean").claim.bound
+    with pytest.raises(SettingError, match="leave norm out"):
+        cs.release(table, workload, **budget, theorem=True, norm="entropy")
+    with pytest.raises(NoMechanism, match="replaced rows"):
+        cs.release(table, workload, **budget, theorem=True, neighbours="add-remove", rows=20_000)
+    with pytest.raises(NoMechanism, match="replaced rows"):
+        cs.release(table, workload + cs.parities(schema, 2), **budget, theorem=True)
+    few = bits(3, 4)[1]
+    with pytest.raises(NoMechanism, match=r"promises an error of .*says nothing"):
+        cs.release(few, workload, **budget | {"epsilon": 0.01}, theorem=True)
 
 
 def test_laplace_error_falls_as_one_over_n_and_one_over_epsilon():

@@ -38,7 +38,7 @@ from conspectus.mechanisms.online.theorem import (
     sparse_variables,
 )
 from conspectus.mechanisms.online_mechanism import SessionProblem, propose_online
-from conspectus.privacy.accounting import allowance, price
+from conspectus.privacy.accounting import Filter, price
 from conspectus.privacy.events import ByRelation, LaplaceNoise, Noise, ThresholdWatch
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
@@ -95,10 +95,7 @@ def levels(table, asked, budget, name, forget: bool = False) -> tuple[int, list[
     failed, used = 0, []
     for run in range(RUNS):
         curator = Curator(
-            table,
-            allowance(budget, Neighbours.REPLACE),
-            neighbours=Neighbours.REPLACE,
-            sampler=UnsafeSeededSampler(1_000 + run),
+            table, Filter.of(budget, "replace"), neighbours="replace", sampler=UnsafeSeededSampler(1_000 + run)
         )
         loop = proposal.open(curator)
         if forget:

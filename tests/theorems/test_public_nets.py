@@ -17,7 +17,8 @@ from tests.made import claimed, people, truth
 import conspectus as cs
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
 from conspectus.mechanisms.small_db.net_draws import NetError
-from conspectus.mechanisms.small_db.net_mechanism import FAILURE, VOUCHED, NetMechanism
+from conspectus.mechanisms.small_db.net_mechanism import VOUCHED, NetMechanism
+from conspectus.mechanisms.small_db.theorem import FAILURE
 from conspectus.privacy.guarantee import Budget
 from conspectus.releases.planning import problem_of
 

@@ -20,9 +20,10 @@ import conspectus as cs
 from conspectus.counting.evaluation import is_true
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
-from conspectus.mechanisms.small_db.mechanism import FAILURE, SmallDb, book_size, sampling_error, theorem_alpha
+from conspectus.mechanisms.small_db.mechanism import SmallDb
 from conspectus.mechanisms.small_db.signatures import signatures
 from conspectus.mechanisms.small_db.small_databases import SmallNet
+from conspectus.mechanisms.small_db.theorem import FAILURE, sampling_error, theorem_alpha, theorem_size
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.guarantee import Budget
 from conspectus.releases.planning import problem_of
@@ -155,7 +156,7 @@ def test_a_budget_of_any_size_draws_a_best_database(epsilon):
 
 
 def test_sizes_and_bounds_are_the_books():
-    assert book_size(1000, 0.1) == math.ceil(math.log(1000) / 0.01) == 691
+    assert theorem_size(1000, 0.1) == math.ceil(math.log(1000) / 0.01) == 691
     # Worked numbers: |X| = 1024, |Q| = 1000, ε = 1, β = 0.05.
     for rows, alpha in ((10**3, 0.920), (10**4, 0.427), (10**5, 0.198), (10**6, 0.0920), (10**7, 0.0427)):
         assert theorem_alpha(1024, 1000, epsilon=1.0, rows=rows) == pytest.approx(alpha, rel=2e-3)
@@ -164,11 +165,11 @@ def test_sizes_and_bounds_are_the_books():
     release = cs.release(table, workload, epsilon=1, mechanism="small-db", theorem=True, certificate=0)
     classes = len(workload)
     alpha = theorem_alpha(classes, len(workload), epsilon=1.0, rows=2000)
-    assert release.parameters["size"] == book_size(len(workload), alpha / 2)
+    assert release.parameters["size"] == theorem_size(len(workload), alpha / 2)
     # Theorem 4.5 solves Proposition 4.4 for α: the exact bound is not above it.
     assert release.claim.bound.value <= alpha
     aimed = cs.release(table, workload, epsilon=1, mechanism="small-db", alpha=0.3)
-    assert aimed.parameters["size"] == book_size(len(workload), 0.3)
+    assert aimed.parameters["size"] == theorem_size(len(workload), 0.3)
 
 
 def test_refusals_state_the_number_of_databases():

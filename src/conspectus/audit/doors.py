@@ -26,9 +26,9 @@ from conspectus.privacy.accounting import Currency, Filter, epsilon_of, scale_up
 from conspectus.privacy.events import Noise
 from conspectus.privacy.noise import Sampler, SystemSampler, UnsafeSeededSampler, discrete_gaussian, discrete_laplace
 from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.statistic import Statistic, Statistics
-from conspectus.queries.builders.conjunctions import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
@@ -309,7 +309,7 @@ def _boosted(guess: NDArray[np.float64]) -> tuple[Reweighting, Fraction]:
     rounds, gap = 3, 12 * ERROR_STEPS
     rate = gap * LOG_WEIGHT_STEPS // (4 * ERROR_STEPS * rounds)
     score = Reweighting(
-        _ones(len(guess)), np.arange(len(guess)), near=0, gap=gap, guesses=(guess,) * rounds, rates=(rate,) * rounds
+        _ones(len(guess)), np.arange(len(guess)), lam=0, mu=gap, guesses=(guess,) * rounds, rates=(rate,) * rounds
     )
     moved = score.sensitivity(Relation(Neighbours.REPLACE)).replace
     assert moved is not None

@@ -22,7 +22,7 @@ from conspectus.mechanisms.stable_histogram import threshold
 from conspectus.privacy.accounting import epsilon_of, price_approximate
 from conspectus.privacy.events import Noise
 from conspectus.privacy.relation import Neighbours
-from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.workload import Workload
 
 from .doors import DELTA, RHO, Case, HalfTheNoise, Play
@@ -139,24 +139,24 @@ def cases() -> Iterator[Case]:
         )
 
 
-def opposed(size: int, nonzeros: int) -> Projection:
+def opposed(size: int, nonzeros: int) -> SparseProjection:
     """A projection in which the two records of a coin meet everywhere, with opposite signs: the worst there is."""
     for public_seed in count():
-        found = Projection(COIN, size, nonzeros, 2, public_seed)
+        found = SparseProjection(COIN, size, nonzeros, 2, public_seed)
         first, second = column(found, 0), column(found, 1)
         if np.array_equal(first, -second):
             return found
     raise AssertionError("seeds do not end")
 
 
-def column(projection: Projection, address: int) -> NDArray[np.int64]:
+def column(projection: SparseProjection, address: int) -> NDArray[np.int64]:
     """The column of one record."""
     sums = np.zeros(projection.size, dtype=np.int64)
     projection.add(np.array([address], dtype=np.uint64), np.ones(1, dtype=np.int64), sums)
     return sums
 
 
-def _projecting(projection: Projection, law: Noise) -> Play:
+def _projecting(projection: SparseProjection, law: Noise) -> Play:
     question = Workload(COIN, (projection,))
     signs = column(projection, 1)
     places = np.flatnonzero(signs)

@@ -14,7 +14,7 @@ from conspectus.curator.laminar import LaminarDatabases
 from conspectus.curator.nets import ListedNet, SmallDatabases
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Neighbours
-from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 

@@ -22,7 +22,7 @@ from conspectus.privacy.accounting import scale_up
 from conspectus.privacy.events import Noise
 from conspectus.privacy.noise import discrete_laplace
 from conspectus.privacy.relation import Neighbours
-from conspectus.queries.builders.conjunctions import Conjunctions
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
@@ -164,7 +164,7 @@ def _pattern(
     questions = _questions()
 
     def play(curator: Curator) -> float:
-        curator.keep()
+        curator.hold_in_memory()
         watch = curator.above_threshold(threshold, epsilon, share=share, hits=hits)
         if any(watch.exceeds(questions[i], float(guess[i])) for i in range(1, misses + 1)):
             return 0.0
@@ -183,7 +183,7 @@ def _tallied(guess: NDArray[np.float64], epsilon: Fraction) -> Play:
     questions = _questions()
 
     def play(curator: Curator) -> float:
-        curator.keep()
+        curator.hold_in_memory()
         watch = curator.above_threshold(HALF, epsilon)
         found = 0.0
         for i in range(1, 6):
@@ -200,7 +200,7 @@ def _released(guess: NDArray[np.float64], epsilon: Fraction, law: Noise, *, miss
     questions = _questions()
 
     def play(curator: Curator) -> float:
-        curator.keep()
+        curator.hold_in_memory()
         watch = curator.above_threshold(HALF, epsilon)
         if any(watch.exceeds(questions[i], float(guess[i])) for i in range(1, misses + 1)):
             return 1e6

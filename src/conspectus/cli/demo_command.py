@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,15 @@ import typer
 from . import printing
 from .outputs import OutputError
 
+Run = Callable[[Sequence[str]], int]
+"""What runs one command and returns its exit code."""
+
 QUESTION = "diagnosis = 'heart' AND smoker AND age BETWEEN 58 AND 77"
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
 
 
 def demo(
+    context: typer.Context,
     folder: Annotated[
         Path | None,
         typer.Option("--folder", metavar="FOLDER", help="Where to leave the files; a fresh one by default."),
@@ -34,36 +39,39 @@ def demo(
     if occupied:
         raise OutputError(f"{folder} is not empty: name a folder that is new")
     with contextlib.chdir(folder):
-        _story(Path.cwd())
+        _story(Path.cwd(), context.obj)
 
 
-def _story(folder: Path) -> None:
+def _story(folder: Path, run: Run) -> None:
     from .people import ROWS, write_people
+
+    def command(*arguments: str) -> int:
+        return _shown(run, arguments)
 
     _say(f"A hospital has a table of {ROWS:,} patients (made by this demo) and wants to publish answers about them.")
     people = write_people(Path())
     _say("First its owner declares the columns. A schema is public, and nothing in it comes from the rows.")
-    _run("schema", "check", "patients.toml")
+    command("schema", "check", "patients.toml")
     _say("A ledger caps all that will ever be released about this table.")
-    _run("ledger", "init", "patients.ledger", "--schema", "patients.toml", "--epsilon", "1.2", "--delta", "1e-6")
+    command("ledger", "init", "patients.ledger", "--schema", "patients.toml", "--epsilon", "1.2", "--delta", "1e-6")
     _say("Which mechanism suits all marginals of three columns? A plan reads no row and spends nothing.")
     asked = ("--schema", "patients.toml", "--marginals", "3", *BUDGET)
-    _run("plan", "--rows", str(ROWS), *asked)
+    command("plan", "--rows", str(ROWS), *asked)
     _say("The release itself: the one step that touches the rows, through noise alone.")
-    _run("release", "patients.csv", *asked, "--ledger", "patients.ledger", "-o", "patients.conspectus")
+    command("release", "patients.csv", *asked, "--ledger", "patients.ledger", "-o", "patients.conspectus")
     _say("Anyone may now ask the published file. Tables and synthetic rows come from it, too, and cost nothing more.")
-    _run("export", "patients.conspectus", "--table", "diagnosis,smoker", "-o", "table.csv")
+    command("export", "patients.conspectus", "--table", "diagnosis,smoker", "-o", "table.csv")
     _show("table.csv", 6)
-    _run("synthesize", "patients.conspectus", "-n", "1000", "-o", "synthetic.csv")
+    command("synthesize", "patients.conspectus", "-n", "1000", "-o", "synthetic.csv")
     _show("synthetic.csv", 4)
     _say("An ethics board gets one page that says what was released and what it promises.")
-    _run("report", "patients.conspectus", "--ledger", "patients.ledger", "-o", "report.html")
+    command("report", "patients.conspectus", "--ledger", "patients.ledger", "-o", "report.html")
     _say("The same release again would pass the cap, and is refused before it touches anything.")
-    code = _run("release", "patients.csv", *asked, "--ledger", "patients.ledger", "-o", "again.conspectus")
+    code = command("release", "patients.csv", *asked, "--ledger", "patients.ledger", "-o", "again.conspectus")
     print(f"(exit code {code}: the budget says no)")
-    _run("ledger", "show", "patients.ledger")
+    command("ledger", "show", "patients.ledger")
     _say("At last, one private answer, its interval and the guarantee:")
-    _run("ask", "patients.conspectus", QUESTION)
+    command("ask", "patients.conspectus", QUESTION)
     truth = _truth(people.to_pydict())
     _say(f"(The truth, known only because these people are made: {truth / people.num_rows:.4f}.) Files are in {folder}")
 
@@ -81,10 +89,8 @@ def _say(text: str) -> None:
     printing.paragraph(text)
 
 
-def _run(*arguments: str) -> int:
+def _shown(run: Run, arguments: Sequence[str]) -> int:
     """Show a command and run it, as a shell would."""
-    from . import run
-
     typed = (f'"{word}"' if "'" in word else shlex.quote(word) for word in arguments)
     print(f"\n$ conspectus {' '.join(typed)}", flush=True)
     return run(arguments)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conspectus.mechanisms.certificate import Certificate, Potential
+    from conspectus.mechanisms.bounds import Certificate, Potential
     from conspectus.releases.release import Release
 
 
@@ -73,7 +73,7 @@ def certificate_text(release: Release) -> str:
     """What the certificate says, in words."""
     held = release.certificate
     if held is None:
-        return "none: intervals come from the noise itself" if release.synopsis.kind == "noisy-answers" else "none"
+        return "none: intervals come from the noise itself" if release.synopsis.all_measured else "none"
     said = (
         VACUOUS
         if held.vacuous

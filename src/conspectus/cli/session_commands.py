@@ -15,6 +15,7 @@ import typer
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from . import options, printing
+from .exit_codes import explain
 from .progress import Progress, shown
 
 if TYPE_CHECKING:
@@ -139,8 +140,9 @@ def _opened(
     source = {"data": where, "schema": str(schema.absolute())}
     with _table(data, schema) as table:
         facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}
-        problem = live.session_problem(table, allowed, **facts)
-        with live.begin(table, problem, mechanism, ledger=book, path=path, source=source, progress=progress) as opened:
+        truth = live.truth_of(table)
+        problem = live.session_problem(truth, allowed, **facts)
+        with live.begin(truth, problem, mechanism, ledger=book, path=path, source=source, progress=progress) as opened:
             yield opened
 
 
@@ -195,8 +197,6 @@ def _check_same_budget(live: Session, budget: dict[str, Any]) -> None:
 def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, ends: bool) -> bool:
     """Answer line by line until there are no more; whether some line could not be answered."""
     from conspectus.sessions.store import SessionError
-
-    from . import explain
 
     failed = False
     if not as_json:

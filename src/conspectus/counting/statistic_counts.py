@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from conspectus.compiled import processors
 from conspectus.data.domain import CodedRows, Domain, code_dtype
+from conspectus.data.fold import Vectors
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.statistic import KINDS, STATISTIC_STEPS, Statistic
 from conspectus.queries.query import Box, Literal
@@ -94,6 +95,8 @@ class Layout:
 class StatisticCounts:
     """The tables of a layout, filled while rows stream by, and the values of its functions."""
 
+    gathers = False
+
     def __init__(self, layout: Layout, *, threads: int | None = None) -> None:
         self._layout = layout
         self._held = np.zeros(int(layout.table_at[-1]), dtype=np.int64)
@@ -138,10 +141,18 @@ class StatisticCounts:
 
     def counts(self) -> Integers:
         """The values of all functions so far, in steps."""
+        return self.of_parts(self.parts(), 0)
+
+    def parts(self) -> Vectors:
+        """The numbers of rows by condition and code: what adds up, as values do not."""
+        return (self._held,)
+
+    def of_parts(self, parts: Vectors, rows: int) -> Integers:
+        """The values of all functions, in steps, from tables that were added up."""
         layout, sorts = self._layout, self._layout.classes
         found = np.zeros(len(sorts.kinds), dtype=np.int64)
         values(
-            self._held,
+            parts[0],
             layout.table_of,
             layout.table_at,
             sorts.kinds,

@@ -7,19 +7,16 @@ allowance (and written to the ledger, where there is one), then draws, then lets
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.counting.counters import count
 from conspectus.data.domain import Domain
 from conspectus.data.records.field import Elements
 from conspectus.data.sources import Table
 from conspectus.privacy import exponential, levels, noise
-from conspectus.privacy.accounting import Allowance, scale_up
+from conspectus.privacy.accounting import Allowance, Debit, scale_up
 from conspectus.privacy.events import (
     Event,
     ExponentialDraws,
@@ -27,12 +24,8 @@ from conspectus.privacy.events import (
     RowTotal,
 )
 from conspectus.privacy.relation import Neighbours, Relation
-from conspectus.queries.block import Block
-from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.query import Sparse
 from conspectus.queries.workload import Workload
 
-from . import exact_counts as kept
 from .acts import (
     NETS,
     Net,
@@ -45,13 +38,10 @@ from .acts import (
     selection_rate,
     watch_act,
 )
-from .keys import Records, counted_keys, shown_keys
+from .keys import Records, shown_keys
 from .scores import ERROR_STEPS, SCORES, Score, error_of
+from .truth import Progress, Truth, lists_records
 from .watch import Watch
-
-Progress = Callable[[str, int, int | None], None]
-"""Told what is being done, how far it is and how long it will be; never told anything about the table."""
-
 
 HALF = Fraction(1, 2)
 """The share of a watch's ε that the book gives to its threshold."""
@@ -61,37 +51,31 @@ class TotalIsPrivate(LookupError):
     """The number of rows was asked for where it is not public."""
 
 
-class Debit(Protocol):
-    """Where an act is written down before its coins are drawn: a ledger's reservation."""
-
-    def debit(self, event: Event) -> None: ...
-
-
 class Curator:
-    """Holds the table, the coins and the allowance; see the proof notes in `curator.proof.md`."""
+    """Holds the truth about a table, the coins and the allowance; see the proof notes in `curator.proof.md`.
+
+    A `Truth` that has read its table already may stand for the table: what it read is not read again.
+    """
 
     def __init__(
         self,
-        table: Table,
+        table: Table | Truth,
         allowance: Allowance,
         *,
         neighbours: Neighbours,
-        reservation: Debit | None = None,
+        debit: Debit | None = None,
         sampler: noise.Sampler | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self.relation: Relation = relation_of(table.schema, neighbours, filtered=table.filtered)
-        self.domain: Domain = table.domain
-        self._table = table
+        self._known = table if isinstance(table, Truth) else Truth(table)
+        self._known.progress = progress
+        held = self._known.table
+        self.relation: Relation = relation_of(held.schema, neighbours, filtered=held.filtered)
+        self.domain: Domain = held.domain
         self._allowance = allowance
-        self._reservation = reservation
+        self._written = debit
         self._sampler = sampler or noise.SystemSampler()
         self._progress = progress
-        self._counts: dict[Block, NDArray[np.int64]] = {}
-        self._latest: tuple[Workload, NDArray[np.int64]] | None = None
-        self._rows: int | None = None
-        self._kept: kept.ExactCounts | None = None
-        self._held: tuple[Elements | Records, NDArray[np.int64]] | None = None
         self._lock = threading.RLock()
 
     @property
@@ -107,26 +91,16 @@ class Curator:
         return self.relation.total_is_public
 
     def count_ahead(self, workload: Workload) -> None:
-        """Count a workload in one pass, ahead of the doors that will read it. Nothing leaves."""
+        """Count a workload ahead of the doors that will read it: in one pass, or from what is known. Nothing leaves."""
         with self._lock:
-            missing = tuple(dict.fromkeys(block for block in workload.blocks if block not in self._counts))
-            if not missing and self._rows is not None:
-                return
-            wanted = Workload(self.domain, missing)
-            counts, rows = count(wanted, self._table.chunks(wanted.columns), progress=self._progress)
-            self._rows = rows
-            for block, start in zip(missing, wanted.offsets):
-                # Kept in the block's own steps: the next workload that holds it may have another grid.
-                self._counts[block] = counts[start : start + len(block)] // (wanted.grid // block.grid)
+            self._known.counts(workload)
 
-    def keep(self) -> None:
-        """Hold the whole table ready for single questions: in one pass, then in memory. Nothing leaves."""
+    def hold_in_memory(self) -> None:
+        """Hold the whole table ready for single questions. Nothing leaves."""
         with self._lock:
-            if self._kept is None:
-                self._kept = kept.keep(self.domain, self._table.chunks())
-                self._rows = self._kept.rows
+            self._known.hold_in_memory()
 
-    def tell(self, what: str, done: int, total: int | None) -> None:
+    def report_progress(self, what: str, done: int, total: int | None) -> None:
         """Pass on how far a mechanism is: public by the mechanism's own plan."""
         if self._progress is not None:
             self._progress(what, done, total)
@@ -137,10 +111,7 @@ class Curator:
             raise TotalIsPrivate("the number of rows is private here: measure it, or declare it with rows=")
         with self._lock:
             self._debit(RowTotal())
-            if self._rows is None:
-                self.count_ahead(Workload(self.domain, ()))
-            assert self._rows is not None
-            return self._rows
+            return self._known.rows()
 
     def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
         """Noisy values of a workload in steps of its grid, or of a score in its own, with independent integer noise.
@@ -237,39 +208,26 @@ class Curator:
             return shown_keys(keys, noise.discrete_laplace(counts, scale, self._sampler), threshold)
 
     def _keys(self) -> tuple[Elements | Records, NDArray[np.int64]]:
-        if self._held is None:
-            self._held = counted_keys(self._table)
-        return self._held
+        return self._known.keys()
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
             # A weight in [0, 1] moves by at most one, so records that are listed need no look at their sensitivity.
-            small = query.counting or _lists_records(query)
+            small = query.counting or lists_records(query)
             if not small and query.linf(self.relation) > self.max_rows:
                 raise ValueError("one unit moves this query by more than a watch allows for: measure it instead")
             error = error_of(int(self._truth(query)[0]), query.grid, guess)
             return int(noise.discrete_laplace(np.array([error], dtype=np.int64), scale, self._sampler)[0])
 
     def _debit(self, event: Event) -> None:
+        """Admit an act and write it down. The one way to debit, for releases and sessions: nothing is drawn before."""
+        if self._written is not None:
+            self._written.check(event)
         self._allowance.admit(event)
-        if self._reservation is not None:
-            self._reservation.debit(event)
+        if self._written is not None:
+            self._written.debit(event)
 
     def _truth(self, what: Workload | Score) -> NDArray[np.int64]:
-        if not isinstance(what, Workload):
-            return listed(what).of(self._truth(what.workload))
-        if self._latest is not None and self._latest[0] is what:
-            return self._latest[1]
-        if self._kept is not None and len(what) == 1 and (what.counting or _lists_records(what)):
-            query = what.query(0)
-            finer = what.grid // query.grid if isinstance(query, Sparse) else 1
-            return np.array([self._kept.count(query) * finer], dtype=np.int64)
-        self.count_ahead(what)
-        parts = [self._counts[block] * (what.grid // block.grid) for block in what.blocks]
-        truth = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-        self._latest = (what, truth)
-        return truth
-
-
-def _lists_records(query: Workload) -> bool:
-    return all(isinstance(block, SparseQueries) for block in query.blocks)
+        if isinstance(what, Workload):
+            return self._known.counts(what)
+        return listed(what).of(self._known.counts(what.workload))

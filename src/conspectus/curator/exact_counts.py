@@ -1,110 +1,261 @@
-"""The table held ready for single questions, so that a stream of them does not read it again for each. Never leaves.
+"""Exact counts that were made once, addressed by question. They never leave the curator.
 
-Small universes are kept as their exact histogram; beyond, the rows are kept as codes, and a question looks at the rows
-that the literals before have left over, or joins its records with the distinct ones there are.
+A mechanism measures parts of what it asked about: one cell of a marginal, one conjunction of ten thousand. Such a part
+is a block of its own, which nobody has counted. If counts were found by block, each part would be counted again. So
+they are found by question: a conjunction by its literals, a cell by its codes, an interval by its ends, a parity by its
+columns, listed records by their weights, a function by itself. A union of boxes is the sum of its boxes.
+
+Everything here is exact: two questions share a count only where they are the same question. The index is made when a
+block is missed for the first time, and looks at each query once; 500,000 of them take a second or two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.counting.counters import count
-from conspectus.counting.single_query import SingleQueryCounts
-from conspectus.data.domain import CodedRows, Codes, Domain
-from conspectus.data.records.field import Elements
-from conspectus.queries.addresses import addresses
+from conspectus.queries.block import Block
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
-from conspectus.queries.query import Box, Parity, Predicate, Query, Sparse
-from conspectus.queries.sensitivity import WorkloadError
-from conspectus.queries.workload import Workload
+from conspectus.queries.blocks.parity_list import Parities, ParityList
+from conspectus.queries.blocks.sparse_queries import WEIGHT_STEPS, SparseQueries
+from conspectus.queries.blocks.statistic import Statistics
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
+from conspectus.queries.ordering import groups, row_keys
+from conspectus.queries.query import Literal
 
-MOST_CELLS = 1 << 22
-"""The largest universe that is kept as a histogram of counts: 32 MiB."""
-
-
-class ExactCounts(Protocol):
-    """Exact counts of single queries, from memory."""
-
-    @property
-    def rows(self) -> int: ...
-
-    def count(self, query: Query) -> int:
-        """The exact count; of weighted records in steps of the query's own grid."""
-        ...
+Counts = NDArray[np.int64]
+Keys = NDArray[np.bytes_]
 
 
-class HistogramInMemory:
-    """One exact count for each cell of the universe."""
+class ExactCounts:
+    """The counts of all blocks that were counted, each in the block's own steps, and what follows from them."""
 
-    def __init__(self, domain: Domain, chunks: Iterable[CodedRows]) -> None:
-        whole = Workload(domain, (Marginal(domain, tuple(range(len(domain)))),))
-        counts, self.rows = count(whole, chunks)
-        self._cells = SingleQueryCounts(domain, counts)
-        self._flat = counts
+    def __init__(self) -> None:
+        self.rows: int | None = None
+        self._blocks: dict[Block, Counts] = {}
+        self._new: list[Block] = []
+        self._marginals: dict[tuple[int, ...], Counts] = {}
+        self._intervals: dict[int, tuple[Intervals, Counts]] = {}
+        self._literals: dict[Literal, int] = {}
+        self._boxes = _Sorted()
+        self._parities = _Sorted()
+        self._named: dict[object, int] = {}
 
-    def count(self, query: Query) -> int:
-        if isinstance(query, Sparse):
-            return int((self._flat[np.array(query.addresses, dtype=np.int64)] * np.array(query.steps)).sum())
-        return int(self._cells.of(query))
+    def add(self, block: Block, counts: Counts) -> None:
+        """Keep the counts of one block."""
+        if block not in self._blocks:
+            self._blocks[block] = counts
+            self._new.append(block)
+
+    def find(self, block: Block) -> Counts | None:
+        """The counts of a block in its own steps, where all its questions were counted before; None otherwise."""
+        if block in self._blocks:
+            return self._blocks[block]
+        if self.rows is None:
+            return None
+        self._index()
+        match block:
+            case Marginal():
+                table = self._marginals.get(_told_apart(block))
+                return None if table is None else _arranged(block, table)
+            case Conjunctions():
+                return self._unions(block)
+            case Parities() | ParityList():
+                return self._parities.find(_keys(block.matrix + 1))
+            case SparseQueries():
+                held = [self._named.get((SparseQueries, block.written(place))) for place in range(len(block))]
+                return None if None in held else _from_steps(np.array(held, dtype=np.int64), block.grid)
+            case Statistics() | UnsafeFunctions():
+                names = [_function(block, function) for function in block.functions]
+                known = [self._named[name] for name in names if name in self._named]
+                return np.array(known, dtype=np.int64) if len(known) == len(names) else None
+        return None
+
+    def _index(self) -> None:
+        """Take in the blocks that were counted since the last miss."""
+        for block in self._new:
+            counts = self._blocks[block]
+            match block:
+                case Marginal():
+                    self._marginals[_told_apart(block)] = _in_order(block, counts)
+                case Intervals():
+                    if block.column not in self._intervals or not block.prefixes_only:
+                        self._intervals[block.column] = block, counts
+                case Conjunctions():
+                    self._listed(block, counts)
+                case Parities() | ParityList():
+                    self._parities.add(_keys(block.matrix + 1), counts)
+                case SparseQueries():
+                    for place, value in enumerate(_to_steps(counts, block.grid).tolist()):
+                        self._named[SparseQueries, block.written(place)] = value
+                case Statistics() | UnsafeFunctions():
+                    for function, value in zip(block.functions, counts.tolist()):
+                        self._named[_function(block, function)] = value
+        self._new = []
+
+    def _listed(self, block: Conjunctions, counts: Counts) -> None:
+        for literal in block.literals:
+            self._literals.setdefault(literal, len(self._literals))
+        keys = self._box_keys(block)
+        boxes = np.diff(block.starts)
+        alone = np.flatnonzero(boxes == 1)
+        self._boxes.add(keys[block.starts[alone]], counts[alone])
+        for place in np.flatnonzero(boxes != 1).tolist():
+            union = tuple(sorted(keys[block.starts[place] : block.starts[place + 1]].tolist()))
+            self._named[Conjunctions, union] = int(counts[place])
+
+    def _unions(self, block: Conjunctions) -> Counts | None:
+        """Each query as the sum of its boxes; a union of which a box is missing may be known as a whole."""
+        values, known = self._of_boxes(block)
+        ends = np.append(0, np.cumsum(values))
+        found = np.diff(ends[block.starts])
+        if known.all():
+            return found
+        missed = np.unique(np.repeat(np.arange(len(block)), np.diff(block.starts))[~known])
+        if (np.diff(block.starts)[missed] == 1).any() or not all(map(self._literals.__contains__, block.literals)):
+            return None
+        keys = self._box_keys(block)
+        for place in missed.tolist():
+            union = tuple(sorted(keys[block.starts[place] : block.starts[place + 1]].tolist()))
+            value = self._named.get((Conjunctions, union))
+            if value is None:
+                return None
+            found[place] = value
+        return found
+
+    def _of_boxes(self, block: Conjunctions) -> tuple[Counts, NDArray[np.bool_]]:
+        """The count of each box of a block, and which of them are known."""
+        assert self.rows is not None
+        known: NDArray[np.bool_] = np.all(block.terms < 0, axis=1)
+        values = np.where(known, self.rows, 0)
+        self._from_lists(block, values, known)
+        if self._marginals and not known.all():
+            self._from_cells(block, values, known)
+        if self._intervals and not known.all():
+            self._from_intervals(block, values, known)
+        return values, known
+
+    def _from_lists(self, block: Conjunctions, values: Counts, known: NDArray[np.bool_]) -> None:
+        strange = np.array([literal not in self._literals for literal in block.literals] + [False], dtype=bool)
+        left = np.flatnonzero(~known & ~strange[block.terms].any(axis=1))
+        places = self._boxes.places(self._box_keys(block, left))
+        held = left[places >= 0]
+        values[held] = self._boxes.counts[places[places >= 0]]
+        known[held] = True
+
+    def _from_cells(self, block: Conjunctions, values: Counts, known: NDArray[np.bool_]) -> None:
+        codes = _codes(block, lambda literal: literal.codes[0] if len(literal.codes) == 1 else -1)
+        columns = _codes(block, lambda literal: literal.column)
+        left = np.flatnonzero(~known & ((codes >= 0) | (columns < 0)).all(axis=1))
+        for group in groups(row_keys(columns[left], len(block.domain))):
+            here = left[group]
+            among = tuple(c for c in columns[here[0]].tolist() if c >= 0)
+            table = self._marginals.get(among)
+            if table is not None:
+                values[here] = table[tuple(codes[here, : len(among)].T)]
+                known[here] = True
+
+    def _from_intervals(self, block: Conjunctions, values: Counts, known: NDArray[np.bool_]) -> None:
+        for place in np.flatnonzero(~known & ((block.terms >= 0).sum(axis=1) == 1)).tolist():
+            literal = block.box(place)[0]
+            low, high = literal.codes[0], literal.codes[-1]
+            intervals, counts = self._intervals.get(literal.column, (None, None))
+            if intervals is None or counts is None or high - low + 1 != len(literal.codes) or high >= intervals.regular:
+                continue
+            if intervals.prefixes_only and low:
+                continue
+            values[place] = counts[high if intervals.prefixes_only else _number(intervals.regular, low, high)]
+            known[place] = True
+
+    def _box_keys(self, block: Conjunctions, boxes: NDArray[np.int64] | None = None) -> Keys:
+        """One key for each box, equal exactly for boxes of the same literals, whatever block they stand in."""
+        number = np.array([self._literals.get(literal, 0) + 1 for literal in block.literals] + [0], dtype=np.int64)
+        terms = block.terms if boxes is None else block.terms[boxes]
+        named = number[terms]
+        # Literals are sorted by their own number here, and padding, which is 0, comes last.
+        return _keys(-np.sort(-named, axis=1))
 
 
-class RowsInMemory:
-    """The codes of all rows, column by column."""
+class _Sorted:
+    """Counts by keys, found by bisection."""
 
-    def __init__(self, domain: Domain, chunks: Iterable[CodedRows]) -> None:
-        self._domain = domain
-        parts: list[list[Codes]] = [[] for _ in domain.sizes]
-        self.rows = 0
-        for chunk in chunks:
-            self.rows += chunk.rows
-            for column, codes in enumerate(parts):
-                codes.append(chunk.column(column))
-        self._columns = [np.concatenate(codes) if codes else np.zeros(0, dtype=np.uint8) for codes in parts]
+    def __init__(self) -> None:
+        self._keys: Keys = np.zeros(0, dtype="S1")
+        self.counts: Counts = np.zeros(0, dtype=np.int64)
+        self._new: list[tuple[Keys, Counts]] = []
 
-    @cached_property
-    def _records(self) -> tuple[Elements, NDArray[np.int64]]:
-        """The addresses of the distinct records, sorted, and how many rows each has."""
-        found, counts = np.unique(addresses(self._domain, self._columns, self.rows), return_counts=True)
-        return found, counts.astype(np.int64)
+    def add(self, keys: Keys, counts: Counts) -> None:
+        self._new.append((keys, counts))
 
-    def count(self, query: Query) -> int:
-        if isinstance(query, Sparse):
-            keys, counts = self._records
-            if not len(keys):
-                return 0
-            asked = np.array(query.addresses, dtype=np.uint64)
-            places = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-            there = keys[places] == asked
-            return int((np.where(there, counts[places], 0) * np.array(query.steps, dtype=np.int64)).sum())
-        if isinstance(query, Parity):
-            odd = np.zeros(self.rows, dtype=np.uint8)
-            for column in query.columns:
-                odd ^= self._columns[column].astype(np.uint8)
-            return int(self.rows - np.count_nonzero(odd))
-        if not isinstance(query, Predicate):
-            raise WorkloadError("a function of the table is no sum over records: measure it instead")
-        return sum(self._box(box) for box in query.boxes)
+    def places(self, keys: Keys) -> NDArray[np.int64]:
+        """Where each key stands, −1 for none."""
+        if self._new:
+            every = np.concatenate([self._keys, *(new for new, _ in self._new)])
+            order = np.argsort(every)
+            self._keys = every[order]
+            self.counts = np.concatenate([self.counts, *(counts for _, counts in self._new)])[order]
+            self._new = []
+        if not len(self._keys):
+            return np.full(len(keys), -1, dtype=np.int64)
+        places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[places] == keys, places, -1)
 
-    def _box(self, box: Box) -> int:
-        left: NDArray[np.int64] | None = None
-        for literal in box:
-            column = self._columns[literal.column]
-            codes = column if left is None else column[left]
-            if len(literal.codes) == 1:
-                inside = codes == literal.codes[0]
-            else:
-                inside = np.isin(codes, np.array(literal.codes, dtype=codes.dtype))
-            left = np.flatnonzero(inside) if left is None else left[inside]
-            if not len(left):
-                return 0
-        return self.rows if left is None else len(left)
+    def find(self, keys: Keys) -> Counts | None:
+        places = self.places(keys)
+        return None if (places < 0).any() else self.counts[places]
 
 
-def keep(domain: Domain, chunks: Iterable[CodedRows]) -> ExactCounts:
-    """The table in the smaller of the two forms, by the public size of its universe."""
-    return HistogramInMemory(domain, chunks) if domain.cells <= MOST_CELLS else RowsInMemory(domain, chunks)
+def _keys(rows: NDArray[Any]) -> Keys:
+    """Rows of numbers, padded at the end with 0, as bytes: equal exactly where the rows are, whatever their width."""
+    if not rows.shape[1]:
+        return np.zeros(len(rows), dtype="S1")
+    wide = np.ascontiguousarray(rows, dtype=">u4")
+    # Bytes of one length are compared without the zeros at their end, which are padding, or the same in both.
+    return wide.view(f"S{wide.shape[1] * 4}").reshape(-1)
+
+
+def _told_apart(block: Marginal) -> tuple[int, ...]:
+    """The columns of a marginal in order, without those that have one code."""
+    return tuple(sorted(c for c in block.columns if block.domain.sizes[c] > 1))
+
+
+def _in_order(block: Marginal, counts: Counts) -> Counts:
+    """The counts of a marginal as a table of its columns in order, without those that have one code."""
+    order = sorted(range(len(block.columns)), key=block.columns.__getitem__)
+    return counts.reshape(block.shape).transpose(order).reshape(block.domain.shape(_told_apart(block)))
+
+
+def _arranged(block: Marginal, table: Counts) -> Counts:
+    """The table of `_in_order` as the counts of a marginal, whatever the order of its columns."""
+    columns = sorted(block.columns)
+    full = table.reshape(block.domain.shape(columns))
+    return np.ascontiguousarray(full.transpose([columns.index(c) for c in block.columns])).ravel()
+
+
+def _codes(block: Conjunctions, of: Any) -> NDArray[np.int64]:
+    """A number of each literal of each box, −1 where there is none."""
+    return np.array([*map(of, block.literals), -1], dtype=np.int64)[block.terms]
+
+
+def _number(regular: int, low: int, high: int) -> int:
+    """The place of an interval among all, which are ordered by low, then high."""
+    return low * regular - low * (low - 1) // 2 + high - low
+
+
+def _to_steps(counts: Counts, grid: int) -> Counts:
+    """Values of weighted records in the finest steps that there are, whatever block they stood in."""
+    return counts * (WEIGHT_STEPS // grid)
+
+
+def _from_steps(values: Counts, grid: int) -> Counts:
+    """Exact: the weights of a question are whole steps of its grid, and so is its value."""
+    return values // (WEIGHT_STEPS // grid)
+
+
+def _function(block: Statistics | UnsafeFunctions, function: object) -> Sequence[object]:
+    return type(block), block.grid, block.denominator, function

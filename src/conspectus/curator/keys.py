@@ -8,12 +8,13 @@ number; nothing else about a row is kept, so that a key which is shown says no m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import CodedRows, Domain
+from conspectus.data.domain import Chunk, CodedRows, Domain
+from conspectus.data.fold import Fold, Gather, Vectors
 from conspectus.data.records.field import Elements
 from conspectus.data.sources import Table
 from conspectus.queries.addresses import addresses_of
@@ -25,31 +26,45 @@ Records = tuple[bytes, ...]
 _NO_KEYS: tuple[Elements, Counts] = (np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
 
 
-def counted_keys(table: Table) -> tuple[Elements | Records, Counts]:
-    """The distinct keys of a table and how many rows have each: one pass, memory linear in the keys."""
-    if table.reads_records:
-        return count_records(table.records())
-    return count_addresses(table.domain, table.chunks())
-
-
-def count_records(parts: Iterable[NDArray[np.object_]]) -> tuple[Records, Counts]:
+class RecordKeys(Gather[tuple[Records, Counts]]):
     """Records by their canonical forms, and their counts, sorted."""
-    held: Counter[bytes] = Counter()
-    for part in parts:
-        held.update(part.tolist())
-    keys = tuple(sorted(held))
-    return keys, np.fromiter((held[key] for key in keys), dtype=np.int64, count=len(keys))
+
+    records = True
+
+    def __init__(self) -> None:
+        self._held: Counter[bytes] = Counter()
+
+    def add(self, chunk: CodedRows) -> None:
+        assert isinstance(chunk, Chunk)
+        assert chunk.records is not None
+        self._held.update(chunk.records.tolist())
+
+    def finish(self, vectors: Vectors, rows: int) -> tuple[Records, Counts]:
+        keys = tuple(sorted(self._held))
+        return keys, np.fromiter((self._held[key] for key in keys), dtype=np.int64, count=len(keys))
 
 
-def count_addresses(domain: Domain, chunks: Iterable[CodedRows]) -> tuple[Elements, Counts]:
+class AddressKeys(Gather[tuple[Elements, Counts]]):
     """Rows by their addresses, and their counts, sorted."""
-    held = _NO_KEYS
-    waiting: list[tuple[Elements, Counts]] = []
-    for chunk in chunks:
-        waiting.append(np.unique(addresses_of(domain, chunk), return_counts=True))
-        if sum(len(keys) for keys, _ in waiting) > len(held[0]):  # each key is sorted a few times alone
-            held, waiting = _merged([held, *waiting]), []
-    return _merged([held, *waiting])
+
+    def __init__(self, domain: Domain) -> None:
+        self.columns = tuple(range(len(domain)))
+        self._domain = domain
+        self._held = _NO_KEYS
+        self._waiting: list[tuple[Elements, Counts]] = []
+
+    def add(self, chunk: CodedRows) -> None:
+        self._waiting.append(np.unique(addresses_of(self._domain, chunk), return_counts=True))
+        if sum(len(keys) for keys, _ in self._waiting) > len(self._held[0]):  # each key is sorted a few times alone
+            self._held, self._waiting = _merged([self._held, *self._waiting]), []
+
+    def finish(self, vectors: Vectors, rows: int) -> tuple[Elements, Counts]:
+        return _merged([self._held, *self._waiting])
+
+
+def keys_of(table: Table) -> Fold[tuple[Elements | Records, Counts]]:
+    """What finds the distinct keys of a table and how many rows have each: memory linear in the keys."""
+    return RecordKeys() if table.reads_records else AddressKeys(table.domain)
 
 
 def shown_keys(keys: Elements | Records, noisy: Counts, threshold: int) -> tuple[Elements | Records, Counts]:

@@ -31,7 +31,7 @@ LOG_WEIGHT_STEPS = 1 << 20
 
 _FARTHEST = 2.0**50
 WIDEST = 1 << 40
-"""The largest gap, distance and sum of rates of a reweighting: products with LOG_WEIGHT_STEPS stay within 64 bits."""
+"""The largest μ, λ and sum of rates of a reweighting: products with LOG_WEIGHT_STEPS stay within 64 bits."""
 
 MOST_ROWS, FASTEST = 1 << 31, 1 << 30
 """The largest total and sum of rates of DualQuery's payoffs, and the largest count that they read: 2⁶² at most."""
@@ -100,18 +100,18 @@ class WorstErrors:
 class Reweighting:
     """Boosting's log-weights of groups of consecutive queries: −Σ_j α_j·a_j, in steps of `LOG_WEIGHT_STEPS` squared.
 
-    A group's error under the j-th guess is its worst one, d_j. It is well answered (a_j = 1) up to `near`, badly
-    (a_j = −1) from `near + gap` on, and a_j falls linearly in between. `near` and `gap` are in grid steps, guesses in
+    A group's error under the j-th guess is its worst one, d_j. It is well answered (a_j = 1) up to λ, badly
+    (a_j = −1) from λ + μ on, and a_j falls linearly in between. `lam` is λ and `mu` is μ, in grid steps, guesses in
     counts; each α_j and a_j is a whole number of 1/`LOG_WEIGHT_STEPS`.
 
     Guarantee: one unit that moves any query by at most Δ grid steps (16·m for counting queries and m rows) moves every
-    score by at most ⌈2·Δ·LOG_WEIGHT_STEPS/gap⌉ steps for each step of each α_j.
+    score by at most ⌈2·Δ·LOG_WEIGHT_STEPS/μ⌉ steps for each step of each α_j.
     """
 
     workload: Workload
     starts: NDArray[np.int64]
-    near: int
-    gap: int
+    lam: int
+    mu: int
     guesses: tuple[NDArray[np.float64], ...] = ()
     rates: tuple[int, ...] = ()
     _errors_of: tuple[WorstErrors, ...] = field(init=False, repr=False)
@@ -119,10 +119,10 @@ class Reweighting:
     def __post_init__(self) -> None:
         if len(self.rates) != len(self.guesses) or any(rate < 0 for rate in self.rates):
             raise ValueError("each guess has its rate, zero or more")
-        if any(type(number) is not int for number in (self.near, self.gap, *self.rates)):
-            raise TypeError("near, gap and rates are integers: a fraction of a step has no proof")
-        if not 0 < self.gap <= WIDEST or not 0 <= self.near <= WIDEST or sum(self.rates) > WIDEST:
-            raise ValueError("near, gap and the sum of the rates are whole numbers that stay below 2**40")
+        if any(type(number) is not int for number in (self.lam, self.mu, *self.rates)):
+            raise TypeError("lam, mu and rates are integers: a fraction of a step has no proof")
+        if not 0 < self.mu <= WIDEST or not 0 <= self.lam <= WIDEST or sum(self.rates) > WIDEST:
+            raise ValueError("lam, mu and the sum of the rates are whole numbers that stay below 2**40")
         found = tuple(WorstErrors(self.workload, guess, self.starts) for guess in self.guesses)
         object.__setattr__(self, "_errors_of", found)
 
@@ -133,24 +133,24 @@ class Reweighting:
     def joined(self, guess: NDArray[np.float64], rate: int) -> Reweighting:
         """The same with one more guess."""
         later = ((*self.guesses, guess), (*self.rates, rate))
-        return Reweighting(self.workload, self.starts, self.near, self.gap, *later)
+        return Reweighting(self.workload, self.starts, self.lam, self.mu, *later)
 
     def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         found = np.zeros(self.candidates, dtype=np.int64)
         for errors, rate in zip(self._errors_of, self.rates):
             # To clip first is to clip last, since ±1 are whole steps, and it keeps the product within 64 bits.
-            left = np.clip(self.gap - 2 * (errors.of(counts) - self.near), -self.gap, self.gap)
-            found -= rate * (left * LOG_WEIGHT_STEPS // self.gap)
+            left = np.clip(self.mu - 2 * (errors.of(counts) - self.lam), -self.mu, self.mu)
+            found -= rate * (left * LOG_WEIGHT_STEPS // self.mu)
         return found
 
     def sensitivity(self, relation: Relation) -> ByRelation:
         step = error_sensitivity(self.workload, relation)
-        return step.mapped(lambda moved: reweighting_sensitivity(self.rates, self.gap, int(moved)))
+        return step.mapped(lambda moved: reweighting_sensitivity(self.rates, self.mu, int(moved)))
 
 
-def reweighting_sensitivity(rates: Sequence[int], gap: int, step: int) -> Fraction:
+def reweighting_sensitivity(rates: Sequence[int], mu: int, step: int) -> Fraction:
     """How far one unit that moves any query by `step` grid steps moves a reweighting's score, whatever the guesses."""
-    return Fraction(sum(rates) * -(-2 * step * LOG_WEIGHT_STEPS // gap))
+    return Fraction(sum(rates) * -(-2 * step * LOG_WEIGHT_STEPS // mu))
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,10 +78,14 @@ class CodedRows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some rows of a table as codes, column by column. Columns that are not needed may be absent (None)."""
+    """Some rows of a table as codes, column by column. Columns that are not needed may be absent (None).
+
+    `records` are the canonical forms of the rows, where they were asked for and each row is one record of any kind.
+    """
 
     columns: tuple[Codes | None, ...]
     rows: int
+    records: NDArray[np.object_] | None = None
 
     def column(self, position: int) -> Codes:
         codes = self.columns[position]

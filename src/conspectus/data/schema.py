@@ -1,7 +1,7 @@
 """What the owner of a table declares before anyone looks at it: columns, values, bins, missing, the unit of privacy.
 
-The schema is public. Nothing in it may be computed from the rows; where an owner does so with a draft, the key `draft`
-says it, and every release carries the warning.
+The schema is public, and published with every release. Nothing in it may be computed from the rows. Where an owner
+starts from a draft that was, the key `draft` says so, and every release carries a warning.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from conspectus.data.columns.column import suggestion
 from conspectus.data.columns.kinds import Boolean, Categorical, Column, SchemaError, column_from_dict
 from conspectus.data.columns.values import Nulls, text_of
-from conspectus.suggestions import suggest_keywords
+from conspectus.suggestions import did_you_mean, suggest_keywords
 
 from .domain import Codes, Domain
 
@@ -88,7 +87,25 @@ def _named(column: object) -> bool:
 @suggest_keywords
 @dataclass(frozen=True)
 class Schema:
-    """The declaration of one table. Codes follow the order of its columns."""
+    """The declaration of one table: its columns with their values, the unit of privacy, what counts as missing.
+
+    A schema is public and published with every release. Nothing in it may be computed from the rows.
+
+    Args:
+        name: what the table is called.
+        columns: its columns. The codes of rows follow their order.
+        unit: whom the guarantee protects: a row, or all rows of an id, or a user of a table of pairs.
+        neighbours: "replace" or "add-remove", the relation that releases take by default; None for "replace".
+        null_values: texts that are read as missing, in every column.
+        draft: whether values come from the data. Every release then carries a warning.
+
+    Raises:
+        SchemaError: what is declared contradicts itself, with the column and what to write instead.
+
+    Example:
+        >>> [column.name for column in schema.columns]
+        ['sex', 'age', 'smoker', 'diagnosis']
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -126,7 +143,23 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a schema file (TOML). What is wrong is said with the file, the column and what to write instead."""
+        """Read a schema file (TOML).
+
+        Args:
+            path: the file. The name of the table is that of the file, unless the file says otherwise.
+
+        Returns:
+            The schema.
+
+        Raises:
+            SchemaError: what is wrong, with the file, the column and what to write instead.
+
+        Example:
+            >>> from pathlib import Path
+            >>> _ = Path("people.toml").write_text("[columns.smoker]\\ntype = 'boolean'\\n")
+            >>> cs.Schema.load("people.toml").name
+            'people'
+        """
         path = Path(path)
         try:
             declared = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -143,12 +176,27 @@ class Schema:
 
     @classmethod
     def from_dict(cls, declared: Mapping[str, Any], *, folder: Path | None = None) -> Schema:
-        """A schema from `to_dict`, or from the tables of a schema file whose `values_file` lie in `folder`."""
+        """A schema from `to_dict`, or from the tables of a schema file.
+
+        Args:
+            declared: the keys of a schema file: name, columns, unit and so on.
+            folder: where a `values_file` or an `items_file` is looked for.
+
+        Returns:
+            The schema.
+
+        Raises:
+            SchemaError: what is wrong, with the column and what to write instead.
+
+        Example:
+            >>> cs.Schema.from_dict({"columns": {"age": {"type": "integer", "min": 0, "max": 99}}}).domain.sizes
+            (100,)
+        """
         if not isinstance(declared, Mapping):
             raise SchemaError("a schema is a table of name, columns and unit")
         for key in declared:
             if key not in _KEYS:
-                cure = suggestion(str(key), _KEYS) or f": a schema knows {', '.join(_KEYS)}"
+                cure = did_you_mean(str(key), _KEYS) or f": a schema knows {', '.join(_KEYS)}"
                 raise SchemaError(f'"{key}" is not known here{cure}')
         columns = declared.get("columns", {})
         if isinstance(columns, Mapping):
@@ -174,7 +222,15 @@ class Schema:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole schema as JSON, with listed values in place of files."""
+        """The whole schema as JSON, with listed values in place of files.
+
+        Returns:
+            A dictionary that `from_dict` reads.
+
+        Example:
+            >>> cs.Schema.from_dict(schema.to_dict()) == schema
+            True
+        """
         return {
             "name": self.name,
             "neighbours": self.neighbours,
@@ -192,6 +248,7 @@ class Schema:
 
     @cached_property
     def domain(self) -> Domain:
+        """The names of the columns, and how many codes each has."""
         return Domain(tuple(column.name for column in self.columns), tuple(column.size for column in self.columns))
 
     @cached_property
@@ -200,19 +257,47 @@ class Schema:
 
     @cached_property
     def nulls(self) -> Nulls:
+        """The texts that are read as missing in every column."""
         return Nulls(self.null_values)
 
     def column(self, name: str) -> Column:
-        """The column of this name."""
+        """The column of this name.
+
+        Args:
+            name: the name, as it is written in the schema.
+
+        Returns:
+            The column.
+
+        Raises:
+            LookupError: there is no such column, with the nearest name.
+
+        Example:
+            >>> schema.column("diagnosis").labels
+            ('none', 'heart', 'lung')
+        """
         if (position := self._positions.get(name)) is not None:
             return self.columns[position]
         names = [column.name for column in self.columns]
         few = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-        cure = suggestion(name, names) or f": it has {few}"
+        cure = did_you_mean(name, names) or f": it has {few}"
         raise LookupError(f'the schema "{self.name}" has no column "{name}"{cure}')
 
     def encode(self, position: int, values: pa.Array | pa.ChunkedArray) -> Codes:
-        """The codes of raw values of one column, null values included."""
+        """The codes of raw values of one column. A value that the schema does not know has a code, too.
+
+        Args:
+            position: which column, from 0 on.
+            values: the raw values, of any Arrow type.
+
+        Returns:
+            An array with one code for each value.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> schema.encode(0, pa.array(["male", "female", None, "other"])).tolist()
+            [1, 0, 0, 0]
+        """
         return self.columns[position].encode(values, nulls=self.nulls)
 
 
@@ -221,7 +306,7 @@ def _unit(declared: Any) -> Unit:
         raise SchemaError('unit is a table, as in [unit] with kind = "row"')
     for key in declared:
         if key not in _UNIT_KEYS:
-            cure = suggestion(str(key), _UNIT_KEYS) or f": a unit knows {', '.join(_UNIT_KEYS)}"
+            cure = did_you_mean(str(key), _UNIT_KEYS) or f": a unit knows {', '.join(_UNIT_KEYS)}"
             raise SchemaError(f'unit: "{key}" is not known here{cure}')
     entries = {key: value for key, value in declared.items() if value is not None}
     if entries.get("kind") == "id" and "max_rows" not in entries:

@@ -1,15 +1,15 @@
-"""A private bound on the maximum error of a finished synopsis, bought with a small declared share of the budget."""
+"""Buying a certificate: a private bound on the errors of a finished synopsis, for a declared share of the budget."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, ROUNDED, LogPotential, Reweighting, worst_error
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import lower_quantile
@@ -17,137 +17,10 @@ from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import Total
 
-if TYPE_CHECKING:
-    from conspectus.curator.curator import Curator
+from .bounds import FAILURE, Certificate, Potential
+from .mechanism import Problem
 
-    from .mechanism import Problem
-
-FAILURE = 0.05
 _ROUNDING = 1e-9
-SCOPE = "every query of the released workload, as this synopsis answers it"
-POTENTIAL_SCOPE = "every query of the released workload, as the weighted median with the rates of the run answers it"
-
-
-def _check(noisy: int, law: Noise, failure: float, scope: str, size: float) -> None:
-    """What every certificate keeps, whether it was measured just now or read from a file."""
-    if type(noisy) is not int or law.kind not in ("laplace", "gaussian") or not isinstance(scope, str):
-        raise ValueError("a certificate has a noisy number in whole steps, a known law of noise, and a scope")
-    if any(type(number) is not float or not 0 < number < math.inf for number in (law.scale, failure, size)):
-        raise ValueError("the scale, the size and the failure probability of a certificate are above 0")
-    if failure >= 1:
-        raise ValueError("a certificate fails with a probability below 1")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Potential:
-    """A noisy ln Z of boosting: a question that the ensemble answers worse than λ + μ alone would make it 0 or more.
-
-    So where ln Z is below 0, every question is within `inaccurate` = λ + μ, in counts. `noisy` and the noise are in
-    steps of 2⁻²⁰.
-    """
-
-    noisy: int
-    law: Noise
-    inaccurate: float
-    failure_probability: float = FAILURE
-    scope: str = POTENTIAL_SCOPE
-
-    def __post_init__(self) -> None:
-        _check(self.noisy, self.law, self.failure_probability, self.scope, self.inaccurate)
-
-    @property
-    def upper(self) -> float:
-        """ln Z is at most this, except with the stated probability; it was rounded down, by less than a step."""
-        return (self.noisy + lower_quantile(self.law, self.failure_probability) + 2) / LOG_WEIGHT_STEPS
-
-    @property
-    def holds(self) -> bool:
-        """Whether it proves its bound."""
-        return self.upper < 0
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "noisy": self.noisy,
-            "law": list(self.law),
-            "inaccurate": self.inaccurate,
-            "failure_probability": self.failure_probability,
-            "scope": self.scope,
-        }
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Potential:
-        kind, scale = fields["law"]
-        return cls(**{**fields, "law": Noise(kind, float(scale))})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Certificate:
-    """max |count − answer·N̂| ≤ noisy maximum + quantile of the noise, except with a stated probability.
-
-    The noisy maximum and the noise are in grid steps (1/16 count); `total` is the public or paid number of rows, and
-    `slip` how far a paid one may be off, in counts, except with half the failure probability. It `holds` where it says
-    anything: answers and truths are shares, and no two shares are more than 1 apart.
-    """
-
-    noisy_maximum: int
-    law: Noise
-    total: float
-    failure_probability: float = FAILURE
-    scope: str = SCOPE
-    holds: bool = True
-    slip: float = 0.0
-    potential: Potential | None = None
-
-    def __post_init__(self) -> None:
-        _check(self.noisy_maximum, self.law, self.failure_probability, self.scope, self.total)
-        if type(self.holds) is not bool or type(self.slip) is not float or not 0 <= self.slip < math.inf:
-            raise ValueError("a certificate holds or does not, and its total may be off by a number from 0 on")
-
-    @property
-    def bound(self) -> float:
-        """The bound as a fraction of the rows, at the stated failure probability or better.
-
-        With |c − aN̂| ≤ B and |N − N̂| ≤ s, an answer a ≤ 1 is within (B + s)/(N̂ − s) of c/N. Half of the failure
-        probability is for B; the other half is for a paid N̂, and left over where N is known: a bound that fails just
-        as often as it says would be seen to fail more often in every other count of runs. No two shares are more
-        than 1 apart, and `certify` is given shares alone.
-        """
-        counts = self.counts_at(1 - self.failure_probability / 2) + self.slip
-        return min(1.0, counts / max(self.total - self.slip, 1.0))
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether the bound says no more than that answers are shares: the noise on it was larger than the table."""
-        return self.bound >= 1
-
-    def counts_at(self, confidence: float) -> float:
-        """The bound in counts at any confidence: the true maximum is below noisy + t when the noise is above −t.
-
-        What was compared had been rounded to the grid.
-        """
-        return (
-            max(0.0, (self.noisy_maximum + lower_quantile(self.law, 1 - confidence)) / ERROR_STEPS)
-            + ROUNDED / ERROR_STEPS
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "noisy_maximum": self.noisy_maximum,
-            "law": list(self.law),
-            "total": self.total,
-            "failure_probability": self.failure_probability,
-            "scope": self.scope,
-            "holds": self.holds,
-            "slip": self.slip,
-            "potential": None if self.potential is None else self.potential.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Certificate:
-        kind, scale = fields["law"]
-        potential = fields.get("potential")
-        known = None if potential is None else Potential.from_json(potential)
-        return cls(**{**fields, "law": Noise(kind, float(scale)), "potential": known})
 
 
 def certify(
@@ -159,29 +32,46 @@ def certify(
     total: Total,
     price: Fraction,
 ) -> Certificate:
-    """Measure the maximum error of the answers, one number that moves as far as any query, for this price.
+    """Measure the maximum error of the answers: one number, which one unit moves as far as it moves any query.
 
-    Answers are shares: of histograms, of rows, or medians of these.
+    Args:
+        curator: Who measures.
+        problem: The public facts.
+        workload: The questions.
+        answers: Their answers as shares, between 0 and 1: of a histogram, of rows, or medians of these.
+        total: What a share is of.
+        price: What the measurement may cost, in the currency of the problem.
+
+    Raises:
+        ValueError: An answer lies outside 0 to 1.
     """
     if answers.size and not (answers.min() >= -_ROUNDING and answers.max() <= 1 + _ROUNDING):
         raise ValueError("a certificate is for answers between 0 and 1")
-    step = problem.error_sensitivity
-    law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
+    law = _law_of_one(problem, problem.error_sensitivity, price)
     noisy = curator.measure(worst_error(workload, answers * total.divisor), law)
     slip = total.margin(1 - FAILURE / 2)
     found = Certificate(noisy_maximum=int(noisy[0]), law=law, total=total.divisor, slip=slip)
     return replace(found, holds=not found.vacuous)
 
 
+def certify_workload(
+    curator: Curator, problem: Problem, *, answers: NDArray[np.float64], total: Total, share: float
+) -> Certificate | None:
+    """The certificate of the answers to the whole workload, for this share of the budget; None where that is 0."""
+    if not share:
+        return None
+    price = problem.cap * Fraction(share)
+    return certify(curator, problem, workload=problem.workload, answers=answers, total=total, price=price)
+
+
 def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -> Noise | None:
     """The noise on ln Z at this price; None where even perfect synopses would hardly prove anything through it.
 
-    At best ln Z is ln|Q| − Σα. What the bound adds for the noise may be twice that far from 0, not more.
+    At best ln Z is ln|Q| − Σα, which is below 0. What the bound adds for the noise may be twice as large, not more.
     """
-    reach = LogPotential(reweighting).sensitivity(problem.relation).under(problem.neighbours)
-    assert reach is not None
-    step = int(reach)
-    law = problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
+    moved = LogPotential(reweighting).sensitivity(problem.relation).under(problem.neighbours)
+    assert moved is not None
+    law = _law_of_one(problem, int(moved), price)
     best = math.log(reweighting.candidates) - sum(reweighting.rates) / LOG_WEIGHT_STEPS
     return law if lower_quantile(law, FAILURE) <= -2 * best * LOG_WEIGHT_STEPS else None
 
@@ -189,5 +79,10 @@ def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -
 def measure_potential(curator: Curator, reweighting: Reweighting, law: Noise) -> Potential:
     """Measure ln Z of a finished run of boosting."""
     noisy = int(curator.measure(LogPotential(reweighting), law)[0])
-    inaccurate = (reweighting.near + reweighting.gap + ROUNDED) / ERROR_STEPS
+    inaccurate = (reweighting.lam + reweighting.mu + ROUNDED) / ERROR_STEPS
     return Potential(noisy=noisy, law=law, inaccurate=inaccurate)
+
+
+def _law_of_one(problem: Problem, step: int, price: Fraction) -> Noise:
+    """The noise on one number that one unit moves by `step`."""
+    return problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)

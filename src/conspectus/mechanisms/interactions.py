@@ -12,10 +12,11 @@ as many as there are questions. The maximum-entropy fit then shrinks each intera
 κ·σ_S against V, the variance of the interaction among records. For independent columns V is the product over S of
 4p(1 − p)/n_i (two values), and nobody knows p: `SKEW`, the mean of 4p(1 − p) over all p, stands for it.
 
-What is never measured is an error as large as the interaction itself. That depends on the table and is where claims
-are guesses: an interaction of j columns is taken to be 5^(1−j) of the largest that it could be.
+An interaction that is never measured is an error as large as the interaction itself. How large that is depends on the
+table, so here claims are guesses: an interaction of j columns is taken to be `FADING`^(1−j) of the largest that it
+could be. The constants are in `expectations.py`.
 
-Nothing is proved about a table here: these are typical errors, and only `least_squares` is exact.
+Only `least_squares` is exact; all else is typical, and nothing is proved about a table.
 """
 
 from __future__ import annotations
@@ -28,24 +29,16 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.max_entropy import KAPPA
-from conspectus.synopses.synopsis import variance_of
+
+from .expectations import FADING, SKEW, TAIL
 
 Vector = NDArray[np.float64]
 
 MOST_SETS = 1 << 22
-SKEW = 2 / 3
-"""∫ 4p(1 − p) dp from 0 to 1: how variable a two-valued column of unknown bias is, next to a fair coin."""
-
-FADING = 5.0
-"""How much weaker an interaction is taken to be for each further column: a round guess, about right for NLTCS."""
-
-TAIL = 1.15
-"""Errors are larger in the larger cells, and the largest error is further out than if all cells were alike: about so
-much on NLTCS and on made tables (measured)."""
+"""The most sets of columns that are listed."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,13 +67,8 @@ class Errors:
         return float(brentq(above, 0.0, 40 * top)) * TAIL if above(0.0) > 0 else top
 
 
-def deviation(law: Noise) -> float:
-    """The standard deviation of a law of noise."""
-    return math.sqrt(variance_of(law))
-
-
 class Interactions:
-    """The interactions of a workload of marginals: all sets of columns that one of them holds, each once."""
+    """The interactions of a workload of marginals: every set of columns that some marginal holds, once."""
 
     def __init__(self, workload: Workload) -> None:
         sizes = workload.domain.sizes
@@ -120,12 +108,18 @@ class Interactions:
         return self._errors(self.dimensions * noise**2 * self._averaging(1.0))
 
     def fitted(self, noise: float, *, ridge: float = 1.0, share: float = 1.0, chosen: bool = False) -> Errors:
-        """After a maximum-entropy fit to all marginals, or a share of them, with this noise on each cell.
+        """What a maximum-entropy fit leaves.
 
-        The marginals measured are spread evenly, or `chosen` for being the most wrong. A set of columns that they hold
-        μ times on average is measured with probability q = min(1, μ). A choice takes the largest interactions first:
-        were their sizes exponential, those left out would have 1 − q(1 + t + t²/2) of all their squares, t = −ln q,
-        instead of 1 − q. What the ridge shrinks away is counted as no error: it was smaller than its noise.
+        A set of columns that the measured marginals hold μ times on average is measured with probability q = min(1, μ).
+        Marginals that are chosen for being the most wrong show the largest interactions first. Were sizes exponential,
+        those left out would then have 1 − q(1 + t + t²/2) of all squares, with t = −ln q, instead of 1 − q. What the
+        ridge shrinks away is counted as no error: it was smaller than its noise.
+
+        Args:
+            noise: The deviation of the noise on each cell, as a fraction of the rows.
+            ridge: The strength of the fit's ridge, as `fit_histogram` takes it.
+            share: The share of the marginals that is measured.
+            chosen: Whether those were chosen for being the most wrong; otherwise they are spread evenly.
         """
         share = min(share, 1.0)
         measured = np.minimum(1.0, share * self.times)

@@ -20,19 +20,21 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.scores import WorstErrors
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import deviation_of
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.max_entropy import Fit, Measurement, fit_histogram
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 
+from .expectations import UNMEASURED
 from .mechanism import Problem, SettingError
 
 Vector = NDArray[np.float64]
 
 
 def check_rounds(rounds: int | None, *, selection: float, certificate: float) -> None:
-    """Refuse what no loop can run with: no round, or shares of the budget that leave nothing."""
+    """Refuse settings that no loop can run with: less than one round, or shares that leave nothing of the budget."""
     if rounds is not None and rounds < 1:
         raise SettingError("rounds must be at least 1")
     if not 0 < selection < 1 or not 0 <= certificate < 1:
@@ -41,21 +43,33 @@ def check_rounds(rounds: int | None, *, selection: float, certificate: float) ->
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What can be asked next: a marginal as one vector question, anything else question by question."""
+    """What can be asked next: groups of consecutive questions of a workload, each from its place in `starts` on."""
 
     workload: Workload
     starts: NDArray[np.int64]
 
     @classmethod
     def of(cls, workload: Workload) -> Candidates:
+        """A marginal as one vector question, anything else question by question."""
         starts: list[NDArray[np.int64]] = []
         for block, at in zip(workload.blocks, workload.offsets):
             whole = isinstance(block, Marginal)
             starts.append(np.array([at]) if whole else np.arange(at, at + len(block)))
         return cls(workload, np.concatenate(starts).astype(np.int64))
 
+    @classmethod
+    def single(cls, workload: Workload) -> Candidates:
+        """Everything question by question, the cells of marginals too: what the theorems are about."""
+        return cls(workload, np.arange(len(workload), dtype=np.int64))
+
     def __len__(self) -> int:
         return len(self.starts)
+
+    def take(self, numbers: NDArray[np.int64]) -> Workload:
+        """The questions of some candidates, each once however often it is named."""
+        ends = np.append(self.starts[1:], len(self.workload))
+        places = [np.arange(self.starts[i], ends[i]) for i in np.unique(numbers)]
+        return self.workload.take(np.concatenate(places))
 
     def __getitem__(self, index: int) -> Workload:
         start = int(self.starts[index])
@@ -64,10 +78,10 @@ class Candidates:
 
 
 def unmeasured(problem: Problem, candidates: Candidates, measured: int) -> float:
-    """Typical maximum error, in counts, of single questions of which so many are measured; 0 for marginals, or for all.
+    """The typical largest error, in counts, of single questions that are not measured, where so many others are.
 
-    A marginal tells about many others, a single question about hardly any. The shape is the theorems', √(√ln|X|·ln|Q|/
-    n√ρ) as a fraction; the constant was measured on NLTCS, 100 to 100,000 conjunctions.
+    It is 0 for marginals, since a marginal tells about many others and a single question about hardly any; and 0 where
+    all are measured. The shape is the theorems': √(√ln|X|·ln|Q|/(n√ρ)) as a fraction of the rows.
     """
     if not problem.rows or len(candidates) < len(candidates.workload) or measured >= len(candidates):
         return 0.0
@@ -75,7 +89,7 @@ def unmeasured(problem: Problem, candidates: Candidates, measured: int) -> float
     # A pure budget is cut into equal parts, which cost this much in ρ.
     rho = cap if problem.currency == "zcdp" else cap * cap / (2 * measured)
     size = math.sqrt(math.log(max(problem.cells, 2))) * math.log(len(candidates)) / math.sqrt(rho)
-    return 0.23 * math.sqrt(problem.rows * size) * problem.max_rows
+    return UNMEASURED * math.sqrt(problem.rows * size) * problem.max_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,27 +118,34 @@ class UpdateRule(Protocol):
     def update(self, step: Step, total: float) -> None: ...
 
 
-def steps(
-    curator: Curator,
-    problem: Problem,
-    *,
-    candidates: Candidates,
-    rule: UpdateRule,
-    total: float,
-    rounds: int,
-    select: Fraction,
-    measure: Fraction,
-) -> Iterator[Step]:
-    """Run the loop: each round costs `select` for finding and `measure` for asking. The caller updates, or stops."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoopPlan:
+    """The loop laid out in advance: what to find among, how often, and what finding and asking cost each time."""
+
+    candidates: Candidates
+    rounds: int
+    select: Fraction
+    measure: Fraction
+
+    @classmethod
+    def of(cls, candidates: Candidates, rounds: int, *, price: Fraction, selection: Fraction) -> LoopPlan:
+        """Equal rounds for a price in all, of which `selection` is the share that finding costs."""
+        select = price / rounds * selection
+        return cls(candidates=candidates, rounds=rounds, select=select, measure=price / rounds - select)
+
+
+def steps(curator: Curator, problem: Problem, plan: LoopPlan, rule: UpdateRule, total: float) -> Iterator[Step]:
+    """Run the loop. The caller updates the rule after each step, or stops."""
+    candidates = plan.candidates
     workload = candidates.workload
-    for turn in range(rounds):
-        curator.tell("rounds", turn, rounds)
+    for turn in range(plan.rounds):
+        curator.report_progress("rounds", turn, plan.rounds)
         guess = Histogram(workload.domain, rule.weights, Total(value=total, exact=True), rule.columns).answer(workload)
         guess *= total
         score = WorstErrors(workload, guess, candidates.starts)
-        index = int(curator.select(score, problem.selection(select))[0])
+        index = int(curator.select(score, problem.selection(plan.select))[0])
         question = candidates[index]
-        law = problem.law(problem.sensitivity(question), measure)
+        law = problem.law(problem.sensitivity(question), plan.measure)
         start = int(candidates.starts[index])
         noisy = curator.measure(question, law).astype(np.float64)
         yield Step(question, noisy, guess[start : start + len(question)], law)
@@ -188,8 +209,8 @@ class Refit:
 
 
 def part_tables(question: Workload, held: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
-    """For each piece of a question: its columns, by their places among those held, and the number of the answer that
-    each cell of their marginal belongs to (or −1)."""
+    """For each piece of a question: its columns, as places among those held, and for each cell of their marginal the
+    number of the answer that counts it, or −1."""
     at = 0
     for block in question.blocks:
         if isinstance(block, Marginal):
@@ -201,11 +222,20 @@ def part_tables(question: Workload, held: tuple[int, ...]) -> Iterator[tuple[tup
         at += len(block)
 
 
+def fitted_deviation(law: Noise) -> float:
+    """How far off a fit takes an answer to be: the deviation of its noise, but never less than the scale.
+
+    Noise far narrower than a step is hardly ever drawn, and its deviation is nearly 0. Answers with such noise would
+    outweigh all others by many orders of magnitude, and a fit would look at nothing else.
+    """
+    return max(deviation_of(law), law.scale)
+
+
 def measurements(
     question: Workload, held: tuple[int, ...], noisy: Vector, law: Noise, total: float
 ) -> Iterator[Measurement]:
     """Measured answers as measured (parts of) marginals; a single question splits its marginal into in and out."""
-    sigma = law.scale * (math.sqrt(2.0) if law.kind == "laplace" else 1.0)
+    sigma = fitted_deviation(law)
     for columns, parts in part_tables(question, held):
         if parts.min() >= 0:
             yield Measurement(columns, noisy[parts], sigma)

@@ -1,7 +1,22 @@
 """The book's Algorithm 8, the iterative construction mechanism, with the multiplicative-weights rule.
 
-Find the question the guess gets most wrong, measure it; stop when it is right enough, update otherwise. With free
-parameters the weights are now and then solved to agree with everything measured so far, which is post-processing.
+    A_0 = uniform over X
+    for t = 1 … T(α/2):
+      1. q_t = the question that A_{t−1} gets most wrong, by the exponential mechanism (Theorem 5.5)
+      2. m_t = q_t(x) + noise
+      3. stop if |m_t − q_t(A_{t−1})| < 3α/4
+      4. A_t = A_{t−1}, multiplied by exp(±η·q_t) towards m_t and normalised (Algorithm 5)
+    output the last A
+
+| symbol | here |
+| --- | --- |
+| α, T | `Aim.alpha`, `Aim.rounds`; T(α) = 4 ln|X|/α² is `updates` |
+| q_t, m_t | `Step.question`, `Step.noisy`; steps 1 and 2 are `iterative.steps`, which goes through the curator |
+| η | `MultiplicativeWeights.rate`: α/4 with `theorem=True`, else half of the error that was seen |
+| A_t | `rule.weights`, a histogram over the columns asked about |
+
+With free parameters the weights are now and then solved to agree with everything measured so far, which is
+post-processing.
 
 Privacy: composes one selection and one measurement a round, the row total, and the certificate.
 Accuracy: Theorem 5.4 for the noise that really runs, under replace with a public number of rows; Theorem 5.7 with its
@@ -19,16 +34,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
 from scipy.optimize import brentq
 
 from conspectus.curator.curator import Curator
-from conspectus.privacy.events import Event
+from conspectus.privacy.events import Event, Noise
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 
+from .expectations import ITERATIVE_LEFT, ITERATIVE_LEFT_MEAN
 from .histograms import outcome
-from .iterative import Candidates, MultiplicativeWeights, check_rounds, measurements, steps
+from .iterative import Candidates, LoopPlan, MultiplicativeWeights, check_rounds, measurements, steps
 from .mechanism import (
     Claim,
     ErrorBound,
@@ -41,10 +56,15 @@ from .mechanism import (
     maximum_bound,
     no_histogram,
 )
-from .total import find_total
+from .total import find_total, left_after_total
 
 FAILURE = 0.05
+USUAL_ROWS = 10_000.0
+"""What a plan takes the number of rows to be where nobody has said it."""
+
 REFIT, RIDGE = 20, 0.1
+"""With free parameters: how often the weights are solved anew, in rounds, and with which ridge."""
+
 CITES = ("Dwork & Roth 2014, Theorems 5.4 to 5.7 (constants corrected)", "Dwork & Roth 2014, Algorithms 5 and 8")
 
 
@@ -55,7 +75,7 @@ def updates(alpha: float, cells: int) -> float:
 
 def remaining_error(rounds: int, cells: int) -> float:
     """What multiplicative weights typically leaves after this many updates; T(α) solved for α would be √(4 ln|X|/T)."""
-    return 0.1 * math.sqrt(math.log(cells) / rounds)
+    return ITERATIVE_LEFT * math.sqrt(math.log(cells) / rounds)
 
 
 def printed_alpha(problem: Problem, failure: float = FAILURE) -> float:
@@ -106,10 +126,54 @@ def _root(excess: Callable[[float], float], low: float = 1e-4, high: float = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
-class IterativeConstruction:
-    """Free parameters by default; `theorem=True` takes all of them from Theorem 5.4 and refuses where it is vacuous.
+class Aim:
+    """What the rounds aim at, for a number of rows: the accuracy `alpha`, as a fraction, in so many rounds at most."""
 
-    `alpha` is the accuracy aimed at (the rule's level is half of it), `rounds` the most rounds to run.
+    alpha: float
+    rounds: int
+    rows: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class IterativePlan:
+    """What public facts decide: the questions, the aim, the price of all rounds and that of the certificate.
+
+    `promised` is the α of Theorem 5.4. Where the total is bought and not known yet, the aim is for a declared or usual
+    number of rows, and the release aims anew.
+    """
+
+    candidates: Candidates
+    aim: Aim
+    promised: float
+    price: Fraction
+    certificate: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class IterativeConstruction:
+    """The book's iterative construction: find the worst answer, measure it, update the weights; stop when all is well.
+
+    Choose it to have Theorem 5.4 (`theorem=True`), or to see the book's algorithm at work. In practice `mwem`, which
+    measures whole marginals and refits, is more accurate.
+
+    Args:
+        theorem: Take α and the rounds from Theorem 5.4. Refused where the theorem promises nothing.
+        alpha: The largest error aimed at, as a fraction; rounds stop once it seems to be reached. By default what the
+            noise of the rounds allows.
+        rounds: The most rounds to run; by default what balances their noise with what fewer updates would leave.
+        selection: The share of a round that finding costs; measuring costs the rest. With `theorem=True` it is a half.
+        certificate: The share of the budget that buys a bound on the largest error; 0 for none.
+
+    Example:
+        >>> import conspectus as cs, pyarrow as pa
+        >>> columns = {"smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}
+        >>> schema = cs.Schema.from_dict({"name": "visits", "columns": columns})
+        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False, False] * 200})
+        >>> table = cs.open_table(data, schema)
+        >>> workload = cs.marginals(schema, 2)
+        >>> release = cs.release(table, workload, epsilon=50, delta=1e-6, mechanism="iterative", rounds=20)
+        >>> release.parameters["rounds"], release.parameters["rounds_used"] <= 20
+        (20, True)
     """
 
     theorem: bool = False
@@ -127,97 +191,97 @@ class IterativeConstruction:
         if self.theorem and (self.alpha is not None or self.rounds is not None):
             raise SettingError("theorem=True sets alpha and rounds itself: leave them out")
 
-    def settings(self, problem: Problem, rows: float) -> tuple[float, int]:
-        """(α, rounds): the theorem's, or by default as many rounds as keep the noise below a quarter of α."""
-        cells, single = problem.cells, problem.sensitivity(problem.workload[:1])
-        if self.theorem:
-            alpha = promised_alpha(problem, self.certificate)
-            return alpha, math.ceil(updates(alpha / 2, cells))
-        if self.rounds is not None:
-            return self.alpha or self._affordable(problem, single, rows, self.rounds), self.rounds
-        if self.alpha is not None:
-            return self.alpha, max(1, math.ceil(updates(self.alpha / 2, cells)))
-        # Balance: what the rule typically leaves after T updates against the noise that T rounds cost.
-        best = min(range(1, 301), key=lambda T: self._affordable(problem, single, rows, T) + remaining_error(T, cells))
-        return self._affordable(problem, single, rows, best), best
-
-    def _affordable(self, problem: Problem, single: Sensitivity, rows: float, rounds: int) -> float:
-        price = problem.cap * Fraction(1 - self.selection) / rounds
-        law = problem.law(single, price)
-        return min(0.9, 4 * expected_size(law) / rows)
-
-    def claim(self, problem: Problem, plan: Claim) -> Claim:
-        return plan
-
-    def plan(self, problem: Problem) -> Claim | Refusal:
+    def plan(self, problem: Problem) -> IterativePlan | Refusal:
         refused = no_histogram(problem)
         if refused is not None:
             return Refusal(mechanism=self.name, reason=refused)
-        alpha = promised_alpha(problem, self.certificate)
+        promised = promised_alpha(problem, self.certificate)
         if self.theorem and not problem.total_is_public:
             return Refusal(mechanism=self.name, reason="Theorem 5.4 is for replaced rows and a public number of rows")
-        if self.theorem and not alpha < 1:
-            reason = f"Theorem 5.4 promises an error of {alpha:.3g} here, which says nothing: leave theorem=True out"
+        if self.theorem and not promised < 1:
+            reason = f"Theorem 5.4 promises an error of {promised:.3g} here, which says nothing: leave theorem=True out"
             return Refusal(mechanism=self.name, reason=reason)
-        rows = float(problem.rows or 10_000)
-        aim, rounds = self.settings(problem, rows)
-        law = problem.law(
-            problem.sensitivity(problem.workload[:1]), problem.cap * Fraction(1 - self.selection) / rounds
+        certificate = problem.cap * Fraction(self.certificate)
+        rows = float(problem.rows or USUAL_ROWS)
+        if self.theorem:
+            aim = Aim(alpha=promised, rounds=math.ceil(updates(promised / 2, problem.cells)), rows=rows)
+        else:
+            aim = self._aim(problem, rows)
+        return IterativePlan(
+            # The book's rule asks single questions: each is a candidate, marginals included.
+            candidates=Candidates.single(problem.workload.distinct()),
+            aim=aim,
+            promised=promised,
+            price=left_after_total(problem) - certificate,
+            certificate=certificate,
         )
-        left = remaining_error(rounds, problem.cells) * rows
+
+    def claim(self, problem: Problem, plan: IterativePlan) -> Claim:
+        aim = plan.aim
+        law = self._law(problem, problem.sensitivity(problem.workload[:1]), aim.rounds)
+        left = remaining_error(aim.rounds, problem.cells) * aim.rows
         bound = None
         if self.theorem:
-            bound = ErrorBound(value=alpha, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
+            bound = ErrorBound(value=plan.promised, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
         return Claim(
             mechanism=self.name,
-            expected_max=expected_maximum(law, rounds) + left,
-            expected_mean=expected_size(law) + left / 10,
+            expected_max=expected_maximum(law, aim.rounds) + left,
+            expected_mean=expected_size(law) + ITERATIVE_LEFT_MEAN * left,
             bound=bound,
             memory=8 * 4 * problem.cells + 64 * len(problem.workload),
             citations=CITES,
             notes=(
-                f"at most {rounds} rounds, aiming at {aim:.3g}; Theorem 5.4 would promise {alpha:.3g} "
-                f"(as printed in Theorem 5.7, corrected: {printed_alpha(problem):.3g})",
+                f"at most {aim.rounds} rounds, aiming at {aim.alpha:.3g}; Theorem 5.4 would promise "
+                f"{plan.promised:.3g} (as printed in Theorem 5.7, corrected: {printed_alpha(problem):.3g})",
             ),
         )
 
-    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: IterativePlan) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
-        asked = problem.workload.distinct()
+    def release(self, curator: Curator, problem: Problem, plan: IterativePlan) -> Outcome:
+        asked = plan.candidates.workload
         curator.count_ahead(asked)
-        total, left = find_total(curator, problem)
+        total, _ = find_total(curator, problem)
         rows = total.divisor
-        alpha, rounds = self.settings(problem, rows)
-        certificate_price = problem.cap * Fraction(self.certificate)
-        round_price = (left - certificate_price) / rounds
-        select = round_price * (Fraction(1, 2) if self.theorem else Fraction(self.selection))
-        # The book's rule asks single questions: each is a candidate, marginals included.
-        candidates = Candidates(asked, np.arange(len(asked), dtype=np.int64))
-        rate = alpha / 4 if self.theorem else None
+        # A bought total is another number than the one that was planned with.
+        aim = plan.aim if self.theorem or rows == plan.aim.rows else self._aim(problem, rows)
+        selection = Fraction(1, 2) if self.theorem else Fraction(self.selection)
+        loop = LoopPlan.of(plan.candidates, aim.rounds, price=plan.price, selection=selection)
+        rate = aim.alpha / 4 if self.theorem else None
         rule = MultiplicativeWeights(asked.domain, problem.held, rate)
-        asked_rounds = 0
         held = asked.domain.project(problem.held)
         known: list[Measurement] = []
-        for turn in steps(
-            curator,
-            problem,
-            candidates=candidates,
-            rule=rule,
-            total=rows,
-            rounds=rounds,
-            select=select,
-            measure=round_price - select,
-        ):
-            asked_rounds += 1
-            known.extend(measurements(turn.question, problem.held, turn.noisy, turn.law, rows))
-            if turn.surprise < 0.75 * alpha * rows:
+        used = 0
+        for step in steps(curator, problem, loop, rule, rows):
+            used += 1
+            known.extend(measurements(step.question, problem.held, step.noisy, step.law, rows))
+            if step.surprise < 0.75 * aim.alpha * rows:
                 break
-            rule.update(turn, rows)
+            rule.update(step, rows)
             # Each update forgets a little of the ones before: weights that agree with all of them cost nothing.
-            if not self.theorem and asked_rounds % REFIT == 0:
+            if not self.theorem and used % REFIT == 0:
                 rule.weights = fit_histogram(held, known, rows, steps=REFIT, ridge=RIDGE).weights
         weights = rule.weights if self.theorem else fit_histogram(held, known, rows, steps=400, ridge=RIDGE).weights
-        parameters = {"alpha": alpha, "rounds": rounds, "rounds_used": asked_rounds, "rate": rate}
-        return outcome(curator, problem, weights=weights, total=total, price=certificate_price, parameters=parameters)
+        parameters = {"alpha": aim.alpha, "rounds": aim.rounds, "rounds_used": used, "rate": rate}
+        return outcome(curator, problem, weights=weights, total=total, price=plan.certificate, parameters=parameters)
+
+    def _aim(self, problem: Problem, rows: float) -> Aim:
+        """Free parameters: those that are set, and otherwise as many rounds as keep the noise below a quarter of α."""
+        cells, single = problem.cells, problem.sensitivity(problem.workload[:1])
+
+        def affordable(rounds: int) -> float:
+            return min(0.9, 4 * expected_size(self._law(problem, single, rounds)) / rows)
+
+        if self.rounds is not None:
+            rounds = self.rounds
+        elif self.alpha is not None:
+            rounds = max(1, math.ceil(updates(self.alpha / 2, cells)))
+        else:
+            # Balance: what the rule typically leaves after T updates against the noise that T rounds cost.
+            rounds = min(range(1, 301), key=lambda T: affordable(T) + remaining_error(T, cells))
+        return Aim(alpha=self.alpha or affordable(rounds), rounds=rounds, rows=rows)
+
+    def _law(self, problem: Problem, single: Sensitivity, rounds: int) -> Noise:
+        """About the noise on one question, if there are so many rounds."""
+        return problem.law(single, problem.cap * Fraction(1 - self.selection) / rounds)

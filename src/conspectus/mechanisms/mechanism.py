@@ -25,7 +25,7 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
-from .certificate import Certificate
+from .bounds import Certificate
 
 MAX_CELLS = 1 << 24
 """The largest dense histogram that a mechanism of ours will hold: 128 MiB of weights."""

@@ -1,8 +1,17 @@
 """MWEM: multiplicative weights with the exponential mechanism, on whole marginals and with a memory.
 
-Hardt, Ligett and McSherry 2012, as the book's Algorithm 8 without its stopping rule: a fixed number of rounds, each of
-which selects the worst-answered candidate and measures it; a marginal is one candidate, measured as one vector. After
-each round the guess is refitted to everything measured so far.
+Hardt, Ligett and McSherry 2012, as the book's Algorithm 8 without its stopping rule:
+
+    A_0 = uniform over X
+    for t = 1 … T:
+      1. q_t = the question that A_{t−1} gets most wrong, by the exponential mechanism
+      2. m_t = q_t(x) + noise
+      3. A_t = A_{t−1}, multiplied by exp(q_t·(m_t − q_t(A_{t−1}))/2n) and normalised
+    output A_T, or the mean of all A_t
+
+A question is a marginal, selected by its worst cell and measured as one vector, or a single count. Step 3 is a refit
+to everything measured so far, whose weights have the same shape, exp(Σ θ). Steps 1 and 2 are `iterative.steps`, with
+`LoopPlan` for T and the prices; step 3 is `iterative.Refit`.
 
 Privacy: composes one selection and one measurement a round, the row total, and the certificate.
 Accuracy: no theorem covers the refit, so the maximum error is measured privately and certified (`certificate`).
@@ -18,23 +27,51 @@ from typing import ClassVar
 
 from conspectus.curator.curator import Curator
 from conspectus.privacy.events import Event
+from conspectus.privacy.tails import deviation_of
 
+from .expectations import MWEM_LARGEST, MWEM_MEAN, MWEM_UNMEASURED_MEAN
 from .histograms import outcome
-from .interactions import Interactions, deviation
-from .iterative import Candidates, Refit, check_rounds, steps, unmeasured
+from .interactions import Interactions
+from .iterative import Candidates, LoopPlan, Refit, check_rounds, steps, unmeasured
 from .mechanism import Claim, Outcome, Problem, Refusal, SettingError, expected_maximum, expected_size, no_histogram
-from .total import find_total
+from .total import find_total, left_after_total
 
 RIDGE = 0.1
 """Few marginals are measured, each well: a lighter ridge than for noise on everything (measured on NLTCS)."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MwemPlan:
+    """The rounds, and what the certificate costs."""
+
+    loop: LoopPlan
+    certificate: Fraction
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mwem:
-    """`rounds` of select and measure (by default from public facts).
+    """Multiplicative weights with the exponential mechanism: measure only what the guess so far gets most wrong.
 
-    `selection` is the share of a round that finds the question, `certificate` the share of the budget that buys the
-    bound, `evaluations` how long each refit may take.
+    Choose it where the table has structure in few places and the questions are many: it looks for what is wrong, and
+    leaves out what is right already. It keeps one weight for each cell of the columns asked about. For all marginals
+    of a few columns `projection`, which measures everything, is usually as good or better.
+
+    Args:
+        rounds: How many questions are found and measured; by default four for each column, and 10 at least.
+        selection: The share of a round that finding costs; measuring costs the rest.
+        certificate: The share of the budget that buys a bound on the largest error; 0 for none.
+        evaluations: How long each refit may take, in evaluations of its objective.
+
+    Example:
+        >>> import conspectus as cs, pyarrow as pa
+        >>> columns = {"smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}
+        >>> schema = cs.Schema.from_dict({"name": "visits", "columns": columns})
+        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False, False] * 200})
+        >>> table = cs.open_table(data, schema)
+        >>> workload = cs.marginals(schema, 1) + cs.marginals(schema, 2)
+        >>> release = cs.release(table, workload, epsilon=50, delta=1e-6, mechanism="mwem", rounds=3)
+        >>> release.parameters["rounds"], round(release.ask("smoker AND NOT ill").fraction, 1)
+        (3, 0.4)
     """
 
     rounds: int | None = None
@@ -49,20 +86,20 @@ class Mwem:
         if self.evaluations < 1:
             raise SettingError("evaluations, how long each refit may take, must be at least 1")
 
-    def _rounds(self, candidates: Candidates) -> int:
-        """Four a column by default: more hardly help and fewer leave columns out, at any budget (measured)."""
-        return self.rounds or min(len(candidates), max(4 * len(candidates.workload.columns), 10))
-
-    def claim(self, problem: Problem, plan: Claim) -> Claim:
-        return plan
-
-    def plan(self, problem: Problem) -> Claim | Refusal:
+    def plan(self, problem: Problem) -> MwemPlan | Refusal:
         refused = no_histogram(problem)
         if refused is not None:
             return Refusal(mechanism=self.name, reason=refused)
         candidates = Candidates.of(problem.workload.distinct())
-        rounds = self._rounds(candidates)
-        mean, largest = self._expected(problem, candidates)
+        # Four a column by default: more hardly help and fewer leave columns out, at any budget (measured).
+        rounds = self.rounds or min(len(candidates), max(4 * len(candidates.workload.columns), 10))
+        certificate = problem.cap * Fraction(self.certificate)
+        price = left_after_total(problem) - certificate
+        loop = LoopPlan.of(candidates, rounds, price=price, selection=Fraction(self.selection))
+        return MwemPlan(loop=loop, certificate=certificate)
+
+    def claim(self, problem: Problem, plan: MwemPlan) -> Claim:
+        mean, largest = _expected(problem, plan.loop)
         return Claim(
             mechanism=self.name,
             expected_max=largest,
@@ -70,62 +107,43 @@ class Mwem:
             bound=None,
             memory=8 * 6 * problem.cells + 64 * len(problem.workload),
             citations=("Hardt, Ligett & McSherry 2012", "Dwork & Roth 2014, Algorithm 8"),
-            notes=(f"{rounds} rounds; the error depends on the table and is certified after the fact",),
+            notes=(f"{plan.loop.rounds} rounds; the error depends on the table and is certified after the fact",),
         )
 
-    def _expected(self, problem: Problem, candidates: Candidates) -> tuple[float, float]:
-        """Typical errors, mean and largest, in counts."""
-        rounds = self._rounds(candidates)
-        price = problem.cap * (1 - Fraction(self.certificate)) / rounds
-        select = price * Fraction(self.selection)
-        law = problem.law(problem.sensitivity(candidates[0]), price - select)
-        interactions, rows = Interactions.of(candidates.workload), problem.rows
-        if interactions is not None and rows:
-            noise, share = deviation(law) / rows, rounds / len(candidates)
-            found = interactions.fitted(noise, ridge=RIDGE, share=share, chosen=True)
-            blind = interactions.fitted(noise, ridge=RIDGE, share=share)
-            # Among errors below the selection's own, about ln|candidates|/ε of Theorem 3.11, it chooses blindly.
-            seen = math.log(len(candidates)) * problem.max_rows / float(problem.selection(select)) / rows
-            return found.mean * rows, max(found.largest, min(blind.largest, seen)) * rows
-        # What is not measured is about as wrong as what is, and the largest error is that of any question; of single
-        # questions, which tell little of one another, the theorems' shape.
-        hidden = unmeasured(problem, candidates, rounds)
-        largest = max(0.85 * expected_maximum(law, len(candidates.workload)), hidden)
-        return max(0.7 * expected_size(law), 0.15 * hidden), largest
-
-    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: MwemPlan) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
-        asked = problem.workload.distinct()
+    def release(self, curator: Curator, problem: Problem, plan: MwemPlan) -> Outcome:
+        asked = plan.loop.candidates.workload
         curator.count_ahead(asked)
-        total, left = find_total(curator, problem)
-        rows = total.divisor
-        candidates = Candidates.of(asked)
-        rounds = self._rounds(candidates)
-        certificate_price = problem.cap * Fraction(self.certificate)
-        round_price = (left - certificate_price) / rounds
-        select = round_price * Fraction(self.selection)
+        total, _ = find_total(curator, problem)
         rule = Refit(asked.domain, problem.held, evaluations=self.evaluations, ridge=RIDGE)
-        turns = steps(
-            curator,
-            problem,
-            candidates=candidates,
-            rule=rule,
-            total=rows,
-            rounds=rounds,
-            select=select,
-            measure=round_price - select,
-        )
-        for turn in turns:
-            rule.update(turn, rows)
-        fit = rule.finish(rows, 10 * self.evaluations)
+        for step in steps(curator, problem, plan.loop, rule, total.divisor):
+            rule.update(step, total.divisor)
+        weights = rule.finish(total.divisor, 10 * self.evaluations).weights
         parameters = {
-            "rounds": rounds,
+            "rounds": plan.loop.rounds,
             "selection": self.selection,
             "certificate": self.certificate,
             "evaluations": self.evaluations,
         }
-        return outcome(
-            curator, problem, weights=fit.weights, total=total, price=certificate_price, parameters=parameters
-        )
+        return outcome(curator, problem, weights=weights, total=total, price=plan.certificate, parameters=parameters)
+
+
+def _expected(problem: Problem, plan: LoopPlan) -> tuple[float, float]:
+    """Typical errors, mean and largest, in counts."""
+    candidates, rounds, rows = plan.candidates, plan.rounds, problem.rows
+    law = problem.law(problem.sensitivity(candidates[0]), plan.measure)
+    interactions = Interactions.of(candidates.workload)
+    if interactions is not None and rows:
+        noise, share = deviation_of(law) / rows, rounds / len(candidates)
+        found = interactions.fitted(noise, ridge=RIDGE, share=share, chosen=True)
+        blind = interactions.fitted(noise, ridge=RIDGE, share=share)
+        # Among errors below the selection's own, about ln|candidates|/ε of Theorem 3.11, it chooses blindly.
+        seen = math.log(len(candidates)) * problem.max_rows / float(problem.selection(plan.select)) / rows
+        return found.mean * rows, max(found.largest, min(blind.largest, seen)) * rows
+    # Of marginals, what is not measured is about as wrong as what is; of single questions, which tell little of one
+    # another, it has the theorems' shape.
+    hidden = unmeasured(problem, candidates, rounds)
+    largest = max(MWEM_LARGEST * expected_maximum(law, len(candidates.workload)), hidden)
+    return max(MWEM_MEAN * expected_size(law), MWEM_UNMEASURED_MEAN * hidden), largest

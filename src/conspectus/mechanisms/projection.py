@@ -1,7 +1,12 @@
 """Noise on every answer, then the nearest answers that some table could have: the book's Algorithm 18.
 
-All queries are measured at once and the noisy vector is projected onto n·conv{columns of A}, the answers of all
-weighted tables of n rows. The projection is a histogram, so it answers everything and makes synthetic rows.
+    1. ỹ = A·x + noise: all questions at once, each with the same noise
+    2. ŷ = the point of n·conv{columns of A} that is nearest to ỹ
+    output ŷ
+
+A has a line for each question and a column for each record; n·conv{columns} holds the answers of all weighted tables of
+n rows. So ŷ comes with a histogram, which answers everything and makes synthetic rows. ỹ is `noisy`, drawn by the
+curator; step 2 is `fit_histogram` (nearest in the norm of the noise, with a ridge) or `fit_least_squares`.
 
 Privacy: composes one measurement of the whole workload, the row total and the certificate; the rest post-processes.
 Accuracy: see `projection.proof.md`; Theorem 12.8 with its constant re-derived for the noise that really runs.
@@ -18,16 +23,19 @@ from typing import ClassVar
 from conspectus.curator.curator import Curator
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.privacy.tails import deviation_of
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.least_squares import fit_least_squares
 from conspectus.synopses.fitting.max_entropy import fit_histogram
 from conspectus.synopses.noisy_answers import NoisyAnswers
 
+from .expectations import PROJECTION_LARGEST, PROJECTION_MEAN, PROJECTION_UNMEASURED
 from .histograms import outcome
-from .interactions import Interactions, deviation
+from .interactions import Interactions
 from .iterative import Candidates, measurements, unmeasured
 from .mechanism import Claim, ErrorBound, Outcome, Problem, Refusal, SettingError, expected_size, no_histogram
-from .total import find_total
+from .total import find_total, left_after_total
 
 FAILURE = 0.05
 MOST_LISTED = 20_000
@@ -37,54 +45,94 @@ REFITS = 3
 CITES = ("Dwork & Roth 2014, Algorithm 18 and Theorem 12.8 (constant re-derived)", "Nikolov, Talwar & Zhang 2013")
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProjectionPlan:
+    """The questions, the noise on each of them, and what the certificate costs."""
+
+    asked: Workload
+    law: Noise
+    certificate: Fraction
+
+
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """`norm` says what "nearest" means: "entropy" (maximum entropy within the noise) or the book's "euclidean".
+    """Noise on every answer, then the nearest histogram: what no table could answer is noise, and goes.
 
-    `certificate` is the share of the budget that buys a private bound on the maximum error.
+    Choose it for all marginals of a few columns: it is accurate, quick, and its answers have intervals. It keeps one
+    weight for each cell of the columns asked about.
+
+    Args:
+        theorem: Take the projection of Theorem 12.8, which is the Euclidean one, with its bound on the root mean square
+            error. The bound is for the exact projection; `parameters["distance"]` says how near the solver came.
+            Refused where there is no bound, or where it says nothing.
+        norm: What "nearest" means. "entropy", the default: maximum entropy within the noise, the more accurate one.
+            "euclidean": the book's.
+        certificate: The share of the budget that buys a bound on the largest error; 0 for none.
+        evaluations: How long the fit may take, in evaluations of its objective.
+
+    Example:
+        >>> import conspectus as cs, pyarrow as pa
+        >>> columns = {"smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}
+        >>> schema = cs.Schema.from_dict({"name": "visits", "columns": columns})
+        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False, False] * 200})
+        >>> table = cs.open_table(data, schema)
+        >>> release = cs.release(table, cs.marginals(schema, 2), epsilon=50, delta=1e-6, mechanism="projection")
+        >>> round(release.ask("smoker AND ill").fraction, 1), release.parameters["norm"]
+        (0.1, 'entropy')
+        >>> proved = cs.release(table, cs.marginals(schema, 2), epsilon=50, mechanism="projection", theorem=True)
+        >>> proved.claim.bound.statistic, proved.claim.bound.value < 0.1
+        ('rms', True)
     """
 
-    norm: str = "entropy"
+    theorem: bool = False
+    norm: str | None = None
     certificate: float = 0.03
     evaluations: int = 400
 
     name: ClassVar[str] = "projection"
 
     def __post_init__(self) -> None:
-        if self.norm not in ("entropy", "euclidean"):
+        if self.norm not in (None, "entropy", "euclidean"):
             raise SettingError('norm is "entropy" or "euclidean"')
         if not 0 <= self.certificate < 1 or self.evaluations < 1:
             raise SettingError("certificate lies in [0, 1), evaluations at 1 or above")
+        if self.theorem and self.norm == "entropy":
+            raise SettingError("Theorem 12.8 is about the Euclidean projection: with theorem=True leave norm out")
+        if self.norm is None:
+            object.__setattr__(self, "norm", "euclidean" if self.theorem else "entropy")
 
-    def _law(self, problem: Problem, left: Fraction) -> Noise:
-        return problem.law(problem.sensitivity(problem.workload.distinct()), left)
-
-    def claim(self, problem: Problem, plan: Claim) -> Claim:
-        return plan
-
-    def plan(self, problem: Problem) -> Claim | Refusal:
+    def plan(self, problem: Problem) -> ProjectionPlan | Refusal:
         asked = problem.workload.distinct()
         refused = no_histogram(problem)
         if refused is not None:
             return Refusal(mechanism=self.name, reason=refused)
-        listed = len(asked) - sum(len(block) for block in asked.blocks if isinstance(block, Marginal))
+        listed = _listed(asked)
         if listed > MOST_LISTED:
             reason = f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
             return Refusal(mechanism=self.name, reason=reason)
-        law = self._law(problem, problem.cap * (1 - Fraction(self.certificate)))
-        mean, largest = self._expected(problem, law)
-        bound = None
-        # A single question is fitted with its complement and so weighs twice: the bound needs equal weights.
-        alike = listed in (0, len(asked))
-        if problem.rows and problem.total_is_public and self.norm == "euclidean" and alike:
-            value = rms_bound(law, problem.rows, reach(problem), len(asked), problem.cells) / problem.rows
-            bound = ErrorBound(value=value, statistic="rms", probability=1 - FAILURE, theorem=CITES[0])
+        certificate = problem.cap * Fraction(self.certificate)
+        law = problem.law(problem.sensitivity(asked), left_after_total(problem) - certificate)
+        plan = ProjectionPlan(asked=asked, law=law, certificate=certificate)
+        if self.theorem:
+            bound = self._bound(problem, plan)
+            if bound is None:
+                needs = "replaced rows, a public number of rows, and marginals alone or no marginals at all"
+                reason = f"Theorem 12.8 is for {needs}: leave theorem=True out"
+                return Refusal(mechanism=self.name, reason=reason)
+            if bound.vacuous:
+                said = f"Theorem 12.8 promises an error of {bound.value:.3g} here, which says nothing"
+                return Refusal(mechanism=self.name, reason=f"{said}: leave theorem=True out")
+        return plan
+
+    def claim(self, problem: Problem, plan: ProjectionPlan) -> Claim:
+        law, bound = plan.law, self._bound(problem, plan)
+        mean, largest = self._expected(problem, plan)
         return Claim(
             mechanism=self.name,
             expected_max=largest,
             expected_mean=mean,
             bound=bound,
-            memory=8 * 14 * problem.cells + 64 * len(asked),
+            memory=8 * 14 * problem.cells + 64 * len(plan.asked),
             citations=CITES,
             notes=(
                 f"{law.kind} noise of scale {law.scale:.4g} counts before the projection",
@@ -92,40 +140,13 @@ class Projection:
             )[: 1 + (bound is not None)],
         )
 
-    def _expected(self, problem: Problem, law: Noise) -> tuple[float, float]:
-        """Typical errors, mean and largest, in counts."""
-        asked = problem.workload.distinct()
-        interactions = Interactions.of(asked)
-        if interactions is not None:
-            noise = deviation(law)
-            if problem.rows and self.norm == "entropy":
-                errors = interactions.fitted(noise / problem.rows)
-                return errors.mean * problem.rows, errors.largest * problem.rows
-            # Least squares, of which only the possible answers take more away: a little too much is expected.
-            errors = interactions.least_squares(noise)
-            return errors.mean, errors.largest
-        # The part of the noise that lies in the space of possible answers stays, of which non-negativity removes about
-        # another third on real tables.
-        dimensions = min(problem.cells, len(asked), degrees(problem))
-        mean = 0.65 * expected_size(law) * math.sqrt(dimensions / len(asked))
-        largest = mean * math.sqrt(math.pi / 2) * math.sqrt(2 * math.log(2 * len(asked))) * 1.15
-        # Where single questions are many they bound one another: the theorem's shape, measured. Of a pure budget each
-        # of those that one row satisfies gets its part.
-        parts = max(1, min(2 * reach(problem), len(asked) - 1))
-        hidden = 0.85 * unmeasured(problem, Candidates.of(asked), parts)
-        if 0 < hidden < largest:
-            return mean * hidden / largest, hidden
-        return mean, largest
-
-    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: ProjectionPlan) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
-        asked = problem.workload.distinct()
+    def release(self, curator: Curator, problem: Problem, plan: ProjectionPlan) -> Outcome:
+        asked, law = plan.asked, plan.law
         curator.count_ahead(asked)
-        total, left = find_total(curator, problem)
-        price = problem.cap * Fraction(self.certificate)
-        law = self._law(problem, left - price)
+        total, _ = find_total(curator, problem)
         noisy = curator.measure(asked, law).astype(float)
         held = asked.domain.project(problem.held)
         measured = list(measurements(asked, problem.held, noisy, law, total.divisor))
@@ -143,20 +164,59 @@ class Projection:
             problem,
             weights=weights,
             total=total,
-            price=price,
+            price=plan.certificate,
             parameters=parameters,
             measured=NoisyAnswers(asked.domain, asked, noisy, (law,), total),
         )
 
+    def _bound(self, problem: Problem, plan: ProjectionPlan) -> ErrorBound | None:
+        """Theorem 12.8, where it applies."""
+        asked = plan.asked
+        # A single question is fitted with its complement and so weighs twice: the bound needs equal weights.
+        alike = _listed(asked) in (0, len(asked))
+        if not problem.rows or not problem.total_is_public or self.norm != "euclidean" or not alike:
+            return None
+        value = rms_bound(plan.law, problem.rows, max_satisfied(asked), len(asked), problem.cells) / problem.rows
+        return ErrorBound(value=value, statistic="rms", probability=1 - FAILURE, theorem=CITES[0])
 
-def reach(problem: Problem) -> int:
-    """How many queries of the workload one record can satisfy: the largest squared length of a column of A."""
-    return problem.workload.distinct().sensitivity(Relation(Neighbours.ADD_REMOVE)).l2_squared
+    def _expected(self, problem: Problem, plan: ProjectionPlan) -> tuple[float, float]:
+        """Typical errors, mean and largest, in counts."""
+        asked, law = plan.asked, plan.law
+        interactions = Interactions.of(asked)
+        if interactions is not None:
+            noise = deviation_of(law)
+            if problem.rows and self.norm == "entropy":
+                errors = interactions.fitted(noise / problem.rows)
+                return errors.mean * problem.rows, errors.largest * problem.rows
+            # Least squares, of which only the possible answers take more away: a little too much is expected.
+            errors = interactions.least_squares(noise)
+            return errors.mean, errors.largest
+        # The noise in the space of possible answers stays, but for what non-negativity removes.
+        dimensions = min(problem.cells, len(asked), degrees(problem))
+        mean = PROJECTION_MEAN * expected_size(law) * math.sqrt(dimensions / len(asked))
+        largest = mean * math.sqrt(math.pi / 2) * math.sqrt(2 * math.log(2 * len(asked))) * PROJECTION_LARGEST
+        # Where single questions are many they bound one another: the theorem's shape. Of a pure budget each of those
+        # that one row satisfies gets its part.
+        parts = max(1, min(2 * max_satisfied(asked), len(asked) - 1))
+        hidden = PROJECTION_UNMEASURED * unmeasured(problem, Candidates.of(asked), parts)
+        if 0 < hidden < largest:
+            return mean * hidden / largest, hidden
+        return mean, largest
+
+
+def _listed(asked: Workload) -> int:
+    """How many questions are no cells of marginals."""
+    return len(asked) - sum(len(block) for block in asked.blocks if isinstance(block, Marginal))
+
+
+def max_satisfied(asked: Workload) -> int:
+    """How many queries one record can satisfy: the largest squared length of a column of A."""
+    return asked.sensitivity(Relation(Neighbours.ADD_REMOVE)).l2_squared
 
 
 def degrees(problem: Problem) -> int:
-    """The dimension of the space that the questions span: one per interaction of columns that a marginal holds, and at
-    most one for each single question."""
+    """The dimension of the space that the questions span: that of each interaction that a marginal holds, once, and one
+    for each single question, at most."""
     interactions: set[tuple[int, ...]] = set()
     sizes = problem.workload.domain.sizes
     single = 0
@@ -176,11 +236,11 @@ def subsets(columns: tuple[int, ...]) -> set[tuple[int, ...]]:
     return found
 
 
-def rms_bound(law: Noise, rows: int, reach: int, queries: int, cells: int, failure: float = FAILURE) -> float:
+def rms_bound(law: Noise, rows: int, satisfied: int, queries: int, cells: int, failure: float = FAILURE) -> float:
     """√(2·n·w/k) in counts, where w bounds |⟨column of A, noise⟩| over all records; see `projection.proof.md`."""
     if law.kind == "gaussian":
-        width = law.scale * math.sqrt(2 * reach * math.log(2 * cells / failure))
+        width = law.scale * math.sqrt(2 * satisfied * math.log(2 * cells / failure))
     else:
-        spread = law.scale * max(math.sqrt(reach), math.sqrt(math.log(2 * cells / failure)))
+        spread = law.scale * max(math.sqrt(satisfied), math.sqrt(math.log(2 * cells / failure)))
         width = spread * math.sqrt(8 * math.log(2 * cells / failure))
     return math.sqrt(2 * rows * width / queries)

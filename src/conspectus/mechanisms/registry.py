@@ -33,12 +33,16 @@ class Entry:
         doors: The cases of the audit that attack what it does. A mechanism composes acts of these doors and touches the
             table in no other way: an audit of it is an audit of them.
         by_itself: Whether its synopsis answers without the questions of the release, which can then be left out.
+        whole_rows: Whether it asks about whole rows, whichever columns its workload reads.
+        keys: Whether it asks for the keys of rows.
     """
 
     home: str
     kind: str
     doors: tuple[str, ...]
     by_itself: bool = False
+    whole_rows: bool = False
+    keys: bool = False
 
     def load(self) -> Any:
         """The class, imported now if it was not before. It answers a misspelt setting with the right one."""
@@ -58,8 +62,12 @@ OFFLINE: dict[str, Entry] = {
     "dual-query": Entry(".dual_query.mechanism", "DualQuery", ("dual-query", *MEASURE)),
     "small-db": Entry(".small_db.mechanism", "SmallDb", ("net-listed", "net-enumerated", "net-laminar", *MEASURE)),
     "net": Entry(".small_db.net_mechanism", "NetMechanism", ("net-listed", "net-public", *MEASURE)),
-    "sparse-project": Entry(".sparse_project.mechanism", "SparseProject", (*PROJECT, *MEASURE), by_itself=True),
-    "stable-histogram": Entry(".stable_histogram", "StableHistogram", (*KEYS, *MEASURE), by_itself=True),
+    "sparse-project": Entry(
+        ".sparse_project.mechanism", "SparseProject", (*PROJECT, *MEASURE), by_itself=True, whole_rows=True
+    ),
+    "stable-histogram": Entry(
+        ".stable_histogram", "StableHistogram", (*KEYS, *MEASURE), by_itself=True, whole_rows=True, keys=True
+    ),
 }
 """Mechanisms that release a whole workload, in the order in which they are listed and planned."""
 

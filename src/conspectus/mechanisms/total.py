@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
+from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.conjunctions import always
 from conspectus.queries.workload import Workload
@@ -16,6 +18,21 @@ SHARE = Fraction(1, 50)
 """The share of the budget that buys the total where it is private and no measured marginal holds it."""
 
 
+def take_total(curator: Curator, problem: Problem, law: Noise | None) -> Total:
+    """The number of rows: as it is where no noise is planned for it, since it is public then; else with that noise."""
+    if law is None:
+        return Total(value=float(curator.rows()), exact=True)
+    noisy = float(curator.measure(always(problem.workload.domain), law)[0])
+    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1)
+
+
+def total_act(problem: Problem, law: Noise | None) -> Event:
+    """The act of `take_total`, for mechanisms that declare their acts."""
+    if law is None:
+        return RowTotal()
+    return measurement(always(problem.workload.domain), law, relation=problem.relation)
+
+
 def with_total(problem: Problem) -> Workload:
     """The distinct questions of a workload, and the question "how many rows?" where nothing else would answer it."""
     asked = problem.workload.distinct()
@@ -24,17 +41,22 @@ def with_total(problem: Problem) -> Workload:
     return asked + always(asked.domain)
 
 
-def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
-    """The total and what is left of the budget: free where it is public, bought for `SHARE` otherwise.
+def left_after_total(problem: Problem) -> Fraction:
+    """What the total leaves of the budget: all of it where the total is public, all but `SHARE` where it is bought.
 
     Functions of the whole table are shares already: what one amounts to in counts is public.
     """
+    free = problem.workload.denominator or problem.total_is_public
+    return problem.cap if free else problem.cap * (1 - SHARE)
+
+
+def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
+    """The total, and what is left of the budget: `left_after_total`."""
     if problem.workload.denominator:
         return Total(value=float(problem.workload.denominator), exact=True), problem.cap
-    if curator.total_is_public:
+    if problem.total_is_public:
         return Total(value=float(curator.rows()), exact=True), problem.cap
-    price = problem.cap * SHARE
     question = always(problem.workload.domain)
-    law = problem.law(problem.sensitivity(question), price)
+    law = problem.law(problem.sensitivity(question), problem.cap * SHARE)
     noisy = float(curator.measure(question, law)[0])
-    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1), problem.cap - price
+    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1), left_after_total(problem)

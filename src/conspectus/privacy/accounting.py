@@ -14,10 +14,10 @@ from typing import Protocol
 
 from . import composition
 from .events import ByRelation, Event, GaussianNoise, LaplaceNoise, StableKeys
-from .guarantee import Budget, Guarantee, exact
+from .guarantee import Budget, Guarantee
+from .prices import Cost, add_up, cost_of, pure_acts, scale_down
 from .prices import Currency as Currency
 from .prices import Unpriced as Unpriced
-from .prices import add_up, cost_of, pure_acts, scale_down
 from .prices import price as price
 from .prices import price_approximate as price_approximate
 from .prices import price_pure as price_pure
@@ -43,24 +43,47 @@ def rho_of(epsilon: float, delta: float) -> float:
 def cap_of(budget: Budget) -> tuple[Currency, Fraction]:
     """The currency of a budget and the whole of it: pure ε, or ρ."""
     if budget.rho is not None:
-        return "zcdp", exact(budget.rho)
+        return "zcdp", Fraction(budget.rho)
     assert budget.epsilon is not None
     if budget.pure:
-        return "pure", exact(budget.epsilon)
+        return "pure", Fraction(budget.epsilon)
     return "zcdp", Fraction(rho_of(budget.epsilon, budget.delta))
 
 
 class Allowance(Protocol):
-    """The role of whoever admits private acts before they happen."""
+    """The role of whoever says which private acts may happen: a `Filter`, or a `Declared` list."""
 
     @property
-    def events(self) -> tuple[Event, ...]: ...
+    def events(self) -> tuple[Event, ...]:
+        """The acts that were admitted, in order."""
+        ...
 
-    def admit(self, event: Event) -> None: ...
+    def admit(self, event: Event) -> None:
+        """Count an act before it happens, or raise `BudgetExceeded` and stay as before."""
+        ...
 
-    def admits(self, event: Event) -> bool: ...
+    def admits(self, event: Event) -> bool:
+        """Whether `admit` would admit it now; nothing is counted."""
+        ...
 
-    def guarantee(self, unit: str, warnings: tuple[str, ...] = ()) -> Guarantee: ...
+    def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
+        """What all acts that it ever admits keep together."""
+        ...
+
+
+class Debit(Protocol):
+    """The role of whoever writes an admitted act down, durably, before its noise is drawn.
+
+    Two players: the reservation of a release in its ledger, and the account of a session.
+    """
+
+    def check(self, event: Event) -> None:
+        """Refuse an act that could never be written down, before it is counted anywhere."""
+        ...
+
+    def debit(self, event: Event) -> None:
+        """Write the act down. When this returns it counts as spent, whatever happens next."""
+        ...
 
 
 class Filter:
@@ -89,6 +112,22 @@ class Filter:
         self._missed = Fraction(0)
         self._events: list[Event] = []
 
+    @classmethod
+    def of(cls, budget: Budget, neighbours: Neighbours, missing: float | Fraction = 0.0) -> Filter:
+        """A filter over all of a budget, in the budget's own currency.
+
+        Args:
+            budget: What may be spent.
+            neighbours: The relation in which acts are priced.
+            missing: The part of the budget's δ that is set aside for acts with a δ of their own.
+        """
+        if not missing:
+            currency, cap = cap_of(budget)
+            return cls(currency, cap, neighbours, budget=budget)
+        aside = scale_up(Fraction(missing))
+        _, cap = set_aside(budget, aside)
+        return cls("zcdp", cap, neighbours, budget=budget, missing=Fraction(aside))
+
     @property
     def events(self) -> tuple[Event, ...]:
         return tuple(self._events)
@@ -107,7 +146,9 @@ class Filter:
         if total > self.cap or missed > self._missing:
             if total <= self.cap:
                 raise BudgetExceeded("this act has a larger delta of its own than what is left aside for such acts")
-            raise BudgetExceeded(f"this act costs more than what is left of the budget: {left(self)}")
+            sign = "epsilon" if self.currency == "pure" else "rho"
+            left = f"{sign} {float(self.remaining):.6g} of {float(self.cap):.6g}"
+            raise BudgetExceeded(f"this act costs more than what is left of the budget: {left}")
         self._spent, self._missed = total, missed
         self._events.append(event)
 
@@ -115,6 +156,13 @@ class Filter:
         """Whether `admit` would admit it now; nothing is counted."""
         total, missed = self._with(event)
         return total <= self.cap and missed <= self._missing
+
+    def recount(self, events: Iterable[Event]) -> None:
+        """Count exactly these acts afresh, or raise `BudgetExceeded` and stay as before."""
+        fresh = Filter(self.currency, self.cap, self.neighbours, missing=self._missing)
+        for event in events:
+            fresh.admit(event)
+        self._spent, self._missed, self._events = fresh._spent, fresh._missed, fresh._events
 
     def _with(self, event: Event) -> tuple[Fraction, Fraction]:
         """What would be spent, and missed, with one act more."""
@@ -138,7 +186,7 @@ class Filter:
                 warnings=warnings,
                 private=private,
             )
-        left_over = max(scale_down(exact(delta) - exact(missing)), 0.0)
+        left_over = max(scale_down(Fraction(delta) - Fraction(missing)), 0.0)
         return Guarantee(
             epsilon=_shown_epsilon(total, left_over, self._budget),
             delta=max(delta, missing),
@@ -154,12 +202,6 @@ class Filter:
         )
 
 
-def left(allowance: Filter) -> str:
-    """What is left, in words: the price of acts is public."""
-    sign = "epsilon" if allowance.currency == "pure" else "rho"
-    return f"{sign} {float(allowance.remaining):.6g} of {float(allowance.cap):.6g}"
-
-
 def _shown_epsilon(rho: Fraction, delta: float, budget: Budget | None) -> float | None:
     """ε at δ; never above the budget's own ε, since a total within the cap keeps what the cap keeps."""
     if delta == 0:
@@ -170,26 +212,13 @@ def _shown_epsilon(rho: Fraction, delta: float, budget: Budget | None) -> float 
     return epsilon
 
 
-def allowance(budget: Budget, neighbours: Neighbours, missing: float | Fraction = 0.0) -> Filter:
-    """A filter over a whole budget, in the budget's own currency.
-
-    `missing` of its δ is set aside for acts with a δ of their own.
-    """
-    if not missing:
-        currency, cap = cap_of(budget)
-        return Filter(currency, cap, neighbours, budget=budget)
-    aside = scale_up(exact(missing))
-    _, cap = set_aside(budget, aside)
-    return Filter("zcdp", cap, neighbours, budget=budget, missing=exact(aside))
-
-
 def set_aside(budget: Budget, missing: float) -> tuple[float, Fraction]:
     """What is left of a budget's δ when `missing` of it is set aside for acts with a δ of their own, and the ρ which
     that converts into the budget's ε."""
     if budget.epsilon is None or not 0 < missing < budget.delta:
         raise BudgetExceeded("acts with a delta of their own need a budget of epsilon and a larger delta")
-    left_over = scale_down(exact(budget.delta) - exact(missing))
-    return left_over, exact(rho_of(budget.epsilon, left_over))
+    left_over = scale_down(Fraction(budget.delta) - Fraction(missing))
+    return left_over, Fraction(rho_of(budget.epsilon, left_over))
 
 
 def sum_of_deltas(events: Iterable[Event], neighbours: Neighbours) -> Fraction:
@@ -212,9 +241,9 @@ class Declared:
         self._budget = budget
         self._epsilon, self._rho, self._theorem = best(self._declared, budget.delta, neighbours)
         if budget.rho is not None:
-            fits = self._rho is not None and self._rho <= exact(budget.rho)
+            fits = self._rho is not None and self._rho <= Fraction(budget.rho)
         else:
-            fits = self._epsilon is not None and self._epsilon <= exact(budget.epsilon or 0)
+            fits = self._epsilon is not None and self._epsilon <= Fraction(budget.epsilon or 0)
         if not fits:
             raise BudgetExceeded("the declared acts cost more than the budget: allow more, or add more noise")
 
@@ -287,6 +316,36 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
 
 def _optimal(share: Fraction, times: int, delta: float) -> Fraction:
     return Fraction(composition.optimal_epsilon(times, scale_up(share), delta))
+
+
+def keeps(promised: Guarantee, events: Sequence[Event]) -> bool:
+    """Whether acts, priced afresh by the best theorem there is, keep a promise (but for a last bit of its floats)."""
+    slack = 1 + Fraction(1, 2**40)
+    if promised.rho is None and not promised.delta and promised.epsilon is not None:
+        # Some acts have a pure price alone: a promise of pure ε asks for no other.
+        spent = sum((price_pure(event, promised.neighbours) for event in events), Fraction(0))
+        return bool(events) and spent <= Fraction(promised.epsilon) * slack
+    if promised.missing:
+        return bool(events) and _keeps_approximately(promised, events, slack)
+    epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
+    if promised.rho is not None and (rho is None or rho > Fraction(promised.rho) * slack):
+        return False
+    return bool(events) and (
+        promised.epsilon is None or (epsilon is not None and epsilon <= Fraction(promised.epsilon) * slack)
+    )
+
+
+def _keeps_approximately(promised: Guarantee, events: Sequence[Event], slack: Fraction) -> bool:
+    """The same of a promise in ρ but for a part of δ: both parts of what the acts cost, and ε at the rest of δ."""
+    assert promised.rho is not None
+    spent = sum((cost_of(event, "zcdp", promised.neighbours) for event in events), Cost())
+    missing = Fraction(promised.missing)
+    left_over = scale_down(Fraction(promised.delta) - missing)
+    if not spent.within(Cost(price=Fraction(promised.rho) * slack, delta=missing)):
+        return False
+    if promised.epsilon is None:
+        return True
+    return left_over > 0 and Fraction(epsilon_of(promised.rho, left_over)) <= Fraction(promised.epsilon) * slack
 
 
 def calibrate_laplace(l1: Fraction, l2_squared: Fraction, linf: Fraction, budget: Budget) -> Fraction:

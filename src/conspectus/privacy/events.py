@@ -1,8 +1,9 @@
-"""Private acts as frozen values: what was done. What it costs is said in `accounting`.
+"""Private acts as frozen values: what was done. What it costs is said in `prices`.
 
-The meaning of an event never changes; a new meaning is a new class. Every event states how far one unit can move what
-it touched under each neighbouring relation, so that it can be priced in either; None means that no bound is known
-there, and pricing it there is refused. All numbers are exact rationals, in counts (or grid steps for scores).
+A file of events is read years later. So the meaning of an event never changes; a new meaning is a new class. Every
+event states, under each neighbouring relation, how far one unit can move what it touched. None means that no bound is
+known there, and the event is then refused a price there. All numbers are exact rationals, in counts (or grid steps for
+scores).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Noise(NamedTuple):
 class ByRelation:
     """A bound under each kind of neighbours, None where there is none: how far one unit moves something, or an ε.
 
-    A ledger may be about another relation than the release that made the act, so that an act carries both.
+    A ledger may be bound to another relation than the release that made the act. So an act carries both bounds.
     """
 
     replace: Fraction | None
@@ -82,8 +83,10 @@ class GaussianNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialDraws:
-    """`draws` draws by the exponential mechanism; `range` bounds, per draw, the length of the interval in which the
-    log-weights of all candidates move between neighbours, rounding included (bounded range)."""
+    """`draws` draws by the exponential mechanism, of bounded range.
+
+    Between neighbours the log-weights of all candidates move within one interval. `range` bounds its length for one
+    draw, rounding included."""
 
     range: ByRelation
     draws: int
@@ -100,7 +103,8 @@ class ThresholdWatch:
 class FurtherHit:
     """A watch went on with the same noisy threshold after a hit, until and including its next one.
 
-    Together with the watch it is pure with the sum of their ε: no price of its own in other currencies.
+    The watch and its further hits are together pure with the sum of their ε. In other currencies a further hit has no
+    price of its own.
     """
 
     epsilon: ByRelation
@@ -110,8 +114,8 @@ class FurtherHit:
 class StableKeys:
     """The keys of a table whose noisy counts reach a threshold were published, with these counts.
 
-    Every key that some row has got discrete Laplace noise of this scale on its count; `l1` bounds the L1 norm of
-    what one unit moves, and `rows` the rows of a unit, so also how many keys it alone may have, and their counts.
+    The count of every key that some row has got discrete Laplace noise of this scale. `l1` bounds the L1 norm of what
+    one unit moves. `rows` bounds the rows of a unit: so also how many keys it alone may have, and their counts.
     """
 
     l1: ByRelation
@@ -122,7 +126,7 @@ class StableKeys:
 
 @dataclass(frozen=True, kw_only=True)
 class RowTotal:
-    """The exact number of rows was used in the open: free while it is public (rows replaced), unbounded otherwise."""
+    """The exact number of rows was used in the open: free where it is public (rows are replaced), refused elsewhere."""
 
 
 Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | FurtherHit | StableKeys | RowTotal

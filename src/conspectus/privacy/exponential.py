@@ -22,7 +22,8 @@ from conspectus.compiled import compiled
 from .noise import Sampler, discrete_laplace
 
 FLOOR_BITS = 40
-"""Weights below 2⁻⁴⁰ of the largest are raised to it: free of charge, and at most |Q|·2⁻⁴⁰ of the mass in all."""
+"""Weights below 2⁻⁴⁰ of the largest are raised to that floor. It costs no privacy, and moves at most |Q|·2⁻⁴⁰ of the
+mass."""
 
 MOST_CANDIDATES = 1 << 31
 """So many 96-bit weights sum below 2¹²⁸."""
@@ -72,7 +73,7 @@ def draw(scores: NDArray[np.int64], *, rate: Fraction, draws: int, sampler: Samp
 def peel(scores: NDArray[np.int64], barred: Indices, *, rate: Fraction, draws: int, sampler: Sampler) -> Indices:
     """`draws` different candidates, none of them `barred`: each drawn as by `draw` from those that are left.
 
-    Guarantee: what is barred being public, each draw has the bounded range of one of `draw`, given those before it.
+    Guarantee: if `barred` is public, each draw has, given those before it, the bounded range of a draw of `draw`.
     """
     left = np.delete(np.arange(len(scores), dtype=np.int64), barred)
     if draws > len(left):

@@ -6,7 +6,6 @@ import decimal
 import math
 import numbers
 from dataclasses import dataclass
-from fractions import Fraction
 
 from .relation import Neighbours
 
@@ -20,7 +19,22 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What the owner allows: ε alone (pure), ε with δ (approximate), or ρ (concentrated; δ then shows its ε)."""
+    """What the owner allows: ε alone (pure), ε with δ (approximate), or ρ (concentrated).
+
+    Attributes:
+        epsilon: The privacy loss ε; None where ρ is given.
+        delta: The slack δ, 0 for a pure budget. With ρ it says at which δ the implied ε is shown.
+        rho: The concentrated privacy loss ρ; None where ε is given.
+
+    Raises:
+        BudgetError: Not exactly one of ε and ρ is given, or a number is no budget.
+
+    Example:
+        >>> Budget(epsilon=1.0).pure
+        True
+        >>> Budget(epsilon=1.0, delta=1e-6).pure
+        False
+    """
 
     epsilon: float | None = None
     delta: float = 0.0
@@ -43,6 +57,7 @@ class Budget:
 
     @property
     def pure(self) -> bool:
+        """Whether it allows ε alone, without any slack."""
         return self.rho is None and self.delta == 0
 
 
@@ -60,9 +75,20 @@ def _number(name: str, value: object) -> float:
 class Guarantee:
     """The promise: on neighbouring tables the outputs are (ε, δ)-indistinguishable; and ρ-zCDP where ρ is given.
 
-    `epsilon` is None only for a concentrated guarantee for which no δ was named. `missing` is a part of δ but for which
-    ρ holds (approximate zCDP): acts had a δ of their own. `theorem` says how the acts were composed. `private` is False
-    only when the coins came from a seed, which happens in tests alone.
+    Attributes:
+        epsilon: ε; None only for a concentrated guarantee for which no δ was named.
+        delta: δ, up to which ε holds.
+        rho: ρ; None for a guarantee in ε alone.
+        neighbours: Which tables are neighbours.
+        unit: Who is protected, in words.
+        theorem: How the acts were composed.
+        warnings: What a reader must know besides.
+        private: False only when the noise came from a seed, which happens in tests alone.
+        missing: The part of δ up to which ρ holds (approximate zCDP), where acts had a δ of their own.
+
+    Example:
+        >>> print(Guarantee(epsilon=1.0, delta=0.0, rho=None, neighbours="replace", unit="row", theorem="one act"))
+        (1, 0)-differential privacy for one row replaced by another, by one act
     """
 
     epsilon: float | None
@@ -110,8 +136,3 @@ def printed(value: float, digits: int) -> str:
         step = decimal.Decimal(10) ** (math.floor(math.log10(value)) - digits + 1)
         text = f"{float(decimal.Decimal(text) + step):.{digits}g}"
     return text
-
-
-def exact(value: float | int | Fraction) -> Fraction:
-    """The exact rational behind a number; budgets and scales are compared as rationals, never as rounded floats."""
-    return Fraction(value)

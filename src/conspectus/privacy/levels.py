@@ -23,12 +23,12 @@ _LN2 = Fraction(69315, 100000)  # a little above ln 2
 
 
 def cutoff(mass: int, rate: Fraction) -> int:
-    """The distance from the best score from which on all members weigh the same; a function of public numbers."""
+    """A distance from the best score beyond which all members weigh the same. A function of public numbers."""
     return max(1, -(-steepest(mass) // rate))
 
 
 def steepest(mass: int) -> Fraction:
-    """The highest rate that is drawn by: one level below the best, all members together weigh 2⁻⁴⁰ of it already."""
+    """The highest rate that is drawn by: there, all members one level below the best weigh 2⁻⁴⁰ of it together."""
     return (DEPTH + mass.bit_length()) * _LN2
 
 
@@ -102,7 +102,10 @@ def _exp_minus(exponent: Fraction, bits: int) -> int:
 
 
 def uniform_below(bound: int, sampler: Sampler) -> int:
-    """A uniform integer in 0 … bound − 1: bits of the right number, or again."""
+    """A uniform integer in 0 … bound − 1: as many bits as the bound has, drawn again until they are below it.
+
+    Guarantee: every integer in 0 … bound − 1 has the same probability, exactly; `bound` is at least 1.
+    """
     bits = bound.bit_length()
     while True:
         found = int.from_bytes(sampler.bytes(-(-bits // 8)), "little") & ((1 << bits) - 1)

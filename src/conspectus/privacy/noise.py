@@ -1,7 +1,8 @@
-"""Exact discrete noise on integer counts, and the coins behind it. Sealed: only the curator adds noise to the truth.
+"""Exact discrete noise on integer counts, and the randomness behind it. Sealed: only the curator adds it to the truth.
 
-Both samplers are OpenDP's, which work in exact rational arithmetic on the rational number that the given float *is*;
-no float ever touches a drawn value. Price an event with `Fraction(scale)`, never with the number the float stands for.
+Noise that is drawn in floats gives the truth away in its last digits. Both laws here are OpenDP's: exact rational
+arithmetic on the rational number that the given float *is*, and no float ever touches a drawn value. An event is priced
+with `Fraction(scale)`, never with the number that the float stands for.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class SystemSampler:
 
 
 class UnsafeSeededSampler:
-    """Coins that a seed foretells, for tests only: whatever is drawn with them is NOT PRIVATE."""
+    """Randomness that a seed foretells, for tests only: whatever is drawn with it is NOT PRIVATE."""
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Generator(np.random.PCG64(seed))

@@ -1,9 +1,8 @@
-"""How far a sum of noises and an unknown shift may be from 0, if of the shift no more than its mean square is known.
+"""How far the sum of a noise N and an unknown shift D may be from 0, if only the mean square of D is bounded.
 
-Noise has light tails that are known exactly, and a random shift D that is independent of it has none, but E D² ≤ v. To
-add quantiles of both (Chebyshev's for the shift) wastes most of the width. Instead, for every β ≥ 0: if
-P(|N + d| > t) ≤ α + β·d² for all d, then P(|N + D| > t) ≤ α + β·v, by taking means. Public mathematics: no truth and
-no sampler.
+N has light tails that are known exactly. D is independent of N, and all that is known of it is E D² ≤ v. To add a
+quantile of each (Chebyshev's for D) wastes most of the width. Instead, for every β ≥ 0: if P(|N + d| > t) ≤ α + β·d²
+for all numbers d, then P(|N + D| > t) ≤ α + β·v, by taking means over D. Public mathematics: no truth and no sampler.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ MOST_SIZES = 64
 
 _SHARE = 0.9
 """The most of a failure probability that goes to the shift: Chebyshev's inequality would take all of it."""
-_REACH = 0.75
+_SMALL_SHIFT = 0.75
 """Where β·d² is 1 if the shift is small, in quantiles of a Gaussian: a few per cent from the best at usual failures."""
 _CELLS = 400
 _PLACES = 2_000
@@ -44,10 +43,10 @@ def weighted_tail(law: Noise, weights: NDArray[np.int64], unit: float) -> Tail:
     common = int(np.gcd.reduce(sizes))
     sizes, unit = sizes // common, unit * common
     bound = _moment_bound(law, sizes.astype(np.float64), times)
-    reach = _reach(bound, law.scale * math.sqrt(float((sizes.astype(np.float64) ** 2 * times).sum())))
-    if len(sizes) > MOST_SIZES or 2 * reach + 2 > CAP:
+    window = _window(bound, law.scale * math.sqrt(float((sizes.astype(np.float64) ** 2 * times).sum())))
+    if len(sizes) > MOST_SIZES or 2 * window + 2 > CAP:
         return lambda x: bound(x / unit)
-    size = 1 << max(4, (2 * reach + 1).bit_length())
+    size = 1 << max(4, (2 * window + 1).bit_length())
     angles = 2 * np.pi * np.arange(size // 2 + 1) / size
     transform = np.ones_like(angles)
     for step, often in zip(sizes.tolist(), times.tolist()):
@@ -87,11 +86,11 @@ def _moment_bound(law: Noise, sizes: NDArray[np.float64], times: NDArray[np.int6
         return found
 
     # Asked for thousands of times: kept at a few thousand places, up to one that no failure probability reaches.
-    step = _reach(bound, float(sizes.max()) * law.scale, NEVER) / _PLACES
+    step = _window(bound, float(sizes.max()) * law.scale, NEVER) / _PLACES
     return _stepped(bound(step * np.arange(_PLACES + 1, dtype=np.float64)), step)
 
 
-def _reach(bound: Tail, scale: float, chance: float = FAR / 2) -> int:
+def _window(bound: Tail, scale: float, chance: float = FAR / 2) -> int:
     """Whole steps beyond which a law has at most this probability."""
     high = max(scale, 1.0)
     while float(bound(np.array([high]))[0]) > chance:
@@ -102,13 +101,14 @@ def _reach(bound: Tail, scale: float, chance: float = FAR / 2) -> int:
 def shifted_quantile(tail: Tail, square: float, failure: float, deviation: float) -> float:
     """A t with P(|N + D| > t) ≤ failure, for N of this tail and any D independent of it with E D² ≤ square.
 
-    `deviation` is about that of N. β is 1/a² with a in proportion to it, or 0.9·failure/square where that is less. It
-    does not depend on the tail: so P(|N + D| > t) ≤ α + β·E D² also where N has one of several laws, and t is that
-    law's, whatever D has to do with which; as long as `square` and `deviation` have nothing to do with it. At least a
-    tenth of the failure is left to α, and t grows with the square.
+    `deviation` is roughly that of N. β is 1/a² with a proportional to `deviation`, or 0.9·failure/square where that is
+    less, so that at least a tenth of the failure is left to α; t grows with `square`.
+
+    β does not depend on the tail. So the bound also holds where N has one of several laws and t is taken from the law
+    that it has, even if D depends on which law that is; `square` and `deviation` must not depend on it.
     """
     normal = math.sqrt(2 * math.log(2 / failure))
-    farthest = max(_REACH * normal * deviation, math.sqrt(square / (_SHARE * failure)))
+    farthest = max(_SMALL_SHIFT * normal * deviation, math.sqrt(square / (_SHARE * failure)))
     if not farthest > 0:
         return _least(lambda t: 2 * float(tail(np.array([t]))[0]) <= failure, 1.0)
     ends = np.linspace(0.0, farthest, _CELLS + 1)

@@ -111,7 +111,7 @@ class Cost:
 def cost_of(event: Event, currency: Currency, neighbours: Neighbours) -> Cost:
     """Both parts of what an act costs. Only published keys have a δ of their own.
 
-    No key's count moves by more than the rows of a unit, so the squares of what moves sum to reach·rows at most.
+    No key's count moves by more than the rows of a unit, so the squares of what moves sum to l1·rows at most.
 
     Guarantee: in pure ε the act is (price, δ)-differentially private; in ρ it is δ-approximately price-zCDP.
     """
@@ -129,8 +129,8 @@ def price(event: Event, currency: Currency, neighbours: Neighbours) -> Fraction:
     return price_pure(event, neighbours) if currency == "pure" else price_rho(event, neighbours)
 
 
-def _bound(reach: ByRelation, neighbours: Neighbours) -> Fraction:
-    bound = reach.under(neighbours)
+def _bound(bounds: ByRelation, neighbours: Neighbours) -> Fraction:
+    bound = bounds.under(neighbours)
     if bound is None:
         raise Unpriced(f"this act has no bound under {neighbours} neighbours: use the other relation")
     if bound < 0:
@@ -151,7 +151,7 @@ def _times(draws: int) -> int:
 
 
 def _free_total(neighbours: Neighbours) -> Fraction:
-    if neighbours is not Neighbours.REPLACE:
+    if neighbours != Neighbours.REPLACE:
         raise Unpriced("the exact number of rows is private under add-remove neighbours: measure it with noise")
     return Fraction(0)
 
@@ -180,22 +180,22 @@ def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fracti
     """A list of acts as independent pure acts {ε: how often}.
 
     Counts move by integers. Where no count moves by more than one, at most L1 of them move, each by one: that many
-    acts of 1/b. Otherwise Laplace noise is one act of L1/b. A watch with further hits is one act with them, and since
-    a list does not say which hit was whose, so are all watches of a list that has any.
+    acts of 1/b. Otherwise Laplace noise is one act of L1/b. A watch and its further hits are one act. A list does not
+    say which hit belongs to which watch, so in a list with further hits all watches and hits are one act.
     """
     acts: Counter[Fraction] = Counter()
     listed = list(events)
     kept = any(isinstance(event, FurtherHit) for event in listed)
     watched = Fraction(0)
     for event in listed:
-        whole = price_pure(event, neighbours)
+        epsilon = price_pure(event, neighbours)
         if kept and isinstance(event, ThresholdWatch | FurtherHit):
-            watched += whole
+            watched += epsilon
         elif isinstance(event, LaplaceNoise) and _bound(event.linf, neighbours) <= 1:
             acts[1 / event.scale] += math.floor(_bound(event.l1, neighbours))
         elif isinstance(event, ExponentialDraws):
             acts[_bound(event.range, neighbours)] += event.draws
         else:
-            acts[whole] += 1
+            acts[epsilon] += 1
     acts[watched] += 1
     return Counter({share: times for share, times in acts.items() if share and times})

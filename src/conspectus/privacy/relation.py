@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class RelationError(ValueError):
-    """A neighbouring relation that there is not, or a unit that cannot be."""
+    """A word that names no neighbouring relation, or a unit that contradicts itself."""
 
 
 class Neighbours(StrEnum):
@@ -34,11 +34,15 @@ class Neighbours(StrEnum):
 class Relation:
     """Two tables are neighbours when one unit of at most `max_rows` rows tells them apart.
 
+    Guarantee: of two neighbours each becomes the other by at most `max_rows` moves of one row. Under add-remove all of
+    them are additions, or all are removals. Under replace they are replacements, and where units may have different
+    numbers of rows also additions, or also removals. Where rows are units there is exactly one move.
+
     Args:
         neighbours: whether the unit is replaced, or added or removed; a plain word is read as the enum.
         max_rows: the most rows that one unit has.
-        rows_are_units: every unit has exactly one row and none was dropped. Where rows may be dropped, or a person has
-            several, a unit that replaces another may have more or fewer rows than it.
+        rows_are_units: whether every unit has exactly one row, and none was dropped. Where a person may have several
+            rows, or some were dropped, a unit may replace one that has more rows than it, or fewer.
     """
 
     neighbours: Neighbours

@@ -133,12 +133,12 @@ def characteristic(kind: Kind, scale: float, angles: NDArray[np.float64]) -> NDA
     if scale >= 1:  # by Poisson's summation: images of a Gaussian, of which the third is below e^(−40)
         near = angles - 2 * np.pi * np.round(angles / (2 * np.pi))
         images = [np.exp(-np.square(scale * (near + 2 * np.pi * k)) / 2) for k in (-2, -1, 0, 1, 2)]
-        whole = 1 + 2 * math.fsum(math.exp(-((2 * math.pi * scale * k) ** 2) / 2) for k in (1, 2))
-        return np.asarray(sum(images) / whole)
-    reach = np.arange(1, math.ceil(40 * scale) + 2)
-    chances = np.exp(-(reach * reach) / (2 * scale * scale))
+        mass = 1 + 2 * math.fsum(math.exp(-((2 * math.pi * scale * k) ** 2) / 2) for k in (1, 2))
+        return np.asarray(sum(images) / mass)
+    integers = np.arange(1, math.ceil(40 * scale) + 2)
+    chances = np.exp(-(integers * integers) / (2 * scale * scale))
     total = np.ones_like(angles)
-    for z, chance in zip(reach, chances):
+    for z, chance in zip(integers, chances):
         total += 2 * chance * np.cos(angles * z)
     return np.asarray(total / (1 + 2 * float(np.sum(chances))))
 
@@ -190,12 +190,13 @@ def weighted_quantile(law: Noise, weights: NDArray[np.float64], confidence: floa
 def shown_interval(
     scale: float, counts: NDArray[np.int64], threshold: int, confidence: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For true counts c ≥ 1 that were shown because y = c + Z reached a threshold τ: ends that hold given just that.
+    """Intervals for true counts c ≥ 1 of which only y = c + Z is shown, and only where y reached a threshold τ.
 
-    Z is discrete Laplace noise. What is shown has high noise more often than not, so that y ± a quantile of Z would
-    miss too often; of a rare record that was shown always. Low is the least c with P(Z ≥ y − c | Z ≥ τ − c) > α/2, and
-    high the largest one with P(Z ≤ y − c | Z ≥ τ − c) > α/2. Given c, the shown y grows with c in distribution (its law
-    has a monotone likelihood ratio), so that both are found by bisection, and each end fails with α/2 at most.
+    Z is discrete Laplace noise. A count that is shown had high noise more often than not, so y ± a quantile of Z would
+    miss too often, and for a rare record that was shown it would always miss. The ends therefore hold given that y
+    was shown. The low end is the least c with P(Z ≥ y − c | Z ≥ τ − c) > α/2, the high end the largest c with
+    P(Z ≤ y − c | Z ≥ τ − c) > α/2. Given that it is shown, y grows with c in distribution (its law has a monotone
+    likelihood ratio). So both ends are found by bisection, and each fails with probability α/2 at most.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence must be above 0 and below 1, not {confidence}")
@@ -203,9 +204,9 @@ def shown_interval(
     least = (1 - confidence) / 2 * (1 - MARGIN) - 1e-15
     # Given c, P(shown y or more) = upper(y − c) / upper(τ − c).
     low = _first(lambda c: _beyond(scale, shown - c, threshold - c) > least, np.zeros_like(shown), shown)
-    reach = sum_quantile("laplace", scale, 1, confidence) + 1 if scale else 1
-    # Without the condition high would be larger still, and at most y + reach.
-    above = _first(lambda c: 1 - _beyond(scale, shown - c + 1, threshold - c) <= least, shown, shown + reach)
+    quantile = sum_quantile("laplace", scale, 1, confidence) + 1 if scale else 1
+    # Without the condition high would be larger still, and at most y + quantile.
+    above = _first(lambda c: 1 - _beyond(scale, shown - c + 1, threshold - c) <= least, shown, shown + quantile)
     return low[places], above[places] - 1
 
 
@@ -238,6 +239,25 @@ def _beyond(scale: float, far: NDArray[np.int64], near: NDArray[np.int64]) -> ND
     return chances
 
 
+def variance_of(law: Noise) -> float:
+    """The variance of one draw of the discrete law, exact to rounding.
+
+    The continuous laws' variances, 2b² and σ², are nearly right for wide noise alone. Where the scale is below 1 most
+    draws are 0, and they would be far too large. Laplace: 1/(2·sinh²(1/2b)). Gaussian: σ² to all digits from σ = 3 on,
+    the sum over the integers below.
+    """
+    if law.scale <= 1e-2:
+        return 0.0  # below 10⁻⁴³
+    if law.kind == "laplace":
+        return 0.5 / math.sinh(0.5 / law.scale) ** 2
+    return law.scale * law.scale if law.scale >= 3 else moments_of(law)[0]
+
+
+def deviation_of(law: Noise) -> float:
+    """The standard deviation of one draw of the discrete law: the root of `variance_of`."""
+    return math.sqrt(variance_of(law))
+
+
 @lru_cache(maxsize=64)
 def moments_of(law: Noise) -> tuple[float, float]:
     """(E Z², E Z⁴) of one noise: sums over the integers where they are short, the continuous law's where they are long.
@@ -247,8 +267,8 @@ def moments_of(law: Noise) -> tuple[float, float]:
     if law.scale > 1000:
         square = law.scale**2
         return (square, 3 * square**2) if law.kind == "gaussian" else (2 * square - 1 / 6, 24 * square**2)
-    reach = np.arange(1, math.ceil((40 if law.kind == "gaussian" else 800) * law.scale) + 2, dtype=float)
-    power = reach / law.scale
+    integers = np.arange(1, math.ceil((40 if law.kind == "gaussian" else 800) * law.scale) + 2, dtype=float)
+    power = integers / law.scale
     chances = np.exp(-power * power / 2 if law.kind == "gaussian" else -power)
-    whole = 1 + 2 * float(chances.sum())
-    return 2 * float((chances * reach**2).sum()) / whole, 2 * float((chances * reach**4).sum()) / whole
+    total = 1 + 2 * float(chances.sum())
+    return 2 * float((chances * integers**2).sum()) / total, 2 * float((chances * integers**4).sum()) / total

@@ -1,1 +1,1 @@
-"""The class Q: queries and workloads as values, their sensitivities, their counts and their language."""
+"""The class Q: what is asked, and how far one unit moves it. How it is counted is said in `conspectus.counting`."""

@@ -1,4 +1,4 @@
-"""A hash table from addresses to consecutive numbers, in machine code: what sparse queries are joined with rows by."""
+"""A hash table from addresses to consecutive numbers, in machine code: it joins sparse queries with rows."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def norms(numbers: Any, steps: Any, l1: Any, l2_squared: Any, linf: Any) -> None
 
 @compiled
 def tidied(offsets: Any, addresses: Any, steps: Any) -> NDArray[np.int64]:
-    """Sort the entries of each query by address, in place, and close the gaps; returns where the queries start then.
+    """Sort the entries of each query by address, in place, and close the gaps. Returns where the queries start then.
 
-    Of equal addresses the largest weight stays, and weights of 0 go.
+    Of equal addresses the largest weight stays. Weights of 0 are dropped.
     """
     starts = np.zeros(len(offsets), dtype=np.int64)
     held = 0

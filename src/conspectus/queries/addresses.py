@@ -1,8 +1,8 @@
 """Where a record stands in its universe, as one number below p = 2**61 − 1.
 
-A universe of at most p cells is numbered in row-major order: different records have different addresses. Of a larger
-one the address is the public fingerprint of the tuple of codes, with its collision bound; a row's address depends on
-the row alone, so that a collision costs accuracy and nothing else.
+A universe of at most p cells is numbered in row-major order: different records have different addresses. In a larger
+one a record's address is the public fingerprint of its tuple of codes, and two records may share it, with a proved
+small probability. The address of a row depends on that row alone, so a collision costs accuracy and nothing else.
 """
 
 from __future__ import annotations

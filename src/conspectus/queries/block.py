@@ -1,8 +1,8 @@
 """The role of a block: queries that are counted, stored and priced together.
 
 A block knows its queries and how far one unit moves them together. A block of counting queries (`CountingBlock` in
-`sensitivity`) says how many of them one record can satisfy and on how many two records can differ, and from these two
-integers its joint sensitivities follow. Values of any block are whole steps of a public grid.
+`sensitivity`) says how many of them one record can satisfy and on how many two records can differ: its joint
+sensitivity follows from these two integers. The values of every block are whole steps of a public grid.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Block(Protocol):
     def query(self, index: int) -> Query: ...
 
     def take(self, indices: Indices) -> Block:
-        """Some of its queries, in the order given, as a block that lists them (`Conjunctions` or `ParityList`)."""
+        """Some of its queries, in the order given, as a block that lists them one by one."""
 
     @property
     def grid(self) -> int:
-        """Steps to one count, a power of two: the values that its counter finds are whole steps."""
+        """How many steps make one count, a power of two. Its values are whole numbers of steps."""
 
     @property
     def denominator(self) -> int | None:

@@ -1,4 +1,8 @@
-"""One form for each meaning: a short list of records, a parity and a union of boxes, each as the predicate it is."""
+"""One form for each meaning.
+
+The same question may be asked as a list of records, as a parity or as a predicate, and must not be paid for twice. So a
+list or a parity that is short enough is written as the predicate that it means.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from itertools import product
 import numpy as np
 
 from conspectus.data.domain import Domain
-from conspectus.queries.language.formulas import all_of, any_of, literal, predicate, union
 
 from .addresses import exact
+from .formulas import all_of, any_of, literal, predicate, union
 from .query import Literal, Parity, Predicate, Query, Sparse
 
 _WIDEST_PARITY = 6
@@ -20,12 +24,12 @@ _MOST_LISTED, _WIDEST_COLUMN = 64, 1 << 16
 
 
 def canonical_query(domain: Domain, query: Query) -> Query:
-    """The predicate that a query is, with the disjoint boxes of its meaning; the query itself where it stays one."""
+    """The predicate that a query means, with the disjoint boxes of that meaning. Long lists and wide parities stay."""
     if isinstance(query, Parity) and len(query.columns) <= _WIDEST_PARITY:
         query = _boxes_of(domain, query)
     if isinstance(query, Sparse) and _few_whole(domain, query):
         query = _cells_of(domain, query)
-    # The boxes of a listed predicate need not be those that its meaning alone would give.
+    # The same meaning can be cut into disjoint boxes in several ways: take the one that `formulas` finds.
     return union(domain, query.boxes) if isinstance(query, Predicate) and len(query.boxes) != 1 else query
 
 

@@ -1,4 +1,4 @@
-"""Equal questions asked once: what is left of a workload, and where each question went."""
+"""Equal questions asked once: a workload without repetitions, and where each question went."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from conspectus.queries.blocks.conjunction_list import Conjunctions
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import ParityList
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 
 from .block import Block
 from .ordering import first_of_each, row_keys

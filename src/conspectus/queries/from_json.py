@@ -13,11 +13,11 @@ from conspectus.data.domain import Domain
 from .block import MOST_QUERIES, Block, total_length
 from .blocks.conjunction_list import Conjunctions
 from .blocks.interval_list import read_intervals
-from .blocks.low_sensitivity import read_functions, told_apart
 from .blocks.marginal import read_marginal
 from .blocks.parity_list import read_parities, read_parity_list
 from .blocks.sparse_queries import read_sparse
 from .blocks.statistic import read_statistics
+from .blocks.unsafe_functions import read_functions, told_apart
 from .query import Literal
 from .sensitivity import WorkloadError
 

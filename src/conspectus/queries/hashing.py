@@ -1,8 +1,8 @@
 """Public hash functions with a proved degree of independence: random polynomials over the field of 2**61 − 1 elements.
 
 A polynomial of degree below r with independent uniform coefficients takes independent uniform values at any r different
-points: for any r points and any r values exactly one polynomial fits, of p^r. So a family of such polynomials, one for
-each row of a matrix, has entries of which any r are independent. Coefficients come from a public seed by SHAKE-256.
+points: for any r points and any r values exactly one of the p^r polynomials fits. So of a matrix with one such
+polynomial for each row, any r entries of a row are independent. Coefficients come from a public seed by SHAKE-256.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def values_at(coefficients: Any, points: Any) -> Elements:
 def add_signs(coefficients: Any, points: Any, weights: Any, sums: Any) -> None:
     """sums[i] ±= weight for every point: the dense form, `SIGNS` coordinates from each value.
 
-    Four points at a time: a step of a polynomial waits for the one before it, and the processor fills the time.
+    Four points go side by side: each step of a polynomial waits for the step before it, and meanwhile the processor
+    works on the other points.
     """
     padded = -(-len(points) // 4) * 4
     four, shares = np.zeros(padded, dtype=np.uint64), np.zeros(padded, dtype=np.int64)

@@ -23,7 +23,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, order=True)
 class Literal:
-    """`column` takes one of `codes`: positions, sorted and distinct, at least one; many in few runs as `Runs`."""
+    """`column` takes one of `codes`, at least one, sorted and distinct; many in few runs are held as `Runs`."""
 
     column: int
     codes: CodeSet
@@ -45,7 +45,7 @@ Box = tuple[Literal, ...]
 
 @dataclass(frozen=True)
 class Predicate:
-    """A union of disjoint boxes, so that its count is the sum of theirs; no box is never true, `((),)` always."""
+    """A union of disjoint boxes: its count is the sum of theirs. No boxes are never true; `((),)` is always true."""
 
     boxes: tuple[Box, ...]
 
@@ -74,11 +74,11 @@ class Parity:
 
 
 class TableFunction:
-    """A question whose value is a function of the whole table and no number of records: see `statistic`."""
+    """A question whose value is a function of the whole table, not a number of records: see `statistic`."""
 
     @property
     def counts_rows(self) -> bool:
-        """Whether its value is a share of the rows all the same, so that a number of rows means something."""
+        """Whether its value is nevertheless a share of the rows, so that it can be shown as a number of rows."""
         return False
 
     @property
@@ -89,7 +89,7 @@ class TableFunction:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Weights on listed records: addresses, sorted and distinct, each with a whole number of steps of `grid` to one."""
+    """Weights on listed records: addresses, sorted and distinct, each with a weight in steps, `grid` of them to one."""
 
     addresses: tuple[int, ...]
     steps: tuple[int, ...]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions, in_order
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions, in_order
 
 from .sensitivity import WorkloadError
 from .workload import Workload
@@ -75,8 +75,7 @@ def examine(workload: Workload, relation: Relation, *, rows: int | None, public_
 def walks_of(domain: Domain, relation: Relation, rows: int | None, rng: np.random.Generator) -> Iterator[Walk]:
     """Walks between made tables, the likeliest to refute first."""
     width, max_rows = len(domain), relation.max_rows
-    # A wide and long table is walked over its first columns' records all the same, with fewer rows only where memory
-    # would not hold it.
+    # A table that memory would not hold is walked with fewer rows.
     units = _SMALL if rows is None else max(1, min(rows, _MOST_ENTRIES // max(width, 1)) // max_rows)
     for turn in range(_WALKS):
         ends = [_made(domain, units * max_rows, (turn + side) % 4, rng) for side in range(2)]

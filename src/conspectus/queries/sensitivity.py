@@ -1,4 +1,4 @@
-"""How far one unit moves the values of questions, in whole steps."""
+"""How far one unit moves the values of questions, in whole steps: three norms, and the rule for counting queries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WorkloadError(ValueError):
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far one unit moves a vector of counts: the L1 norm, the squared L2 norm and the largest coordinate."""
+    """How far one unit moves a vector of whole numbers: the L1 norm, the squared L2 norm and the largest coordinate."""
 
     l1: int
     l2_squared: int
@@ -36,7 +36,11 @@ class Sensitivity:
 
 
 class CountingBlock:
-    """A block of counting queries: each is 0 or 1 on a record, and its value is the number of rows with a 1."""
+    """A block of counting queries: each is 0 or 1 on a record, and its value is the number of rows with a 1.
+
+    A kind of counting query says how many of its queries one record satisfies and on how many two records differ. Its
+    joint sensitivity follows from these two numbers, by `counting_sensitivity`.
+    """
 
     grid = 1
     denominator = None
@@ -54,13 +58,17 @@ class CountingBlock:
 
 
 def counting_sensitivity(satisfied: int, differing: int, relation: Relation) -> Sensitivity:
-    """How far one unit moves counts of 0/1 queries of which a record satisfies `satisfied`, and two differ on
-    `differing`.
+    """How far one unit moves the counts of 0/1 queries together.
 
-    A unit of m rows that is added or removed moves a count by at most m, all counts together by at most m·satisfied,
-    and hence the squared L2 norm by at most m·m·satisfied. Replacing a row moves at most `differing` counts, each by
-    one. Persons who replace one another may have different numbers of rows: rows that pair up move `differing`, the
-    others `satisfied`.
+    Guarantee: let every record satisfy at most `satisfied` of the queries, and every two records differ on at most
+    `differing`. Then one unit of at most m rows moves the counts by at most m·w in L1, m²·w in squared L2 and m in L∞.
+    Here w is `satisfied` under add-remove and `differing` under replace where rows are units. Where a unit may replace
+    one with another number of rows, some of its rows pair up and others are added or removed: w is the larger of both.
+
+    Args:
+        satisfied: how many of the queries one record satisfies, at most.
+        differing: on how many of them two records differ, at most.
+        relation: who are neighbours.
     """
     match relation.neighbours:
         case Neighbours.ADD_REMOVE:
@@ -72,6 +80,6 @@ def counting_sensitivity(satisfied: int, differing: int, relation: Relation) -> 
 
 
 def fixed(array: NDArray[_Number]) -> NDArray[_Number]:
-    """The same array, which nobody can write to: sensitivities are of what it said when they were computed."""
+    """The same array, made read-only: a sensitivity holds for the array as it was when the sensitivity was computed."""
     array.flags.writeable = False
     return array

@@ -30,7 +30,23 @@ APART = "counts of rows do not mix with functions of the table, nor functions of
 @suggest_keywords
 @dataclass(frozen=True)
 class Workload:
-    """A sequence of queries in a fixed order, held as blocks. Slices and `take` keep whole blocks whole."""
+    """A sequence of queries in a fixed order, held as blocks.
+
+    Workloads are values: equal where their queries are, hashable, and kept in JSON. `w1 + w2` asks both; `w[i]`, slices
+    and `take` choose some. They are made by `cs.marginals`, `cs.sql` and the other builders.
+
+    Args:
+        domain: the columns of the table and the number of codes of each.
+        blocks: the queries, in order.
+
+    Raises:
+        WorkloadError: the blocks are of different tables, or mix counts of rows with functions of other scales.
+
+    Example:
+        >>> workload = cs.marginals(schema, 1) + cs.sql(schema, ["smoker AND age >= 60"])
+        >>> len(workload), len(workload[:5])
+        (13, 5)
+    """
 
     domain: Domain
     blocks: tuple[Block, ...]
@@ -48,6 +64,7 @@ class Workload:
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
+        """The positions of the columns that its queries read."""
         return tuple(sorted({column for block in self.blocks for column in block.columns}))
 
     def __len__(self) -> int:
@@ -69,16 +86,53 @@ class Workload:
         return (self[i] for i in range(len(self)))
 
     def query(self, index: int) -> Query:
+        """The query at a position.
+
+        Args:
+            index: the position, from 0 on; negative ones count from the end.
+
+        Returns:
+            The query as a value.
+
+        Raises:
+            IndexError: there is no such position.
+
+        Example:
+            >>> cs.sql(schema, ["smoker"]).query(0)
+            Predicate(boxes=((Literal(column=2, codes=(1,)),),))
+        """
         index = _checked(index, len(self))
         at = int(np.searchsorted(self.offsets, index, side="right")) - 1
         return self.blocks[at].query(index - self.offsets[at])
 
     def queries(self) -> Iterator[Query]:
-        """All queries, in order."""
+        """All queries, one by one.
+
+        Returns:
+            An iterator over the queries, in order.
+
+        Example:
+            >>> sum(1 for _ in cs.marginals(schema, 1).queries())
+            12
+        """
         return (block.query(i) for block in self.blocks for i in range(len(block)))
 
     def take(self, indices: Sequence[int] | Indices) -> Workload:
-        """The queries at these positions, in this order. Stretches that are whole blocks stay whole."""
+        """The queries at these positions, in this order. Stretches that are whole blocks stay whole.
+
+        Args:
+            indices: the positions, from 0 on.
+
+        Returns:
+            A workload of these queries.
+
+        Raises:
+            IndexError: there is no such position.
+
+        Example:
+            >>> len(cs.marginals(schema, 1).take([0, 3, 3]))
+            3
+        """
         wanted = np.asarray(indices, dtype=np.int64).reshape(-1)
         if len(wanted) and (wanted.min() < 0 or wanted.max() >= len(self)):
             raise IndexError(f"positions in this workload run from 0 to {len(self) - 1}")
@@ -101,7 +155,7 @@ class Workload:
         return Workload(self.domain, tuple(blocks))
 
     def _listed(self, owner: Indices, local: Indices) -> list[Block]:
-        """Single queries of several blocks as few blocks: neighbours of the same kind are put together."""
+        """Single queries of several blocks as few blocks: queries of one kind in a row are put together."""
         if not len(owner):
             return []
         kinds: dict[type, list[tuple[Listing, Indices]]] = {}
@@ -113,9 +167,9 @@ class Workload:
         joined: list[tuple[Block, Indices]] = []
         for which, (kind, parts) in enumerate(kinds.items()):
             places = np.concatenate([places for _, places in parts])
-            whole: Block = kind.join([piece for piece, _ in parts])  # type: ignore[attr-defined]
+            block: Block = kind.join([piece for piece, _ in parts])  # type: ignore[attr-defined]
             order = np.argsort(places)
-            joined.append((whole.take(order) if len(parts) > 1 else whole, np.sort(places)))
+            joined.append((block.take(order) if len(parts) > 1 else block, np.sort(places)))
             kind_of[places] = which
         bounds = [0, *(np.flatnonzero(np.diff(kind_of)) + 1).tolist(), len(owner)]
         pieces = []
@@ -142,19 +196,47 @@ class Workload:
         return all(isinstance(block, CountingBlock) for block in self.blocks)
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """How far one unit moves the values of this workload, in steps of its grid, exactly as it stands (a repeated
-        query counts again). What record satisfies the most is the same question for all counting blocks together."""
+        """How far one unit moves all values of this workload together, in steps of its grid.
+
+        Guarantee: one unit of `relation` moves the vector of all values, a repeated query as often as it stands there,
+        by at most the three norms that are returned.
+
+        Args:
+            relation: who are neighbours, and how many rows a unit has.
+
+        Returns:
+            The L1 norm, the squared L2 norm and the largest coordinate, in whole steps.
+
+        Example:
+            >>> from conspectus.privacy.relation import Relation
+            >>> cs.marginals(schema, 1).sensitivity(Relation("replace"))
+            Sensitivity(l1=8, l2_squared=8, linf=1)
+        """
         plain = [block for block in self.blocks if isinstance(block, CountingBlock)]
         sums = sum(block.max_satisfied() for block in plain), sum(block.max_differing() for block in plain)
-        moved = counting_sensitivity(*sums, relation).times(self.grid)
+        norms = counting_sensitivity(*sums, relation).times(self.grid)
         for block in self.blocks:
             if not isinstance(block, CountingBlock):
                 here = block.sensitivity(relation)
-                moved = moved.beside(here.times(self.grid // block.grid))
-        return moved
+                norms = norms.beside(here.times(self.grid // block.grid))
+        return norms
 
     def linf(self, relation: Relation) -> Fraction:
-        """A bound on how far one unit moves any single query, in counts; cheap, as no two queries are compared."""
+        """How far one unit moves any single query at most, in counts. This is cheap, as no two queries are compared.
+
+        Guarantee: one unit of `relation` moves no value by more than this.
+
+        Args:
+            relation: who are neighbours, and how many rows a unit has.
+
+        Returns:
+            A bound for every query of the workload; 0 for an empty workload.
+
+        Example:
+            >>> from conspectus.privacy.relation import Relation
+            >>> cs.marginals(schema, 1).linf(Relation("add-remove", max_rows=3, rows_are_units=False))
+            Fraction(3, 1)
+        """
         moves = [Fraction(relation.max_rows)] if any(isinstance(block, CountingBlock) for block in self.blocks) else []
         for block in self.blocks:
             if not isinstance(block, CountingBlock):
@@ -162,11 +244,35 @@ class Workload:
         return max(moves, default=Fraction(0))
 
     def distinct(self) -> Workload:
-        """The same questions, each asked once: repeated blocks and repeated listed queries are left out."""
+        """The same questions, each asked once: repeated blocks and repeated listed queries are left out.
+
+        Returns:
+            A workload without repetitions; this one if it has none.
+
+        Example:
+            >>> once = cs.marginals(schema, 1)
+            >>> (once + once).distinct() == once
+            True
+        """
         return self._repetition[0]
 
     def positions_in(self, distinct: Workload) -> Indices:
-        """For each query its position in `self.distinct()`, so that equal questions can share one answer."""
+        """For each query its position in `self.distinct()`, so that equal questions can share one answer.
+
+        Args:
+            distinct: what `self.distinct()` returned.
+
+        Returns:
+            An array with one position for each query.
+
+        Raises:
+            WorkloadError: `distinct` is another workload.
+
+        Example:
+            >>> twice = cs.sql(schema, ["smoker", "smoker"])
+            >>> twice.positions_in(twice.distinct()).tolist()
+            [0, 0]
+        """
         if distinct != self.distinct():
             raise WorkloadError("positions are known in the distinct form of this workload alone: use distinct()")
         return self._repetition[1]
@@ -177,7 +283,15 @@ class Workload:
         return (self if blocks is self.blocks else Workload(self.domain, blocks)), positions
 
     def to_json(self) -> dict[str, Any]:
-        """Everything about the workload as JSON values."""
+        """Everything about the workload as JSON values. Functions of one's own leave their names and no code.
+
+        Returns:
+            A dictionary that `from_json` reads.
+
+        Example:
+            >>> cs.Workload.from_json(cs.marginals(schema, 1).to_json()) == cs.marginals(schema, 1)
+            True
+        """
         return {
             "format": "conspectus-workload",
             "version": 1,
@@ -188,14 +302,52 @@ class Workload:
 
     @classmethod
     def from_json(cls, stored: object) -> Workload:
-        """The workload that `to_json` wrote; everything is checked, and what is not a workload is refused."""
+        """The workload that `to_json` wrote. Everything is checked, and what is not a workload is refused.
+
+        Args:
+            stored: the JSON values.
+
+        Returns:
+            The workload.
+
+        Raises:
+            WorkloadError: the values are no workload.
+
+        Example:
+            >>> len(cs.Workload.from_json(cs.ranges(schema, "age").to_json()))
+            15
+        """
         return cls(*read_blocks(stored))
 
     def save(self, path: str | Path) -> None:
+        """Write the workload to a file, as JSON.
+
+        Args:
+            path: the file.
+
+        Example:
+            >>> cs.marginals(schema, 2).save("questions.json")
+        """
         Path(path).write_text(json.dumps(self.to_json(), separators=(",", ":")), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
+        """Read a workload from a file that `save` wrote.
+
+        Args:
+            path: the file.
+
+        Returns:
+            The workload.
+
+        Raises:
+            WorkloadError: the file cannot be read, or holds no workload.
+
+        Example:
+            >>> cs.marginals(schema, 2).save("questions.json")
+            >>> len(cs.Workload.load("questions.json"))
+            51
+        """
         try:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as problem:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.data.fold import CodesInMemory
 from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources import Table, open_table
 from conspectus.mechanisms.small_db.net_draws import NetError, PublicNet
@@ -27,12 +28,27 @@ _KINDS = "a table of the schema's values, a matrix of codes, a histogram, or a r
 def net(schema: Schema, members: Iterable[Any]) -> PublicNet:
     """A net for `mechanism="net"`: one member for each guess at what the table may look like.
 
-    A member is a table in the schema's own values (Arrow, pandas, polars, the path of a CSV or Parquet file), a matrix
-    of integer codes (rows × columns), an array of non-negative floats over all cells (in the shape of the domain, or
-    flat in row-major order), or an earlier release or synopsis. A member that is listed twice counts twice.
-
     Members must be fixed without looking at the private rows: a net made from them voids the guarantee. What was
     released under a budget of its own may be a member, since it was paid for.
+
+    Args:
+        schema: the declaration of the table.
+        members: the guesses. A member is a table in the schema's own values (Arrow, pandas, polars, the path of a CSV
+            or Parquet file), a matrix of integer codes (rows × columns), an array of non-negative floats over all cells
+            (in the shape of the domain, or flat in row-major order), or an earlier release or synopsis. A member that
+            is listed twice counts twice.
+
+    Returns:
+        The net, for `cs.release(…, mechanism="net", net=…)`.
+
+    Raises:
+        NetError: what was given is no list of guesses, or a member cannot be read.
+
+    Example:
+        >>> import numpy as np
+        >>> even, first = np.full(60, 1 / 60), np.eye(1, 60)[0]
+        >>> len(cs.net(schema, [even, first]))
+        2
     """
     if not isinstance(schema, Schema):
         raise NetError("a net needs the schema as its first argument: cs.net(schema, [table, …])")
@@ -69,9 +85,7 @@ def _read(schema: Schema, given: Any) -> Rows | Histogram:
         raise BadSynopsis(f"a member is {_KINDS}, not a {type(given).__name__}")
     # The rows of a public table are nobody's: no id bounds them.
     with open_table(given, dataclasses.replace(schema, unit=Unit())) as table:
-        chunks = list(table.chunks())
-    columns = range(len(schema.domain))
-    codes = [np.concatenate([chunk.column(c) for chunk in chunks] or [np.zeros(0, np.uint8)]) for c in columns]
+        codes = table.fold(CodesInMemory(schema.domain, range(len(schema.domain))))
     return Rows(schema.domain, codes, _rows(len(codes[0])))
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,43 +19,24 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.certificate import Certificate
-from conspectus.mechanisms.mechanism import Claim, ErrorBound
-from conspectus.privacy import events as acts
-from conspectus.privacy.accounting import best, epsilon_of, price_pure
+from conspectus.mechanisms.bounds import Certificate
+from conspectus.mechanisms.mechanism import Claim
+from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee
-from conspectus.privacy.prices import Cost, cost_of, scale_down
-from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.builders.marginals import marginal
-from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.language import from_sql as language
-from conspectus.queries.query import Predicate, Query, Sparse, TableFunction
+from conspectus.queries.query import TableFunction
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses import files
-from conspectus.synopses.histogram import Histogram
-from conspectus.synopses.median_ensemble import MedianEnsemble
-from conspectus.synopses.noisy_answers import Estimate, NoisyAnswers
-from conspectus.synopses.published_records import PublishedRecords, record_array
-from conspectus.synopses.random_projection import RandomProjection
-from conspectus.synopses.sparse_table import SparseTable
-from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, load_synopsis
+from conspectus.synopses.evidence import Evidence
+from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.published_records import record_array
+from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total
 
-from . import answer as reading
-from .answer import Answer
-from .tables import (
-    TOO_NOISY,
-    codes_of,
-    covering_cells,
-    fitted_histogram,
-    integer_table,
-    listed_queries,
-    published_table,
-    rounded_marginal,
-)
-
-_BY_ITSELF = (RandomProjection, SparseTable, PublishedRecords)
-"""Synopses whose answers and intervals never look at the questions of the release."""
+from .answer import Answer, answer_of, checked_confidence, count_confidence
+from .release_file import read_fields, write_fields
+from .tables import cells_table, records_table
 
 
 class QuestionsNeeded(ValueError):
@@ -67,10 +46,41 @@ class QuestionsNeeded(ValueError):
 @suggest_keywords
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
-    """What one run published. `answers` are fractions in the workload's order.
+    """What one run published: made by `cs.release` or `session.release`, read back by `cs.load`.
 
-    `left_out` is the number of questions that a file saved without them does not list: the workload and the answers are
-    then empty, and the synopsis answers as it did.
+    Attributes:
+        schema: The schema of the table, published with every release.
+        workload: The questions that were released, in order.
+        answers: Their answers as fractions, in the workload's order.
+        synopsis: What answers further questions.
+        guarantee: What the release promises to every unit of the table.
+        mechanism: The name of the mechanism that made it.
+        parameters: How it was run, for reports.
+        claim: What the mechanism had said about its errors before anything was spent.
+        certificate: A bound on the maximum error, if one was bought.
+        measured: The noisy answers that were bought, where they are published beside the synopsis.
+        events: Every private act that touched the table.
+        left_out: How many questions a file that was saved without them does not list. Workload and answers are then
+            empty, and the synopsis answers as it did.
+
+    Example:
+        A budget so large hides nobody; it only keeps the numbers of the example still.
+
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "people", "columns": {
+        ...     "smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}})
+        >>> rows = pa.table({"smoker": [True, True, False, False], "ill": [True, False, False, False]})
+        >>> table = cs.open_table(rows, schema)
+        >>> release = cs.release(table, cs.marginals(schema, 2), epsilon=100.0, mechanism="laplace")
+        >>> print(release.ask("smoker AND NOT ill"))
+        0.2500 of the rows (about 1), 95% interval 0.2500 to 0.2500, measured
+        >>> release.table(["smoker"])["count"].to_pylist()
+        [2, 2]
+        >>> release.synthetic(4, public_seed=1).num_rows
+        4
+        >>> print(release.guarantee)
+        (100, 0)-differential privacy for one row replaced by another, by basic composition
     """
 
     schema: Schema
@@ -83,13 +93,13 @@ class Release:
     claim: Claim | None
     certificate: Certificate | None
     measured: NoisyAnswers | None
-    events: tuple[acts.Event, ...]
+    events: tuple[Event, ...]
     left_out: int = 0
 
     def __post_init__(self) -> None:
         if type(self.left_out) is not int or self.left_out < 0 or (self.left_out and len(self.workload)):
             raise QuestionsNeeded("questions are left out all together, or not at all")
-        if self.left_out and not isinstance(self.synopsis, _BY_ITSELF):
+        if self.left_out and not self.synopsis.answers_alone:
             raise QuestionsNeeded(
                 f"what {self.mechanism} answers rests on its questions: save the release with them (only those of "
                 "sparse-project and stable-histogram can be left out)"
@@ -102,8 +112,10 @@ class Release:
 
     @property
     def total(self) -> Total:
-        """The number of rows that fractions are of, public or paid for; of functions whose owner declared how far they
-        move, the public number that their shares are counted in."""
+        """What fractions are of: the number of rows, public or paid for.
+
+        Functions whose owner declared how far they move have the public number that their shares are counted in.
+        """
         return self.synopsis.total
 
     @property
@@ -112,98 +124,108 @@ class Release:
         return self.workload.denominator is None
 
     def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> Answer:
-        """Answer a predicate or a workload of one query, with an interval where there is an honest one."""
-        reading.checked_confidence(confidence)
+        """Answer one question, with an interval where there is an honest one.
+
+        Args:
+            question: A SQL predicate over the columns, or a workload of one query. It need not be a released one.
+            confidence: The probability, over the noise, with which the interval holds the truth.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+
+        Returns:
+            The fraction and its count, the interval, and what they rest on.
+
+        Raises:
+            CannotAnswer: The release does not hold what the question asks for; the message says what is missing.
+            NotAPredicate: The question is not a predicate over the columns, or is more than one.
+            ConfidenceError: The confidence is not strictly between 0 and 1.
+        """
+        checked_confidence(confidence)
         if isinstance(question, str):
             question = language.sql(self.schema, [question], snap=snap)
         if len(question) != 1:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
+        estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self._evidence)
+        answer = answer_of(estimate, self.total, confidence)
         query = question.query(0)
-        answer = self._read(question, query, confidence)
         if self.counts_rows and not (isinstance(query, TableFunction) and not query.counts_rows):
             return answer
         return dataclasses.replace(answer, count=None)
 
-    def _read(self, question: Workload, query: Query, confidence: float) -> Answer:
-        """The answer with what it would be in counts of the total."""
-        estimate = self._estimate(query)
-        if isinstance(self.synopsis, NoisyAnswers):
-            return reading.measured(estimate or self.synopsis.estimate(query), self.total, confidence)
-        if isinstance(self.synopsis, _BY_ITSELF):
-            return reading.projected(self.synopsis, question, self.total, confidence)
-        fraction = self._answer(question)
-        if estimate is not None:
-            return reading.smoothed(fraction, estimate, self.total, confidence)
-        cells = self._cells(query)
-        if self.certificate is None or cells is None:
-            return reading.unguaranteed(fraction, self.total, confidence)
-        return reading.guessed(fraction, self.certificate, cells, self.total, confidence)
-
-    def _answer(self, question: Workload) -> float:
-        """What the synopsis answers; a function of the released workload has its answer already.
-
-        A short list of records is asked as the predicate that it is.
-        """
-        query, domain = question.query(0), self.schema.domain
-        if isinstance(query, TableFunction) and query in self._places:
-            return float(self.answers[self._places[query]])
-        if isinstance(query, Sparse) and isinstance(same := canonical_query(domain, query), Predicate):
-            question = Workload(domain, (Conjunctions.of(domain, [same]),))
-        return float(self.synopsis.answer(question)[0])
-
-    @cached_property
-    def _places(self) -> dict[Query, int]:
-        """Where the functions of the workload stand."""
-        listed = enumerate(self.workload.queries())
-        return {query: place for place, query in listed if isinstance(query, TableFunction)}
-
     def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> pa.Table:
-        """A published table: non-negative integer counts, each with its interval in counts and a mark if too noisy.
+        """A table to print: whole counts, zero or more, each with its interval and a mark if it is too noisy.
 
-        Where records were published, their table has a line for each of them, in its own value, and no other line. All
-        tables of one release are marginals of one integer table, and so agree, wherever the synopsis is a histogram
-        or its universe is small enough to fit one; otherwise each table sums to the total. Intervals are cell by cell.
+        Tables of one release agree with each other wherever its synopsis is a histogram, or its universe is small
+        enough to fit one; otherwise each table sums to the total. Where records were published, there is a line for
+        each of them in its own value, and no other line.
+
+        Args:
+            columns: The names of the columns, in the order in which the table has them.
+            confidence: The probability with which the interval of a cell holds, cell by cell.
+
+        Returns:
+            The columns by their labels, then `count`, `low` and `high` in counts, and `too_noisy`. `low` and `high` are
+            null where no interval would be honest.
+
+        Raises:
+            CannotAnswer: The release does not hold these columns together.
+            ConfidenceError: The confidence is not strictly between 0 and 1.
         """
-        reading.checked_confidence(confidence)
+        checked_confidence(confidence)
         if not self.counts_rows:
             raise CannotAnswer("this release of functions holds no number of rows to count: make rows with synthetic")
-        if isinstance(self.synopsis, PublishedRecords) and list(columns) == list(self.schema.domain.names):
-            return published_table(self.synopsis, confidence)
-        asked = marginal(self.schema, columns)
-        positions = asked.blocks[0].columns
-        counts = self._integers(asked)
-        labels = {
-            name: [self.schema.column(name).labels[code] for code in codes]
-            for name, codes in zip(columns, codes_of(self.schema.domain, positions))
-        }
-        centres, margin = self._margins(asked, confidence)
-        known = ~np.isnan(margin)
-        # Counts that were made consistent may leave their interval: it is widened to hold them, which keeps it honest.
-        low = np.minimum(np.maximum(np.floor(np.where(known, centres - margin, 0)), 0).astype(np.int64), counts)
-        high = np.maximum(np.maximum(np.ceil(np.where(known, centres + margin, 0)), 0).astype(np.int64), counts)
-        noisy = ~known | (high - low > 2 * TOO_NOISY * np.maximum(counts, 1))
-        low, high = pa.array(low, mask=~known), pa.array(high, mask=~known)
-        return pa.table({**labels, "count": counts, "low": low, "high": high, "too_noisy": noisy})
+        listed = self.synopsis.listed()
+        if listed is not None and list(columns) == list(self.schema.domain.names):
+            return records_table(columns[0], listed, confidence)
+        cells = marginal(self.schema, columns)
+        counts = self.synopsis.integers(cells)
+        return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self._evidence))
 
     @property
     def records(self) -> tuple[tuple[Any, int], ...]:
-        """The published records of a table of records, each with its noisy count, sorted by their canonical forms."""
-        if not isinstance(self.synopsis, PublishedRecords):
+        """The published records of a table of records, each with its noisy count, sorted by their canonical forms.
+
+        Raises:
+            CannotAnswer: The release published no records.
+        """
+        listed = self.synopsis.listed()
+        if listed is None:
             raise CannotAnswer("this release published no records: release a table of records with stable-histogram")
-        return tuple(zip(self.synopsis.records, self.synopsis.counts.tolist()))
+        return tuple(zip(listed.records, listed.counts.tolist()))
 
     def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
-        """Synthetic rows in the schema's own values; they are nobody's records."""
+        """Synthetic rows in the schema's own values; they are nobody's records.
+
+        Args:
+            rows: How many rows to make; it need not be the table's number of rows.
+            public_seed: A seed that makes the rows repeatable. It protects nobody and may be known to all.
+
+        Returns:
+            One column for each of the schema's, in their own values; missing values are null.
+
+        Raises:
+            CannotAnswer: The release holds no rows to draw, or `rows` is not a number of rows.
+        """
         codes = self._sampled(rows, public_seed)
-        if isinstance(self.synopsis, PublishedRecords):
-            places = self.synopsis.drawn(rows, public_seed=public_seed).tolist()
-            made = record_array([self.synopsis.records[place] for place in places])
-            return pa.table({self.schema.domain.names[0]: made})
+        listed = self.synopsis.listed()
+        if listed is not None:
+            places = listed.drawn(rows, public_seed=public_seed).tolist()
+            return pa.table({self.schema.domain.names[0]: record_array([listed.records[place] for place in places])})
         rng = np.random.Generator(np.random.PCG64(public_seed))
         return pa.table({c.name: c.decode(codes.column(i), rng) for i, c in enumerate(self.schema.columns)})
 
     def synthetic_pairs(self, users: int, *, public_seed: int | None = None) -> pa.Table:
-        """Synthetic users of a table of pairs, as pairs again; a user without items has none, and all are nobody."""
+        """Synthetic users of a table of pairs, as pairs again; a user without items has none, and all are nobody.
+
+        Args:
+            users: How many users to make.
+            public_seed: A seed that makes the users repeatable. It protects nobody and may be known to all.
+
+        Returns:
+            Two columns named as in the table that was opened: the number of a user, and one of its items.
+
+        Raises:
+            CannotAnswer: The release is not about pairs, or holds no rows to draw.
+        """
         unit = self.schema.unit
         if unit.kind != "pairs":
             raise CannotAnswer("this release is not about pairs: make rows with synthetic")
@@ -215,181 +237,62 @@ class Release:
         named = pa.DictionaryArray.from_arrays(pa.array(item[order]), pa.array(self.schema.domain.names))
         return pa.table({str(unit.column): owner[order], str(unit.item): named.dictionary_decode()})
 
-    def _sampled(self, rows: int, public_seed: int | None) -> Chunk:
-        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
-            raise CannotAnswer(f"the number of synthetic rows is zero or more, not {rows!r}")
-        source = self._histogram if isinstance(self.synopsis, NoisyAnswers) else self.synopsis
-        return source.sample(rows, public_seed=public_seed)
-
-    @cached_property
-    def _histogram(self) -> Histogram:
-        """The histogram behind the tables: the synopsis itself, or the one fitted to its answers."""
-        if isinstance(self.synopsis, Histogram):
-            return self.synopsis
-        if isinstance(self.synopsis, NoisyAnswers):
-            return fitted_histogram(self.synopsis)
-        if isinstance(self.synopsis, MedianEnsemble):
-            return self.synopsis.fitted
-        raise CannotAnswer(f"a synopsis of kind {self.synopsis.kind} has no histogram behind it")
-
-    @cached_property
-    def _counts(self) -> NDArray[np.int64]:
-        return self._histogram.counts()
-
-    @cached_property
-    def _listed(self) -> frozenset[Query]:
-        return listed_queries(self.workload)
-
-    def _cells(self, query: Query) -> int | None:
-        forms = (query, canonical_query(self.schema.domain, query))
-        found = (covering_cells(self.workload, self._listed, form) for form in forms)
-        cells = next((cells for cells in found if cells is not None), None)
-        # A sum of medians is not the median of the sums: an ensemble's bound is for single answers alone.
-        return None if isinstance(self.synopsis, MedianEnsemble) and cells != 1 else cells
-
-    def _integers(self, asked: Workload) -> NDArray[np.int64]:
-        try:
-            return integer_table(self._histogram, asked.blocks[0].columns, self._counts)
-        except CannotAnswer:
-            return rounded_marginal(self.synopsis, asked)
-
-    def _margins(self, asked: Workload, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """For each cell a centre and a margin in counts; NaN where no honest one exists."""
-        estimates = [self._estimate(query) for query in asked.queries()] if self._noisy is not None else []
-        if isinstance(self.synopsis, NoisyAnswers) or any(estimate is not None for estimate in estimates):
-            nothing = (np.nan, np.nan)
-            pairs = [nothing if e is None else (e.count, reading.margin_of(e, confidence)) for e in estimates]
-            return np.array([centre for centre, _ in pairs]), np.array([margin for _, margin in pairs])
-        cells = self._cells(asked.query(0))
-        centres = self.synopsis.answer(asked) * self.total.divisor
-        if self.certificate is None or cells is None:
-            return centres, np.full(len(asked), np.nan)
-        # Every cell of one marginal is a sum of equally many cells of the marginal that covers it.
-        return centres, np.full(len(asked), cells * self.certificate.counts_at(confidence))
-
-    @property
-    def _noisy(self) -> NoisyAnswers | None:
-        """The noisy answers that were published, as the synopsis itself or beside it."""
-        return self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.measured
-
-    def _estimate(self, query: Query) -> Estimate | None:
-        """What the noisy answers add up to for this question as it stands or in its canonical form, if they do."""
-        if self._noisy is None:
-            return None
-        with suppress(CannotAnswer):
-            return self._noisy.estimate(query)
-        same = canonical_query(self.schema.domain, query)
-        with suppress(CannotAnswer):
-            return None if same == query else self._noisy.estimate(same)
-        return None
-
     def save(self, path: str | Path, *, questions: bool = True) -> None:
         """Write the release as one file: JSON and Arrow tables in a zip.
 
-        `questions=False` leaves out the questions and their answers, where the synopsis gives the answers itself: lists
-        of records take 8 bytes for each, which is soon more than a projection takes.
+        Args:
+            path: Where to write. After a crash the path holds the old file or the new one, complete.
+            questions: Whether the file lists the released questions and their answers. Lists of records take 8 bytes
+                for each, which is soon more than a projection takes.
+
+        Raises:
+            QuestionsNeeded: `questions` is False, and the answers rest on the questions.
+            CannotWriteFile: No file can be written there.
         """
+        release = self
         if not questions:
             nothing = Workload(self.workload.domain, ())
-            bare = dataclasses.replace(self, workload=nothing, answers=np.zeros(0), left_out=self.questions)
-            bare.save(path)
-            return
-        meta, tables = self.synopsis.parts()
-        manifest: dict[str, Any] = {
-            "schema": self.schema.to_dict(),
-            "guarantee": dataclasses.asdict(self.guarantee),
-            "events": [acts.to_json(event) for event in self.events],
-            "mechanism": self.mechanism,
-            "parameters": dict(self.parameters),
-            "claim": None if self.claim is None else dataclasses.asdict(self.claim),
-            "certificate": None if self.certificate is None else self.certificate.to_json(),
-            "synopsis": {"kind": self.synopsis.kind, "meta": meta},
-            "measured": None,
-        }
-        if self.left_out:
-            manifest["left_out"] = self.left_out
-        if self.measured is not None:
-            manifest["measured"], noisy = self.measured.parts()
-            tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
-        files.write(
-            Path(path), manifest, self.workload.to_json(), {**tables, ANSWERS: pa.table({"answer": self.answers})}
-        )
+            release = dataclasses.replace(self, workload=nothing, answers=np.zeros(0), left_out=self.questions)
+        write_fields(Path(path), {field.name: getattr(release, field.name) for field in dataclasses.fields(release)})
 
+    def _sampled(self, rows: int, public_seed: int | None) -> Chunk:
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+            raise CannotAnswer(f"the number of synthetic rows is zero or more, not {rows!r}")
+        return self.synopsis.source_of_rows().sample(rows, public_seed=public_seed)
 
-ANSWERS = "answers"
-MEASURED = "measured-"
+    @cached_property
+    def _evidence(self) -> Evidence:
+        return Evidence(workload=self.workload, answers=self.answers, bound=self.certificate, measured=self.measured)
 
 
 def load(path: str | Path) -> Release:
-    """Read a release back; everything is checked and nothing is executed."""
-    contents = files.read(Path(path))
+    """Read a release back. It answers as it did when it was saved, to the bit.
+
+    Nothing in the file is executed and everything is checked, its guarantee included: acts that cost more than it says
+    are refused.
+
+    Args:
+        path: A file that `Release.save` or `conspectus release` wrote.
+
+    Returns:
+        The release.
+
+    Raises:
+        BadSynopsisFile: The file is not a complete, undamaged release that this version can read.
+
+    Example:
+        >>> import tempfile
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "people", "columns": {"ill": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"ill": [True, False]}), schema)
+        >>> release = cs.release(table, cs.marginals(schema, 1), epsilon=1.0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     release.save(f"{folder}/people.conspectus")
+        ...     again = cs.load(f"{folder}/people.conspectus")
+        >>> again.ask("ill") == release.ask("ill")
+        True
+    """
+    fields = read_fields(Path(path))
     with files.faithful():
-        manifest = contents.manifest
-        schema = Schema.from_dict(manifest["schema"])
-        workload = Workload.from_json(contents.workload)
-        tables = dict(contents.tables)
-        stored = tables.pop(ANSWERS)
-        answers = stored["answer"].to_numpy()
-        noisy = {name.removeprefix(MEASURED): tables.pop(name) for name in list(tables) if name.startswith(MEASURED)}
-        measured, guarantee = manifest["measured"], manifest["guarantee"]
-        claim, certificate = manifest["claim"], manifest["certificate"]
-        if answers.shape != (len(workload),) or workload.domain != schema.domain:
-            raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
-        promised = Guarantee(**{**guarantee, "warnings": tuple(guarantee["warnings"])})
-        events = tuple(acts.from_json(event) for event in manifest["events"])
-        if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
-            raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
-        synopsis = load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables)
-        keyed = isinstance(synopsis, SparseTable | PublishedRecords)
-        if keyed and not any(isinstance(event, acts.StableKeys) for event in events):
-            raise files.BadSynopsisFile("it holds keys of a table, and no act that published them: get the file again")
-        return Release(
-            schema=schema,
-            workload=workload,
-            answers=answers,
-            synopsis=synopsis,
-            guarantee=promised,
-            mechanism=manifest["mechanism"],
-            parameters=dict(manifest["parameters"]),
-            claim=None if claim is None else _claim(claim),
-            certificate=None if certificate is None else Certificate.from_json(certificate),
-            measured=None if measured is None else NoisyAnswers.from_parts(schema.domain, measured, noisy),
-            events=events,
-            left_out=manifest.get("left_out", 0),
-        )
-
-
-def keeps(promised: Guarantee, events: Sequence[acts.Event]) -> bool:
-    """Whether acts, priced afresh by the best theorem there is, keep a promise (but for a last bit of its floats)."""
-    slack = 1 + Fraction(1, 2**40)
-    if promised.rho is None and not promised.delta and promised.epsilon is not None:
-        # Some acts have a pure price alone: a promise of pure ε asks for no other.
-        spent = sum((price_pure(event, promised.neighbours) for event in events), Fraction(0))
-        return bool(events) and spent <= Fraction(promised.epsilon) * slack
-    if promised.missing:
-        return bool(events) and _keeps_approximately(promised, events, slack)
-    epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
-    if promised.rho is not None and (rho is None or rho > Fraction(promised.rho) * slack):
-        return False
-    return bool(events) and (
-        promised.epsilon is None or (epsilon is not None and epsilon <= Fraction(promised.epsilon) * slack)
-    )
-
-
-def _keeps_approximately(promised: Guarantee, events: Sequence[acts.Event], slack: Fraction) -> bool:
-    """The same of a promise in ρ but for a part of δ: both parts of what the acts cost, and ε at the rest of δ."""
-    assert promised.rho is not None
-    spent = sum((cost_of(event, "zcdp", promised.neighbours) for event in events), Cost())
-    missing = Fraction(promised.missing)
-    left_over = scale_down(Fraction(promised.delta) - missing)
-    if not spent.within(Cost(price=Fraction(promised.rho) * slack, delta=missing)):
-        return False
-    if promised.epsilon is None:
-        return True
-    return left_over > 0 and Fraction(epsilon_of(promised.rho, left_over)) <= Fraction(promised.epsilon) * slack
-
-
-def _claim(fields: Mapping[str, Any]) -> Claim:
-    bound = fields["bound"]
-    lists = {name: tuple(fields[name]) for name in ("citations", "notes")}
-    return Claim(**{**fields, **lists, "bound": None if bound is None else ErrorBound(**bound)})
+        return Release(**fields)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conspectus.curator.curator import Curator, Progress
+from conspectus.curator.curator import Curator
+from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
-from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Outcome, Problem, Proposal
-from conspectus.privacy.accounting import Declared, Filter, allowance, sum_of_deltas
+from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Outcome, Problem, Proposal, propose
+from conspectus.mechanisms.registry import OFFLINE
+from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger, Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 
@@ -104,29 +107,80 @@ def run(
 ) -> Release:
     """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone."""
     sampler = sampler or SystemSampler()
+    truth: Truth | None = None
     if problem.total_is_public:
-        problem = dataclasses.replace(problem, rows=sum(chunk.rows for chunk in table.chunks(())))
+        rows = table.known_rows
+        if rows is None:
+            # The plans need the number, and only a pass finds it. What it reads is put aside for the counts.
+            truth = _truth(table, problem, mechanism, progress)
+            rows = truth.rows()
+        problem = dataclasses.replace(problem, rows=rows)
     # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
     examine(problem.workload, problem.relation, rows=problem.rows)
     chosen = choose(problem, mechanism, settings)
-    purse: Filter | Declared = allowance(problem.budget, problem.neighbours)
-    reservation: Reserving | None = None
-    if ledger is not None:
-        label = f"{chosen.mechanism.name} on {len(problem.workload):,} queries"
-        own = _with_own_delta(chosen)
-        purse = allowance(problem.budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))
-        reservation = Reserving(ledger, problem, table, label, events=own or None)
-    else:
-        declared = chosen.declare()
-        if declared is not None:
-            purse = Declared(declared, problem.budget, problem.neighbours)
+    allowance, reservation = _allowed(table, chosen, ledger)
+    if truth is None:
+        truth = _truth(table, problem, chosen.mechanism, progress)
+    if _whole_rows(chosen.mechanism):
+        truth.read()  # it counts nothing ahead, and a damaged source must not cost its budget
     curator = Curator(
-        table, purse, neighbours=problem.neighbours, reservation=reservation, sampler=sampler, progress=progress
+        truth, allowance, neighbours=problem.neighbours, debit=reservation, sampler=sampler, progress=progress
     )
     outcome = chosen.release(curator)
+    # A release that died before this line has spent all that it reserved: a crash loses budget, never privacy.
     if reservation is not None:
         reservation.settle()
-    return _bind(table, chosen, outcome, purse, private=sampler.private)
+    return _bind(table, chosen, outcome, allowance, private=sampler.private)
+
+
+def _allowed(table: Table, chosen: Proposal, ledger: Ledger | None) -> tuple[Allowance, Reservation | None]:
+    """What a release may spend, and where it writes its acts down before they are drawn."""
+    problem = chosen.problem
+    if ledger is None:
+        declared = chosen.declare()
+        if declared is not None:
+            return Declared(declared, problem.budget, problem.neighbours), None
+        return Filter.of(problem.budget, problem.neighbours), None
+    own = _with_own_delta(chosen)
+    allowance = Filter.of(problem.budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))
+    reservation = ledger.reserve(
+        problem.budget,
+        f"{chosen.mechanism.name} on {len(problem.workload):,} queries",
+        fingerprint=table.schema.fingerprint,
+        neighbours=problem.neighbours,
+        unit=str(table.schema.unit),
+        events=own or None,
+        deferred=True,
+    )
+    return allowance, reservation
+
+
+def _truth(table: Table, problem: Problem, asked: str | Mechanism[Any], progress: Progress | None) -> Truth:
+    """What the curator will know of the table: what the mechanism may ask about is put aside by the first pass.
+
+    Most ask about the columns of their workload; projections and keys are of whole rows. Where the choice is still open
+    ("auto"), whole rows are expected if the questions read them anyway: elsewhere the other columns would cost more
+    than the second pass of a choice that is hardly ever made.
+    """
+    columns: Sequence[int] = problem.workload.columns
+    every = range(len(problem.workload.domain))
+    if asked == "auto":
+        keys = len(columns) == len(every) and any(
+            entry.keys and isinstance(propose(entry.load()(), problem), Proposal) for entry in OFFLINE.values()
+        )
+    else:
+        columns = every if _whole_rows(asked) else columns
+        keys = OFFLINE[_name(asked)].keys
+    return Truth(table, columns=columns, keys=keys, progress=progress)
+
+
+def _whole_rows(asked: str | Mechanism[Any]) -> bool:
+    """Whether a mechanism asks about whole rows, whichever columns its workload reads."""
+    return OFFLINE[_name(asked)].whole_rows
+
+
+def _name(asked: str | Mechanism[Any]) -> str:
+    return asked if isinstance(asked, str) else asked.name
 
 
 def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:
@@ -134,48 +188,6 @@ def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:
     problem = chosen.problem
     declared = tuple(chosen.declare() or ()) if problem.aside else ()
     return declared if sum_of_deltas(declared, problem.neighbours) else ()
-
-
-class Reserving:
-    """Reserves the whole budget in a ledger with the first act, before its coins are drawn; or just the acts, where
-    they were declared.
-
-    Until then a file that turns out to be damaged, or a table that will not open, has cost nothing.
-    """
-
-    def __init__(
-        self, ledger: Ledger, problem: Problem, table: Table, label: str, *, events: tuple[Event, ...] | None = None
-    ) -> None:
-        self._ledger = ledger
-        self._budget = problem.budget
-        self._label = label
-        self._fingerprint, self._unit = table.schema.fingerprint, str(table.schema.unit)
-        self._neighbours = problem.neighbours
-        self._events = events
-        self._reservation: Reservation | None = None
-        ledger.check(
-            self._budget,
-            fingerprint=self._fingerprint,
-            neighbours=self._neighbours,
-            unit=self._unit,
-            events=self._events,
-        )
-
-    def debit(self, event: Event) -> None:
-        if self._reservation is None:
-            self._reservation = self._ledger.reserve(
-                self._budget,
-                self._label,
-                fingerprint=self._fingerprint,
-                neighbours=self._neighbours,
-                unit=self._unit,
-                events=self._events,
-            )
-        self._reservation.debit(event)
-
-    def settle(self) -> None:
-        if self._reservation is not None:
-            self._reservation.settle()
 
 
 def choose(problem: Problem, asked: str | Mechanism[Any], settings: dict[str, Any]) -> Proposal:
@@ -197,12 +209,13 @@ def _bind(
     table: Table,
     chosen: Proposal,
     outcome: Outcome,
-    purse: Filter | Declared,
+    allowance: Allowance,
     *,
     private: bool,
 ) -> Release:
     problem = chosen.problem
-    guarantee = purse.guarantee(str(table.schema.unit), (*warnings(table, problem), *outcome.warnings), private=private)
+    said = (*warnings(table, problem), *outcome.warnings)
+    guarantee = allowance.guarantee(str(table.schema.unit), said, private=private)
     return Release(
         schema=table.schema,
         workload=problem.workload,
@@ -214,7 +227,7 @@ def _bind(
         claim=chosen.claim,
         certificate=outcome.certificate,
         measured=outcome.measured,
-        events=purse.events,
+        events=allowance.events,
     )
 
 

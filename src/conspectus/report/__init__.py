@@ -8,8 +8,7 @@ from pathlib import Path
 from conspectus.privacy.ledger.ledger import Ledger, LedgerMismatch
 from conspectus.releases.release import Release
 
-from . import acts as account
-from . import contents, page, promise
+from . import contents, page, promise, provenance
 
 
 def write_report(
@@ -37,10 +36,10 @@ def report_of(release: Release, *, ledger: Ledger | None = None, source: Path | 
             contents.schema(release),
             contents.pictures(release),
             contents.accuracy(release),
-            account.acts(release),
-            account.ledger(ledger),
-            account.mechanism(release),
-            account.verification(release, source),
+            provenance.acts(release),
+            provenance.ledger(ledger),
+            provenance.mechanism(release),
+            provenance.verification(release, source),
             f"<footer>Written on {today} from the release alone; no row of the table was read.</footer>",
         ],
     )

@@ -16,7 +16,6 @@ from conspectus.releases.planning import share
 from conspectus.releases.release import Release
 from conspectus.synopses.fitting.max_entropy import CannotFit
 from conspectus.synopses.fitting.rounding import CannotRound
-from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.synopsis import CannotAnswer
 
 from . import page
@@ -42,10 +41,10 @@ def schema(release: Release) -> str:
     if (more := len(declared.columns) - MOST_LISTED) > 0:
         rows.append(("…", f"and {more:,} more", "", ""))
     widths = Counter(len(block.columns) for block in release.workload.blocks if isinstance(block, Marginal))
-    whole = ", ".join(_marginals(times, width) for width, times in sorted(widths.items()))
+    marginals = ", ".join(_marginals(times, width) for width, times in sorted(widths.items()))
     loose = len(release.workload) - sum(len(b) for b in release.workload.blocks if isinstance(b, Marginal))
     single = f"{loose:,} single question{'s' if loose != 1 else ''}" if loose else ""
-    asked = " and ".join(part for part in (whole, single) if part)
+    asked = " and ".join(part for part in (marginals, single) if part)
     if release.left_out:
         asked = "the file does not list their questions, and answers others as well"
     return page.section(
@@ -114,7 +113,7 @@ def accuracy(release: Release) -> str:
                 f"except with probability {potential.failure_probability:g}; for {potential.scope}",
             )
         )
-    if release.synopsis.kind == "noisy-answers":
+    if release.synopsis.all_measured:
         lines.append(("intervals", "exact for every measured answer", "from the law of the noise that was added"))
     return page.section(
         "How accurate it is",
@@ -148,7 +147,7 @@ def pictures(release: Release) -> str:
 
 def _column(release: Release, name: str) -> str:
     column = release.schema.column(name)
-    if isinstance(release.synopsis, PublishedRecords):
+    if release.synopsis.listed() is not None:
         return _records(release, name)
     if column.size > MOST_BARS:
         return ""

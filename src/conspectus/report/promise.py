@@ -89,10 +89,10 @@ def guarantee(release: Release) -> str:
     held, meaning = release.guarantee, meaning_of(release.guarantee)
     if not held.private:
         return page.section("The guarantee", page.paragraph("There is none: this release was made for a test."))
-    exact = dataclasses.replace(held, warnings=())
+    plain = dataclasses.replace(held, warnings=())
     outside = f", up to a probability of δ = {printed(meaning.delta, 3)}, for which nothing is promised"
     parts = [
-        page.paragraph(f"The release keeps {exact}.", "promise"),
+        page.paragraph(f"The release keeps {plain}.", "promise"),
         page.paragraph(
             f"Imagine two versions of the table that differ in one thing: {change_of(held)}. The promise is that "
             f"every possible output was about as likely under both: within a factor of {factor_text(meaning)}, "

@@ -2,55 +2,42 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
-from conspectus.privacy.accounting import BudgetExceeded, Currency, Filter, allowance, price
+from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import Event
-from conspectus.privacy.guarantee import Guarantee
 from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch, Reservation, StaleCopy
 
 from .store import SessionError, Store, Terms
 
 
 class Account:
-    """Admits the acts of a session: intended in its file, debited in its ledger, and only then drawn.
+    """What a session may spend, and where it writes its acts down: in its file, and then in its ledger.
 
-    Used by its session alone, while it holds the session against every other process.
+    `filter` admits the acts. The account is a player of the role `Debit`: an act is intended in the session's file,
+    debited in its ledger, and only then drawn. Used by its session alone, while it holds the session against every
+    other process.
     """
 
     def __init__(self, terms: Terms, store: Store, reservation: Reservation | None) -> None:
-        self._terms = terms
+        self.filter = Filter.of(terms.budget, terms.neighbours)
         self._store = store
         self._reservation = reservation
-        self._filter = allowance(terms.budget, terms.neighbours)
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        return self._filter.events
+    def check(self, event: Event) -> None:
+        """Refuse an act that has no price in the session's ledger, before it is counted anywhere."""
+        if self._reservation is not None:
+            self._reservation.check(event)
 
-    @property
-    def currency(self) -> Currency:
-        return self._filter.currency
+    def debit(self, event: Event) -> None:
+        """Write down the act that the filter admitted last, before its noise is drawn.
 
-    @property
-    def spent(self) -> Fraction:
-        return self._filter.spent
-
-    @property
-    def remaining(self) -> Fraction:
-        return self._filter.remaining
-
-    def admit(self, event: Event) -> None:
-        """Count and write down an act before its coins are drawn, or raise and do nothing.
+        Raises:
+            SessionError: The file is an old copy of a session that went on without it.
+            BudgetExceeded: The ledger refused the act; it is then counted nowhere.
 
         Guarantee: when this returns, the act is in the session's file and in its ledger, behind all acts that any
         process did before in this session; whoever works on an old copy of the file is refused.
         """
-        position = len(self._filter.events)
-        if self._reservation is not None:
-            ledger = self._reservation.ledger
-            price(event, ledger.currency, ledger.neighbours)  # refused where it has none, before anything is written
-        self._filter.admit(event)
+        position = len(self.filter.events) - 1
         mark = self._store.intend(position, event)
         if self._reservation is not None:
             try:
@@ -61,21 +48,20 @@ class Account:
                 self.reconcile()  # not debited, so not drawn: the intention is struck
                 raise
 
-    def admits(self, event: Event) -> bool:
-        """Whether the session's budget has as much left as this act costs."""
-        return self._filter.admits(event)
-
     def catch_up(self) -> None:
         """Count what other processes did since, and find out what became of acts that a crash left open."""
         if self._store.look().unsure:
             self.reconcile()
             return
-        known = len(self._filter.events)
+        known = len(self.filter.events)
         for _, event in self._store.acts(known):
-            self._filter.admit(event)
+            self.filter.admit(event)
 
     def reconcile(self) -> None:
         """Agree with the ledger, which decides: an intended act that it does not have never happened.
+
+        Raises:
+            SessionError: The file knows fewer acts than the ledger, or others, or acts beyond its budget.
 
         Guarantee: the file's acts are afterwards the ledger's, priced afresh; a file that knows fewer is refused.
         """
@@ -85,23 +71,16 @@ class Account:
             raise SessionError(OLD_COPY)
         if intended[: len(happened)] != happened:
             raise SessionError("the acts of this session are not those of its ledger: use the file that belongs to it")
-        fresh = Filter(self._filter.currency, self._filter.cap, self._terms.neighbours, budget=self._terms.budget)
         try:
-            for _, event in happened:
-                fresh.admit(event)
+            self.filter.recount(event for _, event in happened)
         except BudgetExceeded:
             raise SessionError("the acts of this session cost more than its budget: the file was changed") from None
         self._store.settle_acts(len(happened))
-        self._filter = fresh
 
     def settle(self) -> None:
         """Give back to the ledger what was not spent; no further act is possible."""
         if self._reservation is not None:
             self._reservation.settle()
-
-    def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
-        """The promise of the session, past and future: its whole budget."""
-        return self._filter.guarantee(unit, warnings, private=private)
 
 
 OLD_COPY = "this file is an old copy of its session, which went on without it: use the newest file"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from conspectus.curator.acts import relation_of
-from conspectus.curator.curator import Curator, Progress
+from conspectus.curator.curator import Curator
+from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
 from conspectus.mechanisms.choosing import given_settings, make_online
 from conspectus.mechanisms.mechanism import ProblemError
@@ -100,10 +101,11 @@ def open_session(
     """
     chosen = make_online(mechanism, settings, also=KEYWORDS)
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    problem = session_problem(table, budget, questions=questions, neighbours=neighbours, rows=rows)
+    truth = Truth.of(table)
+    problem = session_problem(truth, budget, questions=questions, neighbours=neighbours, rows=rows)
     if isinstance(ledger, str | Path):
         ledger = Ledger.open(ledger)
-    return begin(table, problem, chosen, ledger=ledger, path=path, progress=progress)
+    return begin(truth, problem, chosen, ledger=ledger, path=path, progress=progress)
 
 
 def resume_session(
@@ -145,6 +147,11 @@ def resume_session(
     return go_on(Path(path), table, ledger=None if ledger is None else Path(ledger), progress=progress)
 
 
+def truth_of(table: Table) -> Truth:
+    """What a session will know of its table; given to `session_problem` and to `begin`, both read the table once."""
+    return Truth.of(table)
+
+
 def terms_of(path: str | Path) -> Terms:
     """What a session was opened with, as its file has it; nothing is checked against its ledger yet."""
     store = Store.open(Path(path).resolve())
@@ -155,26 +162,27 @@ def terms_of(path: str | Path) -> Terms:
 
 
 def session_problem(
-    table: Table, budget: Budget, *, questions: int, neighbours: str | None, rows: int | None
+    table: Table | Truth, budget: Budget, *, questions: int, neighbours: str | None, rows: int | None
 ) -> SessionProblem:
-    """The public facts of a session, checked."""
+    """The public facts of a session, checked. A truth that had to read its table for them goes on to `begin`."""
     if type(questions) is not int or questions < 1:
         raise ProblemError(f"questions, the number of questions, is a positive integer, not {questions!r}")
     check_rows(rows)
-    schema = table.schema
-    relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=table.filtered)
+    truth = Truth.of(table)
+    schema = truth.table.schema
+    relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=truth.table.filtered)
     return SessionProblem(
         workload=Workload(schema.domain, ()),
         budget=budget,
         relation=relation,
-        rows=sum(chunk.rows for chunk in table.chunks(())) if relation.total_is_public else rows,
+        rows=truth.rows() if relation.total_is_public else rows,
         ledgered=True,
         questions=questions,
     )
 
 
 def begin(
-    table: Table,
+    table: Table | Truth,
     problem: SessionProblem,
     mechanism: OnlineMechanism[Any],
     *,
@@ -188,6 +196,8 @@ def begin(
 
     `source` says, for a later command line, where table and schema were.
     """
+    truth = Truth.of(table)
+    table = truth.table
     problem = dataclasses.replace(problem, concentrated=ledger is not None and ledger.currency == "zcdp")
     proposal = propose_online(mechanism, problem)
     file = None if path is None else Path(path).resolve()  # one file, one lock, under whatever name
@@ -211,7 +221,7 @@ def begin(
                 terms = dataclasses.replace(terms, ledger=where, reservation=reservation.number)
             store.write_terms(terms)
             account = Account(terms, store, reservation)
-            opened = _session(table, proposal, account, store, progress=progress, sampler=sampler)
+            opened = _session(truth, proposal, account, store, progress=progress, sampler=sampler)
             opened.begin()
             session = opened
     finally:
@@ -270,7 +280,8 @@ def go_on(
         with store.alone():
             terms = store.terms()
             reservation, settled = reservation_of(_ledger_of(store, terms, ledger), terms)
-            problem = _same_table(table, terms)
+            truth = Truth.of(table)
+            problem = _same_table(truth, terms)
             mechanism = make_online(terms.mechanism, terms.settings)
             account = Account(terms, store, reservation)
             account.reconcile()
@@ -282,7 +293,7 @@ def go_on(
                     "open another one"
                 )
             proposal = propose_online(mechanism, problem)
-            session = _session(table, proposal, account, store, progress=progress, sampler=sampler, settled=settled)
+            session = _session(truth, proposal, account, store, progress=progress, sampler=sampler, settled=settled)
     finally:
         if session is None:
             store.close()
@@ -290,7 +301,7 @@ def go_on(
 
 
 def _session(
-    table: Table,
+    truth: Truth,
     proposal: OnlineProposal,
     account: Account,
     store: Store,
@@ -299,8 +310,10 @@ def _session(
     sampler: Sampler | None,
     settled: bool = False,
 ) -> Session:
-    sampler, problem = sampler or SystemSampler(), proposal.problem
-    curator = Curator(table, account, neighbours=problem.neighbours, sampler=sampler, progress=progress)
+    sampler, problem, table = sampler or SystemSampler(), proposal.problem, truth.table
+    curator = Curator(
+        truth, account.filter, neighbours=problem.neighbours, debit=account, sampler=sampler, progress=progress
+    )
     said = warnings(table, problem)
     return Session(
         schema=table.schema,
@@ -308,18 +321,18 @@ def _session(
         curator=curator,
         account=account,
         store=store,
-        guarantee=account.guarantee(str(table.schema.unit), said, private=sampler.private),
+        guarantee=account.filter.guarantee(str(table.schema.unit), said, private=sampler.private),
         settled=settled,
     )
 
 
-def _same_table(table: Table, terms: Terms) -> SessionProblem:
+def _same_table(truth: Truth, terms: Terms) -> SessionProblem:
     """The problem of a stored session, if the table is one that it can go on with."""
-    schema = table.schema
-    if (schema.fingerprint, str(schema.unit), table.filtered) != (terms.fingerprint, terms.unit, terms.filtered):
+    schema = truth.table.schema
+    if (schema.fingerprint, str(schema.unit), truth.table.filtered) != (terms.fingerprint, terms.unit, terms.filtered):
         raise SessionError("this session was opened on a table with another schema or source: give it that table")
     found = session_problem(
-        table, terms.budget, questions=terms.questions, neighbours=terms.neighbours, rows=terms.rows
+        truth, terms.budget, questions=terms.questions, neighbours=terms.neighbours, rows=terms.rows
     )
     if found.rows != terms.rows:
         # The number is compared where it is public only: elsewhere it is the declared one.

@@ -1,4 +1,8 @@
-"""A live session: questions one at a time, each answered once and for good, paid for only when they surprise."""
+"""A live session: questions one at a time, each answered once and for good, paid for only when they surprise.
+
+Every answer is in the session's file before anybody sees it. See `session.proof.md` for why crashes, copies, forks and
+other processes cannot spend more than the budget.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,14 @@ import numpy as np
 from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.online_mechanism import OnlineProposal, OnlineRun, Reply
-from conspectus.privacy.accounting import BudgetExceeded
+from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.queries.block import Block
 from conspectus.queries.workload import Workload
-from conspectus.releases import answer as reading
-from conspectus.releases.answer import Answer
+from conspectus.releases.answer import Answer, answer_of, checked_confidence, count_confidence
 from conspectus.releases.release import Release
 from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.synopsis import Total
 
 from .account import Account
@@ -35,7 +39,12 @@ from .store import Given, SessionError, Standing, Store
 
 @dataclass(frozen=True, kw_only=True)
 class LiveAnswer(Answer):
-    """An answer of a session. `cost` is what it took from the budget; `repeated` says that it was given before."""
+    """An answer of a session.
+
+    Attributes:
+        cost: What it took from the budget, in the session's currency.
+        repeated: Whether it was given before. It is then the same answer, and costs nothing.
+    """
 
     cost: float
     repeated: bool
@@ -43,10 +52,28 @@ class LiveAnswer(Answer):
 
 @suggest_keywords
 class Session:
-    """One budget, many questions. Threads may share it; another process resumes the same file and shares that.
+    """One budget, many questions: opened by `cs.open_session` or `cs.resume_session`.
 
-    Opened by `open_session` or `resume_session`. Every answer is in its file before anybody sees it; see
-    `session.proof.md` for why crashes, copies, forks and other processes cannot spend more than the budget.
+    Threads may share a session. Another process resumes the same file and shares that.
+
+    Attributes:
+        schema: The schema of the table.
+        guarantee: What the session promises to every unit of the table: its budget, spent or not.
+        mechanism: The name of the online mechanism.
+
+    Example:
+        A budget so large hides nobody; it only keeps the numbers of the example still.
+
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "people", "columns": {
+        ...     "smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}})
+        >>> rows = pa.table({"smoker": [True, True, False, False], "ill": [True, False, False, False]})
+        >>> with cs.open_session(cs.open_table(rows, schema), epsilon=1000.0, questions=10) as session:
+        ...     first = session.ask("smoker AND ill")
+        ...     again = session.ask("ill AND smoker")
+        ...     session.asked, again.repeated, again.cost, again.fraction == first.fraction
+        (1, True, 0.0, True)
     """
 
     def __init__(
@@ -79,15 +106,29 @@ class Session:
         self._loop, self._version = loop, self._store.look().version
 
     def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
-        """Answer a predicate or a workload of one query.
+        """Answer one question.
 
         A question that was asked before, in this or other words with the same meaning, gets the same answer and costs
         nothing. Once the budget or the number of questions is used up, answers come from what was learned, marked
         `unguaranteed`.
 
+        Args:
+            question: A SQL predicate over the columns, or a workload of one query.
+            confidence: The probability, over the noise, with which the interval holds the truth.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+
+        Returns:
+            The answer, with what it cost and whether it was given before.
+
+        Raises:
+            NotAPredicate: The question is not a predicate over the columns, or is more than one.
+            WorkloadError: The mechanism does not take such a question; nothing is spent.
+            ConfidenceError: The confidence is not strictly between 0 and 1.
+            SessionError: The session is closed, belongs to another process, or its file cannot be used.
+
         Guarantee: an answer is in the session's file before it is returned, and no question ever has two.
         """
-        reading.checked_confidence(confidence)
+        checked_confidence(confidence)
         asked = canonical(self.schema, question, snap=snap)
         with self._lock:
             self._check_here()
@@ -116,19 +157,19 @@ class Session:
     @property
     def currency(self) -> str:
         """What `spent`, `remaining` and costs are counted in: "epsilon", or "rho" where a delta was allowed."""
-        return "epsilon" if self._account.currency == "pure" else "rho"
+        return "epsilon" if self._account.filter.currency == "pure" else "rho"
 
     @property
     def spent(self) -> float:
-        """What all processes have spent in this session."""
+        """What all processes have spent in this session, in its currency."""
         return float(self._fresh().spent)
 
     @property
     def remaining(self) -> float:
-        """What is left of the session's budget; nothing once it was ended."""
+        """What is left of the session's budget, in its currency; nothing once it was ended."""
         with self._lock:
-            account = self._fresh()
-            return 0.0 if self._settled or self._store.look().ended else float(account.remaining)
+            remaining = self._fresh().remaining
+            return 0.0 if self._settled or self._store.look().ended else float(remaining)
 
     @property
     def asked(self) -> int:
@@ -150,7 +191,15 @@ class Session:
             return self._over(self._store.look()) or self._learned().exhausted
 
     def release(self) -> Release:
-        """What the session has learned, as a release: its synopsis, with the questions asked and the answers given."""
+        """What the session has learned, as a release. Nothing is spent, and the session goes on.
+
+        Returns:
+            A release with the session's synopsis, all questions asked so far and the answers given. It holds for the
+            guarantee of the session, and can be saved and shared as any other.
+
+        Raises:
+            SessionError: The session is closed, belongs to another process, or its file cannot be used.
+        """
         with self._lock:
             self._fresh()
             loop = self._learned()
@@ -168,13 +217,16 @@ class Session:
                 claim=self._proposal.claim,
                 certificate=None,
                 measured=loop.measured(),
-                events=self._account.events,
+                events=self._account.filter.events,
             )
 
     def end(self) -> None:
         """End the session for good: what it did not spend goes back to its ledger, and nothing more can be bought.
 
         It still answers, from what it learned.
+
+        Raises:
+            SessionError: The session is closed, belongs to another process, or its file cannot be used.
         """
         with self._lock:
             self._check_here()
@@ -185,7 +237,10 @@ class Session:
                     self._store.end()
 
     def close(self) -> None:
-        """Let go of the table and the file. A session in a file can be resumed; one in memory is ended."""
+        """Let go of the table and the file. A session in a file can be resumed; one in memory is ended.
+
+        Closing it again does nothing. A session that is used in a `with` statement is closed at its end.
+        """
         with self._lock:
             if self._closed or os.getpid() != self._process:
                 return
@@ -204,12 +259,10 @@ class Session:
     def __str__(self) -> str:
         if self._closed:
             return f"{self.mechanism} session, closed"
-        sign = "ε" if self._account.currency == "pure" else "ρ"
-        account = self._fresh()
-        whole = float(account.spent + account.remaining)
+        sign = "ε" if self._account.filter.currency == "pure" else "ρ"
         return (
             f"{self.mechanism} session, {self.asked:,} of {self.questions:,} questions, "
-            f"{sign} {self.spent:.4g} of {whole:.4g} spent"
+            f"{sign} {self.spent:.4g} of {float(self._account.filter.cap):.4g} spent"
         )
 
     def _check_here(self) -> None:
@@ -222,12 +275,13 @@ class Session:
     def _over(self, standing: Standing) -> bool:
         return self._settled or standing.ended or standing.asked >= self.questions
 
-    def _fresh(self) -> Account:
+    def _fresh(self) -> Filter:
+        """The filter, which knows by then what all processes have spent."""
         with self._lock:
             self._check_here()
             with self._store.alone():
                 self._catch_up()
-            return self._account
+            return self._account.filter
 
     def _catch_up(self) -> Standing:
         """Go on from what other processes learned since; after an interruption, from what was written down."""
@@ -256,18 +310,18 @@ class Session:
 
     def _answer(self, asked: Question, standing: Standing) -> Given:
         loop = self._learned()
-        known, before = len(self._account.events), self._account.spent
+        known, before = len(self._account.filter.events), self._account.filter.spent
         # Until the answer is written down the loop is not ours: whatever interrupts us, the next question goes on from
         # the file, as a new process would.
         self._loop = None
         try:
             reply = self._reply(loop, asked.workload, over=self._over(standing))
         except (ValueError, LookupError):
-            if len(self._account.events) == known:
+            if len(self._account.filter.events) == known:
                 self._loop = loop  # refused before anything was done: the watch is as good as before
             raise
-        acted = len(self._account.events) > known
-        price = self._account.spent - before if acted else Fraction(0)
+        acted = len(self._account.filter.events) > known
+        price = self._account.filter.spent - before if acted else Fraction(0)
         given = Given(count=reply.count, basis=reply.basis, margin=reply.margin, price=price)
         self._store.keep(asked.key, asked.text, given, state=loop.state() if acted else None)
         self._loop, self._version, self._answered = loop, standing.version + acted, standing.asked + 1
@@ -282,9 +336,11 @@ class Session:
 
 def _shown(given: Given, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
     if given.margin is None:
-        answer = reading.unguaranteed(given.count / total.divisor, total, confidence)
+        estimate = Estimate.unguaranteed(given.count / total.divisor, total.divisor)
     else:
-        answer = reading.within(given.count, given.margin.counts_at, total, confidence, given.basis)
+        margin = given.margin.counts_at(count_confidence(total, confidence))
+        estimate = Estimate.within(given.count, margin, basis=given.basis)
+    answer = answer_of(estimate, total, confidence)
     fields: dict[str, Any] = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
     return LiveAnswer(**fields, cost=0.0 if repeated else float(given.price), repeated=repeated)
 

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 from conspectus.data.records.field import Elements, P
-from conspectus.queries.workload import Workload
 
-from .synopsis import BadSynopsis, CannotAnswer
+from .synopsis import BadSynopsis, Synopsis
 
 
 @dataclass(frozen=True, eq=False)
-class Addressed:
+class Addressed(Synopsis):
     """Addresses of records of one table, sorted and distinct: `keys`."""
 
     domain: Domain
@@ -36,10 +35,6 @@ class Addressed:
             raise BadSynopsis("a synopsis of records has one number for each of them")
         values.flags.writeable = False
         object.__setattr__(self, name, values)
-
-    def _check(self, workload: Workload) -> None:
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
 
     def _taken(self, addresses: Elements, values: NDArray[Any], other: float) -> NDArray[np.float64]:
         """The values of some records, and `other` for those that are not among the keys."""

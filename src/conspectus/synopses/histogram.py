@@ -14,19 +14,25 @@ from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import answers_from_marginals
 from conspectus.counting.marginal_tree import MarginalTree, marginal_tree
-from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
+from conspectus.data.domain import Chunk, Codes, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 from conspectus.synopses.fitting.rounding import integer_histogram, snake, systematic
 
-from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_sampler
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, part, public_sampler
+
+MOST_CELLS = 1 << 22
+"""The largest universe over which a histogram is fitted to answers after the fact."""
+
+_STEPS = 400
 
 
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class Histogram:
+class Histogram(Synopsis):
     """Weights over the cells of some columns in row-major order: zero or more, with sum 1.
 
     `columns` are the positions of the columns held, in schema order, all of them by default. Nothing is known about the
@@ -39,6 +45,7 @@ class Histogram:
     columns: tuple[int, ...] | None = None
 
     kind: ClassVar[str] = "histogram"
+    title: ClassVar[str] = "a histogram over all combinations of values"
 
     def __post_init__(self) -> None:
         held = tuple(range(len(self.domain))) if self.columns is None else tuple(self.columns)
@@ -59,8 +66,7 @@ class Histogram:
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Answer any workload over the domain, each query from the smallest marginal that decides it."""
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        self._check_domain(workload)
         if not workload.counting:
             detail = "not functions of a table: use boosting for them"
             if any(isinstance(block, SparseQueries) for block in workload.blocks):
@@ -110,6 +116,19 @@ class Histogram:
         rows = self.total.rows if total is None else total
         return integer_histogram(self.weights, rows, sizes=self.held.sizes)
 
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the one integer table near the histogram; see `Synopsis.integer_marginal`."""
+        if not self._places.keys() >= set(columns):
+            raise CannotAnswer("no question of this release was about these columns: release them too")
+        others = tuple(place for column, place in self._places.items() if column not in columns)
+        table = self._counts.reshape(self.held.sizes).sum(axis=others)
+        order = np.argsort(np.argsort(np.array(columns, dtype=np.int64)))
+        return np.ascontiguousarray(table.transpose(order) if table.ndim > 1 else table).ravel().astype(np.int64)
+
+    @cached_property
+    def _counts(self) -> NDArray[np.int64]:
+        return self.counts()
+
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Rows by systematic sampling with a random start: each cell gets its expected count, rounded down or up."""
         rng = public_sampler(public_seed)
@@ -150,3 +169,32 @@ def cells_to_chunk(domain: Domain, cells: NDArray[np.int64]) -> Chunk:
         rest, codes = np.divmod(rest, size)
         columns.append(codes.astype(code_dtype(size)))
     return Chunk(tuple(reversed(columns)), int(cells.size))
+
+
+def fitted_to_marginals(
+    domain: Domain, marginals: Sequence[tuple[tuple[int, ...], NDArray[np.float64], float]], total: Total
+) -> Histogram:
+    """The maximum-entropy histogram of some measured marginals: post-processing, and one source for every table.
+
+    Args:
+        domain: The columns of the table.
+        marginals: For each marginal its columns, its noisy counts, and the standard deviation of each count.
+        total: The number of rows.
+
+    Raises:
+        CannotAnswer: There is no marginal, or the columns of all of them have too many cells together.
+    """
+    held = tuple(sorted({c for columns, _, _ in marginals for c in columns})) or (0,)
+    together = domain.project(held)
+    measured = [
+        Measurement(tuple(held.index(c) for c in columns), counts, sigma) for columns, counts, sigma in marginals
+    ]
+    if not measured:
+        raise CannotAnswer("this release measured no marginal, so no rows or tables can be made: release marginals too")
+    if together.cells > MOST_CELLS:
+        raise CannotAnswer(
+            f"{in_words(together.cells)} cells is too large to fit to noisy answers (limit {MOST_CELLS:,}): "
+            "give a schema with fewer columns or wider bins"
+        )
+    fit = fit_histogram(together, measured, total.divisor, steps=_STEPS)
+    return Histogram(domain, fit.weights, total, held)

@@ -1,20 +1,69 @@
-"""Which counts of a measured block give a query: its own, or some that add up to it."""
+"""Noisy sums: which counts of a measured block add up to a query, and what noise their sum has."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.query import Parity, Predicate, Query, Sparse, TableFunction
+
+from .synopsis import NoiseKind, variance_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySum:
+    """A sum of noisy counts and the law of its noise.
+
+    The noise is the sum of `terms` independent draws, divided by `averaged`: the number of sums that were averaged,
+    times the steps to a count. `kind` is None when the count carries no noise. `source` says in words what was added
+    up.
+    """
+
+    count: float
+    kind: NoiseKind | None
+    scale: float
+    terms: int
+    averaged: int = 1
+    source: str = ""
+
+    @property
+    def variance(self) -> float:
+        return 0.0 if self.kind is None else variance_of(Noise(self.kind, self.scale)) * self.terms / self.averaged**2
+
+    def margin(self, confidence: float) -> float:
+        """How far the noise has moved the count at most, with this probability."""
+        if self.kind is None:
+            return 0.0
+        return sum_quantile(self.kind, self.scale, self.terms, confidence) / self.averaged
+
+
+def averaged(sums: list[NoisySum]) -> list[NoisySum]:
+    """Independent sums with one and the same law are better averaged than chosen from."""
+    groups: dict[tuple[NoiseKind | None, float, int, int], list[NoisySum]] = {}
+    for found in sums:
+        law = (found.kind, found.scale, found.terms, found.averaged)
+        groups.setdefault(law, []).append(found)
+    means = []
+    for group in groups.values():
+        m, first = len(group), group[0]
+        if m == 1 or first.kind is None:
+            means.append(first)
+            continue
+        count = float(np.mean([found.count for found in group]))
+        source = f"the average of {m} sums of {first.terms} measured counts"
+        means.append(replace(first, count=count, terms=m * first.terms, averaged=m * first.averaged, source=source))
+    return means
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,7 @@ boosting needs. Each member may be wrong anywhere as long as not too many are wr
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -19,20 +18,27 @@ from numpy.typing import NDArray
 from conspectus.counting.evaluation import indicator
 from conspectus.data.domain import Chunk, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
-from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 from conspectus.synopses.fitting.row_fitting import OneWay, RowFitter, Wanted, can_fit
 
-from .histogram import Histogram
+from .histogram import MOST_CELLS, Histogram
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, load_synopsis, part, public_sampler
+from .synopsis import (
+    BadSynopsis,
+    CannotAnswer,
+    Synopsis,
+    Total,
+    load_synopsis,
+    public_sampler,
+    read_workload,
+    workload_part,
+)
 
 MOST_MEMBERS = 200
-MOST_CELLS = 1 << 22
 MOST_FITTED = 1 << 18
-"""The largest universe over which a histogram is fitted to an ensemble's answers, and the most of them."""
+"""The most answers of an ensemble that a histogram is fitted to."""
 
 MOST_SEARCHED = 1000
 """The most answers that rows are fitted to at once."""
@@ -45,7 +51,7 @@ _CLOSE = 0.002
 
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class MedianEnsemble:
+class MedianEnsemble(Synopsis):
     """Members with whole-numbered weights; `workload` holds the questions that they were made for."""
 
     domain: Domain
@@ -55,12 +61,13 @@ class MedianEnsemble:
     total: Total
 
     kind: ClassVar[str] = "median-ensemble"
+    additive: ClassVar[bool] = False  # a sum of medians is not the median of the sums
 
     def __post_init__(self) -> None:
         if not 0 < len(self.members) <= MOST_MEMBERS or len(self.weights) != len(self.members):
             raise BadSynopsis(f"an ensemble has between 1 and {MOST_MEMBERS} members, and a weight for each")
-        whole = all(type(weight) is int and 0 <= weight < 1 << 48 for weight in self.weights)
-        if not whole or not any(self.weights):
+        integers = all(type(weight) is int and 0 <= weight < 1 << 48 for weight in self.weights)
+        if not integers or not any(self.weights):
             raise BadSynopsis("the weights of an ensemble are whole numbers, zero or more, and not all zero")
         if any(member.domain != self.domain for member in self.members) or self.workload.domain != self.domain:
             raise BadSynopsis("the members of an ensemble and its questions are about one table")
@@ -74,6 +81,10 @@ class MedianEnsemble:
         if any(isinstance(member, Rows) for member in self.members):
             return self.fitted_rows(public_seed=public_seed).sample(rows, public_seed=public_seed)
         return self.fitted.sample(rows, public_seed=public_seed)
+
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the integer table near the histogram that fits the answers."""
+        return self.fitted.integer_marginal(columns)
 
     def fitted_rows(self, *, public_seed: int | None = None) -> Rows:
         """Rows near the ensemble's answers to the questions that it was made for: post-processing.
@@ -90,10 +101,10 @@ class MedianEnsemble:
         chosen = asked.take(np.sort(rng.permutation(len(asked))[:MOST_SEARCHED]))
         marginals = Workload(self.domain, tuple(Marginal(self.domain, (c,)) for c in range(len(self.domain))))
         shares = np.split(self.answer(marginals), marginals.offsets[1:-1])
-        near = OneWay(tuple(shares), (_CLOSE,) * len(shares))
+        one_way = OneWay(tuple(shares), (_CLOSE,) * len(shares))
         wanted = Wanted(list(chosen.queries()), self.answer(chosen), np.full(len(chosen), _CLOSE))
         start = np.stack([codes.astype(np.int64) for codes in heaviest.codes], axis=1)
-        codes, _ = RowFitter(self.domain, wanted, near).fit(start, _TRIES, rng)
+        codes, _ = RowFitter(self.domain, wanted, one_way).fit(start, _TRIES, rng)
         columns = tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(self.domain.sizes))
         return Rows(self.domain, columns, self.total)
 
@@ -133,8 +144,7 @@ class MedianEnsemble:
         return wanted
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        text = json.dumps(self.workload.to_json(), separators=(",", ":"))
-        tables = {"asked": pa.table({"workload": pa.array([text], type=pa.large_string())})}
+        tables = {"asked": workload_part(self.workload)}
         listed = []
         for number, (member, weight) in enumerate(zip(self.members, self.weights)):
             meta, inner = member.parts()
@@ -144,9 +154,9 @@ class MedianEnsemble:
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
-        stored = part(tables, "asked", [("workload", pa.large_string())])
+        workload = read_workload(tables, "asked")
         listed = meta.get("members")
-        if stored.num_rows != 1 or not isinstance(listed, list) or len(listed) > MOST_MEMBERS:
+        if not isinstance(listed, list) or len(listed) > MOST_MEMBERS:
             raise BadSynopsis("the members of the ensemble are not readable")
         named = [isinstance(entry, dict) and set(entry) == {"kind", "meta", "weight"} for entry in listed]
         if not all(named) or any(not isinstance(entry["kind"], str) for entry in listed):
@@ -159,10 +169,6 @@ class MedianEnsemble:
             head = f"member-{number}-"
             inner = {name.removeprefix(head): table for name, table in tables.items() if name.startswith(head)}
             members.append(load_synopsis(domain, entry["kind"], entry["meta"], inner))
-        try:
-            workload = Workload.from_json(json.loads(stored["workload"][0].as_py()))
-        except (WorkloadError, ValueError, RecursionError) as problem:
-            raise BadSynopsis("the workload of the ensemble is not readable") from problem
         weights = tuple(entry["weight"] for entry in listed)
         return cls(domain, tuple(members), weights, workload, Total.from_json(meta.get("total")))
 

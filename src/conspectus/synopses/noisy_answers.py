@@ -8,9 +8,9 @@ answer has an exact interval.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -27,39 +27,34 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.sparse import written_out
+from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate, Query, Sparse, TableFunction
-from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
-from .measured_sums import Listing, Selection, selection_in
-from .synopsis import BadSynopsis, CannotAnswer, NoiseKind, Total, checked_noise, part, variance_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A noisy count and the law of its noise: the sum of `terms` independent draws, divided by `averaged` (the number
-    of sums that were averaged, times the steps to a count).
-
-    `kind` is None when the count carries no noise. `source` says in words what was added up.
-    """
-
-    count: float
-    kind: NoiseKind | None
-    scale: float
-    terms: int
-    averaged: int = 1
-    basis: str = "measured"
-    source: str = ""
-
-    @property
-    def variance(self) -> float:
-        return 0.0 if self.kind is None else variance_of(Noise(self.kind, self.scale)) * self.terms / self.averaged**2
+from .estimate import Estimate
+from .evidence import Evidence
+from .histogram import Histogram, fitted_to_marginals
+from .measured_sums import Listing, NoisySum, Selection, averaged, selection_in
+from .synopsis import (
+    BadSynopsis,
+    CannotAnswer,
+    Ends,
+    NoiseKind,
+    Synopsis,
+    Total,
+    checked_noise,
+    ends_of,
+    part,
+    read_workload,
+    variance_of,
+    workload_part,
+)
 
 
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class NoisyAnswers:
+class NoisyAnswers(Synopsis):
     """Noisy counts of a workload; `noise` is the law of the noise, one for each block, or one for all.
 
     A law is in steps of the grid that it was drawn on, of which `grids` says for each block how many make one count:
@@ -74,6 +69,8 @@ class NoisyAnswers:
     grids: tuple[int, ...] = ()
 
     kind: ClassVar[str] = "noisy-answers"
+    title: ClassVar[str] = "the noisy answers themselves"
+    all_measured: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         counts = np.array(self.counts, dtype=np.float64).ravel()
@@ -96,8 +93,7 @@ class NoisyAnswers:
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Fractions: plain noisy ones for what was measured, sums of them for what can be summed."""
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        self._check_domain(workload)
         if workload == self.workload:
             return np.asarray(self.counts / self.total.divisor)
         asked_once = workload.distinct()
@@ -108,21 +104,52 @@ class NoisyAnswers:
             answers[start:end] = self._block_counts(block)
         return answers / self.total.divisor
 
-    def estimate(self, query: Query) -> Estimate:
-        """The count of one query with the law of its noise; raises `CannotAnswer`."""
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query, with the exact quantile of its noise; see `Synopsis.estimate`."""
+        asked = query.query(0)
+        found = self.find(asked) or self.sum_for(asked)
+        return Estimate.within(found.count, found.margin(confidence), basis="measured")
+
+    def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
+        """The intervals of the cells that measured counts add up to; see `Synopsis.intervals`."""
+        return ends_of([self.find(query) for query in cells.queries()], confidence)
+
+    def find(self, query: Query) -> NoisySum | None:
+        """What the counts add up to for this query, as it stands or in its canonical form; None where they do not."""
+        with suppress(CannotAnswer):
+            return self.sum_for(query)
+        same = canonical_query(self.domain, query)
+        with suppress(CannotAnswer):
+            return None if same == query else self.sum_for(same)
+        return None
+
+    def sum_for(self, query: Query) -> NoisySum:
+        """The noisy count of one query as it stands, with the law of its noise; raises `CannotAnswer`."""
         if isinstance(query, Predicate):  # without literals that hold every code, which ask for no column
             query = Conjunctions.of(self.domain, [query]).query(0)
         summed = [] if isinstance(query, TableFunction) else self._sums(query)
         listed = self._listed_counts(query) + self._records_counts(query)
-        own = listed + [estimate for estimate, direct in summed if direct]
-        known = own or _averaged([estimate for estimate, _ in summed]) + self._from_total(query)
+        own = listed + [found for found, direct in summed if direct]
+        known = own or averaged([found for found, _ in summed]) + self._from_total(query)
         if not known:
             raise CannotAnswer(self._refusal(query))
-        return min(known, key=lambda estimate: estimate.variance)
+        return min(known, key=lambda found: found.variance)
+
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the integer table near the histogram that fits the answers."""
+        return self._fitted.integer_marginal(columns)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Noisy answers describe no distribution; this always raises `CannotAnswer`."""
         raise CannotAnswer("noisy answers have no rows to give: release with a mechanism that makes a histogram")
+
+    def source_of_rows(self) -> Synopsis:
+        """The histogram that was fitted to the measured marginals; raises `CannotAnswer` where there is none."""
+        return self._fitted
+
+    @cached_property
+    def _fitted(self) -> Histogram:
+        return fitted_to_marginals(self.domain, self.measured_marginals(), self.total)
 
     def measured_marginals(self) -> list[tuple[tuple[int, ...], NDArray[np.float64], float]]:
         """The marginals that were measured: columns, noisy counts, and the standard deviation of each count."""
@@ -142,7 +169,7 @@ class NoisyAnswers:
                 best = min(groups, key=lambda law: variance_of(law[0]) / law[1] ** 2 * law[2] / len(groups[law]))
                 tables = np.stack([self._projection(number, block.columns) for number in groups[best]])
                 return np.asarray(tables.mean(axis=0))
-        return np.array([self.estimate(block.query(i)).count for i in range(len(block))])
+        return np.array([self.sum_for(block.query(i)).count for i in range(len(block))])
 
     def _projection(self, number: int, columns: tuple[int, ...]) -> NDArray[np.float64]:
         """A measured marginal summed out to fewer columns, in the order given."""
@@ -152,7 +179,7 @@ class NoisyAnswers:
         left = [column for column in block.columns if column in columns]
         return np.transpose(table.sum(axis=outside), [left.index(column) for column in columns]).ravel()
 
-    def _listed_counts(self, query: Query) -> list[Estimate]:
+    def _listed_counts(self, query: Query) -> list[NoisySum]:
         """The measurements of exactly this query in blocks that list their queries."""
         found = ((number, self._listing(number).find(query)) for number in self._lists)
         return [
@@ -161,7 +188,7 @@ class NoisyAnswers:
             if place is not None
         ]
 
-    def _records_counts(self, query: Query) -> list[Estimate]:
+    def _records_counts(self, query: Query) -> list[NoisySum]:
         """The measurements of a predicate on records of any kind, where these were listed."""
         if not isinstance(query, Predicate) or not self._of_records or not query.columns:
             return []
@@ -173,9 +200,9 @@ class NoisyAnswers:
         """Whether the table is one column of records of any kind, which nobody could list."""
         return self.domain.sizes == (P,)
 
-    def _sums(self, query: Query) -> list[tuple[Estimate, bool]]:
-        """One estimate from each block of which a sum gives this query, and whether it is a single measured count."""
-        sums: list[tuple[Estimate, bool]] = []
+    def _sums(self, query: Query) -> list[tuple[NoisySum, bool]]:
+        """One sum from each block that has one for this query, and whether it is a single measured count."""
+        sums: list[tuple[NoisySum, bool]] = []
         if isinstance(query, Sparse):
             return sums
         for number in (*self._covering(query.columns), *self._intervals):
@@ -185,7 +212,7 @@ class NoisyAnswers:
                 sums.append((self._summed(number, selection, direct=direct), direct))
         return sums
 
-    def _summed(self, number: int, selection: Selection, *, direct: bool = True) -> Estimate:
+    def _summed(self, number: int, selection: Selection, *, direct: bool = True) -> NoisySum:
         """The sum of some counts of a block, or what the public total leaves of it if that has fewer terms."""
         counts, block, noise = self._slice(number), self._block(number), self.noise[number]
         names = " × ".join(self.domain.names[column] for column in block.columns) or "the total"
@@ -198,24 +225,24 @@ class NoisyAnswers:
             terms = selection.terms
         source = f"{terms} measured {'count' if terms == 1 else 'counts'} of {names}"
         if terms == 0:
-            return Estimate(count=value, kind=None, scale=0.0, terms=0, source="the total")
+            return NoisySum(count=value, kind=None, scale=0.0, terms=0, source="the total")
         grid = self.grids[number]
-        return Estimate(count=value, kind=noise.kind, scale=noise.scale, terms=terms, averaged=grid, source=source)
+        return NoisySum(count=value, kind=noise.kind, scale=noise.scale, terms=terms, averaged=grid, source=source)
 
-    def _from_total(self, query: Query) -> list[Estimate]:
+    def _from_total(self, query: Query) -> list[NoisySum]:
         """What the total alone says: all rows, no rows, and the rest of a measured half."""
         total = self.total
         if query == Predicate(()):
-            return [Estimate(count=0.0, kind=None, scale=0.0, terms=0, source="nothing")]
+            return [NoisySum(count=0.0, kind=None, scale=0.0, terms=0, source="nothing")]
         if query == Predicate(((),)):
-            law = Estimate(count=total.value, kind=total.kind, scale=total.scale, terms=total.terms, source="the total")
+            law = NoisySum(count=total.value, kind=total.kind, scale=total.scale, terms=total.terms, source="the total")
             return [replace(law, averaged=total.averaged)]
         if not total.exact or (opposite := self._opposite(query)) is None:
             return []
-        parts = self._listed_counts(opposite) + [estimate for estimate, _ in self._sums(opposite)]
+        parts = self._listed_counts(opposite) + [found for found, _ in self._sums(opposite)]
         return [
-            replace(estimate, count=total.value - estimate.count, source=f"the total without {estimate.source}")
-            for estimate in parts
+            replace(found, count=total.value - found.count, source=f"the total without {found.source}")
+            for found in parts
         ]
 
     def _opposite(self, query: Query) -> Predicate | None:
@@ -295,25 +322,16 @@ class NoisyAnswers:
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         noise = [list(law) for law in self.noise]
         meta = {"total": self.total.to_json(), "noise": noise, "grids": list(self.grids)}
-        text = json.dumps(self.workload.to_json(), separators=(",", ":"))
-        tables = {
-            "counts": pa.table({"count": self.counts}),
-            "measured": pa.table({"workload": pa.array([text], type=pa.large_string())}),
-        }
-        return meta, tables
+        return meta, {"counts": pa.table({"count": self.counts}), "measured": workload_part(self.workload)}
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
-        stored = part(tables, "measured", [("workload", pa.large_string())])
+        workload = read_workload(tables, "measured")
         counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
         noise = meta.get("noise")
         pairs = isinstance(noise, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in noise)
-        if stored.num_rows != 1 or not pairs or noise is None:
+        if not pairs or noise is None:
             raise BadSynopsis("the noisy answers of the synopsis are not readable")
-        try:
-            workload = Workload.from_json(json.loads(stored["workload"][0].as_py()))
-        except (WorkloadError, ValueError, RecursionError) as problem:
-            raise BadSynopsis("the workload of the noisy answers is not readable") from problem
         grids = meta.get("grids", [])
         if not isinstance(grids, list):
             raise BadSynopsis("the grids of the noisy answers are not readable")
@@ -341,21 +359,3 @@ def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[Noi
     value = float(np.mean(values))
     divided = averaged * measured.grid
     return Total(value=value, exact=False, kind=law.kind, scale=law.scale, terms=cells * averaged, averaged=divided)
-
-
-def _averaged(estimates: list[Estimate]) -> list[Estimate]:
-    """Independent estimates with one and the same law are better averaged than chosen from."""
-    groups: dict[tuple[NoiseKind | None, float, int, int], list[Estimate]] = {}
-    for estimate in estimates:
-        law = (estimate.kind, estimate.scale, estimate.terms, estimate.averaged)
-        groups.setdefault(law, []).append(estimate)
-    means = []
-    for group in groups.values():
-        m, first = len(group), group[0]
-        if m == 1 or first.kind is None:
-            means.append(first)
-            continue
-        count = float(np.mean([estimate.count for estimate in group]))
-        source = f"the average of {m} sums of {first.terms} measured counts"
-        means.append(replace(first, count=count, terms=m * first.terms, averaged=m * first.averaged, source=source))
-    return means

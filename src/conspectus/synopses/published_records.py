@@ -22,17 +22,20 @@ from conspectus.data.domain import RECORDS, Chunk, Domain
 from conspectus.data.records.canonical_form import NotCanonical, address, read
 from conspectus.data.records.field import Elements
 from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import shown_interval
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
-from .sparse_table import Margins, SparseTable, check_threshold, checked_law, facts, read_facts
-from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_sampler
+from .estimate import Estimate
+from .evidence import Evidence
+from .sparse_table import Margins, SparseTable, check_threshold, checked_law, estimate_within, facts, read_facts
+from .synopsis import BadSynopsis, CannotAnswer, ListedRecords, Synopsis, Total, part, public_sampler
 
 
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class PublishedRecords:
+class PublishedRecords(Synopsis):
     """Canonical forms of records, sorted and distinct, each with a noisy count of at least `threshold`.
 
     `records` has the records themselves, in the order of their canonical forms.
@@ -47,6 +50,9 @@ class PublishedRecords:
     records: tuple[Any, ...] = field(init=False, repr=False)
 
     kind: ClassVar[str] = "published-records"
+    title: ClassVar[str] = "the records that enough rows share, with noisy counts"
+    answers_alone: ClassVar[bool] = True
+    publishes_keys: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         counts = np.array(self.counts, dtype=np.int64)
@@ -80,6 +86,10 @@ class PublishedRecords:
         """Fractions: weights times the counts of published records."""
         return self._table.answer(workload)
 
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query, with what noise and threshold may have done to it; see `Synopsis.estimate`."""
+        return estimate_within(*self.interval(query, confidence), self.total)
+
     def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
         """The count of one query, and how far the truth may be below and above it; see `SparseTable.interval`."""
         count, margin = self._table.interval(question, confidence)
@@ -88,6 +98,14 @@ class PublishedRecords:
         if len(shared) and (not isinstance(block, SparseQueries) or np.isin(shared, block.addresses).any()):
             return count, None
         return count, margin
+
+    def listed(self) -> ListedRecords:
+        """The published records with their counts: the synopsis itself."""
+        return self
+
+    def bounds(self, confidence: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each record the least and the largest true count, given that it was published."""
+        return shown_interval(self.noise.scale, self.counts, self.threshold, confidence)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Published records as codes, which are their fingerprints, each as often as its count says."""
@@ -126,8 +144,8 @@ _ARRAYS: dict[type, pa.DataType] = {
 def record_array(records: Sequence[Any]) -> pa.Array:
     """Records as one column: in their own type if they have one that Arrow has, and otherwise as Python writes them."""
     kinds = {type(record) for record in records if record is not None}
-    exact = all(abs(record) <= 1 << 53 for record in records if type(record) is int)
-    kind = float if kinds == {int, float} and exact else next(iter(kinds), str) if len(kinds) < 2 else tuple
+    as_floats = all(abs(record) <= 1 << 53 for record in records if type(record) is int)
+    kind = float if kinds == {int, float} and as_floats else next(iter(kinds), str) if len(kinds) < 2 else tuple
     try:
         return pa.array(records, _ARRAYS[kind])
     except (LookupError, ValueError, OverflowError, pa.ArrowException):  # several kinds, or beyond Arrow's

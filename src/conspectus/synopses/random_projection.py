@@ -6,9 +6,9 @@ truth. *Noise*: a weighted sum of independent draws whose weights are known. *Di
 coordinates with the query's records. With F = Σ_x count(x)², w the weights of the query and T coordinates, distortion
 has mean 0 and over a 4-wise independent hash a variance of at most (‖w‖²·F + (Σ w·count)²)/T.
 
-Each of the s blocks gives an estimate of its own, from T/s coordinates. The *mean* of them is the inner product above;
-their *median* (Charikar, Chen and Farach-Colton 2002) has a little more noise and ignores up to (s − 1)/2 blocks in
-which a heavy record falls on one of the query's. Blocks are independent, in their hashes and in their noise, so the
+Each of the s sections gives an estimate of its own, from T/s coordinates. The *mean* of them is the product above;
+their *median* (Charikar, Chen and Farach-Colton 2002) has a little more noise and ignores up to (s − 1)/2 sections in
+which a heavy record falls on one of the query's. Sections are independent, in their hashes and in their noise, so the
 median is off by more than t only if (s + 1)/2 independent events happen together.
 """
 
@@ -28,14 +28,16 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.noise_plus_shift import shifted_quantile, weighted_tail
 from conspectus.privacy.tails import moments_of
 from conspectus.queries.block import Block
-from conspectus.queries.blocks.sparse_projection import Projection
+from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
-from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
+from .estimate import Estimate
+from .evidence import Evidence
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, part
 
 _FIELDS = ("size", "nonzeros", "independence", "public_seed")
 LEAST_INDEPENDENCE = 4
@@ -55,39 +57,39 @@ _TIMES = 3
 
 Estimator = Literal["mean", "median"]
 
-MOST_BLOCKS = 63
-"""Blocks that a median is taken of: with more, each has little to say and costs as much to ask."""
+MOST_SECTIONS = 63
+"""Sections that a median is taken of: with more, each has little to say and costs as much to ask."""
 
 
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class RandomProjection:
+class RandomProjection(Synopsis):
     """`values` is the projection of the table with noise, in whole counts; `noise` is its law; `estimator` says how an
-    answer is taken from the estimates of the blocks."""
+    answer is taken from the estimates of the sections."""
 
     domain: Domain
-    projection: Projection
+    projection: SparseProjection
     values: NDArray[np.int64]
     noise: Noise
     total: Total
     estimator: Estimator = "mean"
 
     kind: ClassVar[str] = "random-projection"
+    answers_alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.int64)
         if values.shape != (self.projection.size,) or self.projection.domain != self.domain:
             raise BadSynopsis("a projection needs one value for each coordinate, of one table")
         if self.estimator not in ("mean", "median") or (self.estimator == "median" and not has_median(self.projection)):
-            raise BadSynopsis("a projection answers by the mean of its blocks, or by the median of an odd number")
+            raise BadSynopsis("a projection answers by the mean of its sections, or by the median of an odd number")
         object.__setattr__(self, "noise", checked_noise(*self.noise))
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, from the vector and the hash alone."""
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        self._check_domain(workload)
         parts = [self._counts(_listed(workload.domain, block)) for block in workload.blocks]
         return np.concatenate(parts) / self.total.divisor if parts else np.zeros(0)
 
@@ -95,8 +97,18 @@ class RandomProjection:
         values, records = self.values.astype(np.float64), block.index.distinct
         if self.estimator == "mean":
             return block.weighed(self.projection.dot(records, values))
-        each = [block.weighed(self.projection.dot_block(j, records, values)) for j in range(self.projection.nonzeros)]
+        each = [block.weighed(self.projection.dot_section(j, records, values)) for j in range(self.projection.nonzeros)]
         return np.asarray(np.median(each, axis=0))
+
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query, with noise whose law is known and a bound on the distortion by the rest of the table.
+
+        See `Synopsis.estimate`, and `interval` for the bound.
+        """
+        count, half = self.interval(query, confidence)
+        if half is None:
+            return Estimate.unguaranteed(count / self.total.divisor, self.total.divisor)
+        return Estimate.within(count, half, basis="guessed")
 
     def interval(self, question: Workload, confidence: float) -> tuple[float, float | None]:
         """The count of one query, and how far it may be from the truth at this confidence, noise and hash together.
@@ -104,8 +116,8 @@ class RandomProjection:
         Of an estimate from T coordinates, noise N has a law that is known once the places of the query's records are;
         distortion D is independent of it given the hash, and E D² ≤ (‖w‖²·F + A²)/T over all hashes, where A is the
         true answer: `shifted_quantile`. Except with the failure probability, A is at most the answer and that quantile,
-        which grows with A: so bounds on A improve each other, from A² ≤ ‖w‖²·F on. For the median each block may fail
-        with a probability p for which a majority of s independent blocks fails as seldom as the interval may. None
+        which grows with A: so bounds on A improve each other, from A² ≤ ‖w‖²·F on. For the median each section may fail
+        with a probability p for which a majority of s independent sections fails as seldom as the interval may. None
         where the hash is not independent enough for a bound.
         """
         block = _listed(self.domain, question.blocks[0])
@@ -122,7 +134,7 @@ class RandomProjection:
         # Public facts choose how much is set aside for F: as little as leaves a quarter of it to be seen.
         seen = (part for part in _OF_MOMENT if kept_by_hash(self.projection.size, part * failure) >= 0.25)
         of_moment = next(seen, _OF_MOMENT[0])
-        allowed = block_failure(estimates, (1 - of_moment) * failure)
+        allowed = section_failure(estimates, (1 - of_moment) * failure)
         tails = [
             weighted_tail(self.noise, each, estimates / (block.grid * s)) for each in shared.reshape(estimates, size)
         ]
@@ -183,17 +195,17 @@ class RandomProjection:
             raise BadSynopsis("a projection has one law of noise")
         values = part(tables, "projection", [("value", pa.int64())])["value"].to_numpy()
         try:
-            projection = Projection(domain, *(shape[field] for field in _FIELDS))
+            projection = SparseProjection(domain, *(shape[field] for field in _FIELDS))
         except WorkloadError as problem:
             raise BadSynopsis("the projection is not readable") from problem
         total, estimator = Total.from_json(meta.get("total")), meta.get("estimator", "mean")
         return cls(domain, projection, values, checked_noise(*noise), total, estimator)
 
 
-def has_median(projection: Projection) -> bool:
-    """Whether the blocks of a projection are estimates that have a middle one."""
+def has_median(projection: SparseProjection) -> bool:
+    """Whether the sections of a projection are estimates that have a middle one."""
     s = projection.nonzeros
-    return not projection.dense and 3 <= s <= MOST_BLOCKS and s % 2 == 1
+    return not projection.dense and 3 <= s <= MOST_SECTIONS and s % 2 == 1
 
 
 def kept_by_hash(size: int, failure: float) -> float:
@@ -205,19 +217,19 @@ def kept_by_hash(size: int, failure: float) -> float:
 
 
 def majority_fails(blocks: int, p: float) -> float:
-    """The probability that more than half of an odd number of independent blocks fail, if each does with p."""
+    """The probability that more than half of an odd number of independent sections fail, if each does with p."""
     most = range((blocks + 1) // 2, blocks + 1)
     return math.fsum(math.comb(blocks, j) * p**j * (1 - p) ** (blocks - j) for j in most)
 
 
-def block_failure(blocks: int, failure: float) -> float:
-    """A p, the largest but for rounding, at which a majority of the blocks fails with at most this probability."""
-    if blocks == 1:
+def section_failure(sections: int, failure: float) -> float:
+    """A p, the largest but for rounding, at which a majority of the sections fails with at most this probability."""
+    if sections == 1:
         return failure
     low, high = 0.0, 0.5
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if majority_fails(blocks, middle) <= failure * (1 - 1e-9) else (low, middle)
+        low, high = (middle, high) if majority_fails(sections, middle) <= failure * (1 - 1e-9) else (low, middle)
     return low
 
 

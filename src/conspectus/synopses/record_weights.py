@@ -56,7 +56,7 @@ class RecordWeights(Addressed):
         return min(float((shares * self._taken(addresses, self.weights, self.free)).sum()), 1.0)
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
-        self._check(workload)
+        self._check_domain(workload)
         try:
             return np.array([self.value(listed_records(query, self.sparsity)) for query in workload])
         except WorkloadError as dense:

@@ -17,7 +17,7 @@ from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.rounding import systematic
 
-from .synopsis import BadSynopsis, CannotAnswer, Total, part, public_sampler
+from .synopsis import BadSynopsis, Synopsis, Total, part, public_sampler
 
 WIDE = 1024
 """From more columns on, codes are held and filed as one matrix."""
@@ -28,7 +28,7 @@ _ALONE = "synthetic rows hold codes of their columns alone"
 
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Synopsis):
     """Records as codes, column by column, each with a multiplicity (one by default).
 
     Wide tables hold their codes as one matrix, a row of it for each column: half a million arrays would be slow.
@@ -40,6 +40,7 @@ class Rows:
     multiplicities: NDArray[np.int64] | None = None
 
     kind: ClassVar[str] = "rows"
+    title: ClassVar[str] = "synthetic rows"
 
     def __post_init__(self) -> None:
         if len(self.codes) != len(self.domain) or not len(self.codes):
@@ -68,8 +69,7 @@ class Rows:
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """The fraction of the synthetic rows that satisfy each query, or the share that each function finds in them."""
-        if workload.domain != self.domain:
-            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+        self._check_domain(workload)
         if self.multiplicities is None:
             counts, _ = count(workload, self._chunks(None))
             return self._shares(workload, counts)

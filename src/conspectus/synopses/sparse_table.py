@@ -27,6 +27,8 @@ from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
 from .addressed import Addressed
+from .estimate import Estimate
+from .evidence import Evidence
 from .rows import Rows
 from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
 
@@ -49,6 +51,8 @@ class SparseTable(Addressed):
     total: Total
 
     kind: ClassVar[str] = "sparse-table"
+    answers_alone: ClassVar[bool] = True
+    publishes_keys: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,7 +62,7 @@ class SparseTable(Addressed):
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Fractions: weights times the counts of published keys."""
-        self._check(workload)
+        self._check_domain(workload)
         found = [
             block.weighed(self._taken(block.index.distinct, self.counts, 0))
             if isinstance(block, SparseQueries)
@@ -82,6 +86,10 @@ class SparseTable(Addressed):
         sizes = zip(codes_at(self.domain, self.keys), self.domain.sizes)
         codes = tuple(column.astype(code_dtype(size)) for column, size in sizes)
         return Rows(self.domain, codes, self.total, self.counts)
+
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query, with what noise and threshold may have done to it; see `Synopsis.estimate`."""
+        return estimate_within(*self.interval(query, confidence), self.total)
 
     def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
         """The count of one sparse query, and how far the truth may be below it and above it.
@@ -129,6 +137,13 @@ class SparseTable(Addressed):
         stored = part(tables, "keys", [("key", pa.uint64()), ("count", pa.int64())])
         keys, counts = stored["key"].to_numpy(), stored["count"].to_numpy()
         return cls(domain, keys, counts, *read_facts(meta))
+
+
+def estimate_within(count: float, margins: Margins | None, total: Total) -> Estimate:
+    """A count of published keys, and how far the truth may be below and above it, as an estimate."""
+    if margins is None:
+        return Estimate.unguaranteed(count / total.divisor, total.divisor)
+    return Estimate.within(count, *margins, basis="guessed")
 
 
 Facts = tuple[int, Noise, Total]

@@ -1,16 +1,19 @@
 """The role of a synopsis: what may leave the room where the rows are.
 
-A synopsis answers workloads as fractions of the table, may make synthetic rows, and can be taken apart into JSON and
-Arrow tables and put together again. It holds no reference to a source: everything here is post-processing.
+A synopsis answers workloads as fractions of the table, estimates a query with an interval, may make synthetic rows, and
+can be taken apart into JSON and Arrow tables and put together again. It holds no reference to a source: everything here
+is post-processing.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, cast, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +22,17 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile
+from conspectus.privacy.tails import variance_of as variance_of
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.canonical_query import canonical_query
+from conspectus.queries.query import Predicate, Sparse
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.fitting.rounding import round_to_total
 
-if TYPE_CHECKING:
-    from conspectus.queries.workload import Workload
+from .estimate import Estimate
+from .evidence import Evidence, NoisyCount
 
 NoiseKind = Literal["laplace", "gaussian"]
 
@@ -32,13 +43,6 @@ class BadSynopsis(ValueError):
 
 class CannotAnswer(ValueError):
     """A synopsis was asked for something that it does not hold; the message says what is missing."""
-
-
-def variance_of(noise: Noise) -> float:
-    """The variance of one draw: for Laplace the exact one of the discrete law, which is a little below 2b²."""
-    if noise.kind == "gaussian":
-        return noise.scale * noise.scale
-    return 0.5 / math.sinh(0.5 / noise.scale) ** 2 if noise.scale > 1e-2 else 0.0
 
 
 def checked_noise(kind: object, scale: object) -> Noise:
@@ -52,10 +56,27 @@ def checked_noise(kind: object, scale: object) -> Noise:
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """The number of rows that fractions are of: public (exact), or paid for.
+    """The number of rows that fractions are of: public, or paid for with noise.
 
-    A paid total is the average of `averaged` estimates, each a sum of noisy counts, of `terms` counts together; so its
-    noise is the sum of `terms` independent draws of this kind and scale, divided by `averaged`.
+    A paid total is the average of several sums of noisy counts. Its noise is the sum of `terms` independent draws of
+    this kind and scale, divided by `averaged`.
+
+    Attributes:
+        value: The number of rows, as noise left it.
+        exact: Whether it is public, and carries no noise.
+        kind: The law of the noise of a paid total, "laplace" or "gaussian".
+        scale: The scale of one draw of it.
+        terms: How many draws are in the sum.
+        averaged: What the sum is divided by.
+
+    Raises:
+        BadSynopsis: The fields do not fit together.
+
+    Example:
+        >>> Total(value=200.0, exact=True).margin(0.95)
+        0.0
+        >>> Total(value=203.7, exact=False, kind="laplace", scale=1.0, terms=1).margin(0.95)
+        3.0
     """
 
     value: float
@@ -79,7 +100,7 @@ class Total:
         return max(self.value, 1.0)
 
     def margin(self, confidence: float) -> float:
-        """How far it may be from the true number of rows, at this confidence."""
+        """How far it is from the true number of rows at most, with this probability."""
         if self.exact or self.kind is None:
             return 0.0
         return sum_quantile(self.kind, self.scale, self.terms, confidence) / self.averaged
@@ -90,47 +111,187 @@ class Total:
         return max(round(self.value), 0)
 
     def to_json(self) -> dict[str, Any]:
+        """The total as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: object) -> Total:
-        """The inverse of `to_json`; refuses anything else."""
+        """The inverse of `to_json`; raises `BadSynopsis` on anything else."""
         if not isinstance(fields, Mapping) or set(fields) != {"value", "exact", "kind", "scale", "terms", "averaged"}:
             raise BadSynopsis("the total of a synopsis is not readable")
         numbers = all(type(fields[name]) in (int, float) for name in ("value", "scale"))
-        whole = all(type(fields[name]) is int for name in ("terms", "averaged"))
-        if not numbers or not whole or not isinstance(fields["exact"], bool):
+        times = all(type(fields[name]) is int for name in ("terms", "averaged"))
+        if not numbers or not times or not isinstance(fields["exact"], bool):
             raise BadSynopsis("the total of a synopsis is not readable")
         return cls(**{**fields, "value": float(fields["value"]), "scale": float(fields["scale"])})
 
 
-class Synopsis(Protocol):
-    """What every synopsis can do. `kind` names its class in a file."""
+class ListedRecords(Protocol):
+    """Records that are published as they are, because no schema lists them: what a synopsis of records offers."""
+
+    @property
+    def records(self) -> tuple[Any, ...]: ...
+
+    @property
+    def counts(self) -> NDArray[np.int64]: ...
+
+    def bounds(self, confidence: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each record the least and the largest true count, given that it was published."""
+        ...
+
+    def drawn(self, rows: int, *, public_seed: int | None = None) -> NDArray[np.int64]:
+        """The places of records, drawn at random, each as often as its count says."""
+        ...
+
+
+@suggest_keywords
+class Synopsis(ABC):
+    """What every synopsis can do: answer, estimate with an interval, make rows and tables, and be filed.
+
+    A new kind is one module with a subclass, and one line in the list of kinds below. It must answer workloads and be
+    taken apart into `parts`; the rest has a default that is right for a synopsis that answers in shares and does not
+    know by itself how wrong it is.
+
+    Attributes:
+        domain: The columns of the table and how many codes each has.
+        total: The number of rows that fractions are of.
+        kind: What a file calls it.
+        title: What a report calls it; the kind where it is empty.
+        additive: Whether the answer to a union of disjoint queries is the sum of their answers.
+        all_measured: Whether every answer was measured, so that the law of its noise gives an interval.
+        answers_alone: Whether answers and intervals come from the synopsis alone. A file may then leave out the
+            released questions, and still answers as it did.
+        publishes_keys: Whether it holds keys of the table's own rows, which one kind of private act alone may publish.
+    """
+
+    domain: Domain
+    total: Total
 
     kind: ClassVar[str]
+    title: ClassVar[str] = ""
+    additive: ClassVar[bool] = True
+    all_measured: ClassVar[bool] = False
+    answers_alone: ClassVar[bool] = False
+    publishes_keys: ClassVar[bool] = False
 
-    @property
-    def domain(self) -> Domain: ...
-
-    @property
-    def total(self) -> Total: ...
-
+    @abstractmethod
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, in the workload's order; raises `CannotAnswer`."""
-        ...
 
+    def _check_domain(self, workload: Workload) -> None:
+        """Refuse a workload about another table."""
+        if workload.domain != self.domain:
+            raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query with an interval.
+
+        By default the answer is the synopsis's own. The interval is that of the noisy answers that add up to the same
+        query; or the bound on released answers, where it covers the query; or there is none.
+
+        Args:
+            query: A workload of one query.
+            confidence: The probability with which the interval holds, strictly between 0 and 1.
+            beside: What a release publishes besides the synopsis.
+
+        Returns:
+            An estimate in counts of the total.
+
+        Raises:
+            CannotAnswer: The synopsis does not hold what the query asks for.
+        """
+        asked = query.query(0)
+        noisy = None if beside is None else beside.noisy(asked)
+        given = None if beside is None else beside.given(asked)
+        share = self._share(query) if given is None else given
+        if noisy is not None:
+            return Estimate.within(noisy.count, noisy.margin(confidence), basis="measured", share=share)
+        margin = None if beside is None else beside.margin(asked, confidence, additive=self.additive)
+        if margin is None:
+            return Estimate.unguaranteed(share, self.total.divisor)
+        return Estimate.within(share * self.total.divisor, margin, basis="guessed")
+
+    def _share(self, query: Workload) -> float:
+        """The answer to one query. A short list of records is asked as the predicate that it is."""
+        asked = query.query(0)
+        if isinstance(asked, Sparse) and isinstance(same := canonical_query(self.domain, asked), Predicate):
+            query = Workload(self.domain, (Conjunctions.of(self.domain, [same]),))
+        return float(self.answer(query)[0])
+
+    def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
+        """For every cell of one marginal, the ends of an interval in counts, each with this confidence.
+
+        Args:
+            cells: A workload of one marginal.
+            confidence: The probability with which the interval of a cell holds, cell by cell.
+            beside: What a release publishes besides the synopsis.
+
+        Returns:
+            The low ends and the high ends; NaN where no interval would be honest.
+        """
+        noisy = [] if beside is None else [beside.noisy(query) for query in cells.queries()]
+        if any(count is not None for count in noisy):
+            return ends_of(noisy, confidence)
+        centres = self.answer(cells) * self.total.divisor
+        # Every cell of one marginal is a sum of equally many cells of the marginal that covers it.
+        margin = None if beside is None else beside.margin(cells.query(0), confidence, additive=self.additive)
+        reach = np.nan if margin is None else margin
+        return centres - reach, centres + reach
+
+    def integers(self, cells: Workload) -> NDArray[np.int64]:
+        """The cells of one marginal as whole counts, zero or more, that sum to the total.
+
+        All tables agree where there is one integer table behind them. Otherwise each is rounded on its own; and where
+        nothing at all is known of its cells, all of them are zero.
+
+        Raises:
+            CannotAnswer: The synopsis does not hold the marginal.
+        """
+        try:
+            return self.integer_marginal(cells.blocks[0].columns)
+        except CannotAnswer:
+            shares = np.maximum(self.answer(cells), 0.0)
+            return round_to_total(shares, self.total.rows) if shares.any() else np.zeros(len(cells), dtype=np.int64)
+
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the one integer table behind the synopsis, over columns in the order given, flat.
+
+        Raises:
+            CannotAnswer: There is no such table, or it has other columns.
+        """
+        raise CannotAnswer(f"a synopsis of kind {self.kind} has no integer table behind it")
+
+    @abstractmethod
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Synthetic rows as codes; the coins are public post-processing. Raises `CannotAnswer` when it holds none."""
-        ...
 
+    def source_of_rows(self) -> Synopsis:
+        """The synopsis that synthetic rows are drawn from: itself, unless one was fitted to its answers."""
+        return self
+
+    def listed(self) -> ListedRecords | None:
+        """The records that it publishes as they are; None where rows are in the values of a schema."""
+        return None
+
+    @abstractmethod
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         """The synopsis as JSON and Arrow tables."""
-        ...
 
     @classmethod
+    @abstractmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         """The inverse of `parts`; raises `BadSynopsis`."""
-        ...
+
+
+Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""The low and the high ends of some intervals, in counts; NaN where there is none."""
+
+
+def ends_of(noisy: Sequence[NoisyCount | None], confidence: float) -> Ends:
+    """The intervals of some noisy counts."""
+    known = [(np.nan, np.nan) if one is None else (one.count, one.margin(confidence)) for one in noisy]
+    centres, margins = np.array(known, dtype=np.float64).reshape(len(known), 2).T
+    return centres - margins, centres + margins
 
 
 # A closed list: the kind read from a file chooses among these modules and can name no other.
@@ -164,6 +325,22 @@ def part(tables: Mapping[str, pa.Table], name: str, fields: Sequence[tuple[str, 
     if any(column.null_count for column in table.columns):
         raise BadSynopsis(f"the table {name!r} of the synopsis has holes")
     return table
+
+
+def workload_part(workload: Workload) -> pa.Table:
+    """A workload as a table of a synopsis."""
+    text = json.dumps(workload.to_json(), separators=(",", ":"))
+    return pa.table({"workload": pa.array([text], type=pa.large_string())})
+
+
+def read_workload(tables: Mapping[str, pa.Table], name: str) -> Workload:
+    """The inverse of `workload_part`, from the table of this name; refuses anything else."""
+    stored = part(tables, name, [("workload", pa.large_string())])
+    try:
+        (text,) = stored["workload"].to_pylist()
+        return Workload.from_json(json.loads(text))
+    except (WorkloadError, ValueError, RecursionError) as problem:
+        raise BadSynopsis(f"the workload {name!r} of the synopsis is not readable") from problem
 
 
 def public_sampler(public_seed: int | None) -> np.random.Generator:

@@ -31,7 +31,8 @@ _PLAIN = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_null, pa.types.i
 def tidy(values: pa.Array, *, mended: bool = False) -> pa.Array:
     """An array as truths, numbers, large texts, large bytes, days or microseconds; lists and the like are all null.
 
-    `mended` says that the texts have been: mending twice is no error that one sees, but makes other texts of them.
+    `mended` says that the texts of the array have been mended already. Mending them twice would raise no error, but
+    would turn them into other texts.
     """
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -95,7 +96,7 @@ def _texts(values: pa.Array) -> pa.Array:
 
 
 def _settled(values: pa.Array) -> pa.Array:
-    """Texts that have been mended, as they are; an expression that cut through a sign leaves one to be mended."""
+    """Texts that were mended stay as they are. An expression may have cut through a sign: what it left is mended."""
     whole = pc.cast(values, TEXT)
     if not pc.any(pc.match_substring(whole, UNREADABLE)).as_py():
         return whole

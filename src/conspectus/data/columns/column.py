@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import abc
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -33,7 +31,7 @@ class ComparisonError(ValueError):
 
 
 class CutsBin(ComparisonError):
-    """A comparison that is true on a part of a bin only; `edges` holds the nearest edges that cut nothing."""
+    """A comparison that is true on a part of a bin only; `edges` holds the nearest values that cut no bin."""
 
     def __init__(self, message: str, edges: tuple[object, ...]) -> None:
         super().__init__(message)
@@ -48,18 +46,12 @@ class NotOrdered(ComparisonError):
     """A comparison by order on a column that has none."""
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """`, did you mean "width"?` when a known word is close, else nothing."""
-    choices = {choice.casefold(): choice for choice in known}
-    close = difflib.get_close_matches(word.casefold(), choices, n=1, cutoff=0.6)
-    return f', did you mean "{choices[close[0]]}"?' if close else ""
-
-
 @dataclass(frozen=True)
 class Column(abc.ABC):
     """One column: `regular` ordinary codes, then one for `other` values and one for missing ones where declared.
 
-    A value that has no code of its own takes the code of `default`, else the first code: it never stops anything.
+    An error about a value would tell that the value is there. So a value that has no code of its own takes the code of
+    `default`, else the first code, and never stops anything.
     """
 
     name: str
@@ -144,7 +136,7 @@ class Column(abc.ABC):
         return tuple(self.label(code) for code in range(self.size))
 
     def code_of(self, value: object, nulls: Nulls = NO_NULLS) -> int:
-        """The code of one value: the meaning that `encode` must agree with on every array."""
+        """The code of one value. This is what the value means: `encode` must agree with it on every array."""
         if nulls.match(value):
             return self.null_code
         code = self.find(value)

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from conspectus.data.code_sets import CodeSet, all_but, code_set
 from conspectus.data.domain import Codes
+from conspectus.suggestions import did_you_mean
 
-from .column import NO_NULLS, Column, NotOrdered, UnknownValue, suggestion
+from .column import NO_NULLS, Column, NotOrdered, UnknownValue
 from .values import Nulls, by_distinct, number_of, text_of, truth_of
 
 Scalar = str | int | float | bool
@@ -22,7 +23,7 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True)
 class Categorical(Column):
-    """A list of values. They match by their text without the spaces around it, else by the number they stand for."""
+    """Listed values. A raw value matches by its text without the spaces around it, else by the number it stands for."""
 
     values: tuple[Scalar, ...]
 
@@ -103,7 +104,7 @@ class Categorical(Column):
         if code is None:
             raise UnknownValue(
                 f'column "{self.name}" has no value "{literal}"'
-                + (suggestion(str(literal), self._texts) or ": use one of the values of its schema")
+                + (did_you_mean(str(literal), self._texts) or ": use one of the values of its schema")
             )
         if op == "=":
             return (code,)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from conspectus.data.records.record import Record
+from conspectus.suggestions import closest, did_you_mean
 
-from .column import MOST_CODES, Column, ComparisonError, CutsBin, NotOrdered, SchemaError, UnknownValue, suggestion
+from .column import MOST_CODES, Column, ComparisonError, CutsBin, NotOrdered, SchemaError, UnknownValue
 from .dates import WIDTHS, Date
 from .discrete import Boolean, Categorical
 from .ordered import Integer, Number, Ordered
@@ -39,17 +39,16 @@ def column_from_dict(name: str, declared: Mapping[str, Any]) -> Column:
     if kind == "boolean" and len(entries) == 1 + ("missing" in entries):
         return Boolean(name, missing=entries.get("missing", False))  # there may be half a million of them
     if kind is None:
-        close = difflib.get_close_matches("type", [str(key) for key in entries], n=1)
-        if close:
-            raise error(f'"{close[0]}" is not known here, did you mean "type"?')
+        if (near := closest("type", map(str, entries))) is not None:
+            raise error(f'"{near}" is not known here, did you mean "type"?')
         raise error(f"it has no type: write one of {', '.join(_KEYS)}")
     if not isinstance(kind, str) or kind not in _KEYS:
-        cure = suggestion(str(kind), _KEYS) or f": write one of {', '.join(_KEYS)}"
+        cure = did_you_mean(str(kind), _KEYS) or f": write one of {', '.join(_KEYS)}"
         raise error(f'type "{kind}" is not known{cure}')
     known = (*_COMMON, *_KEYS[kind])
     for key in entries:
         if key not in known:
-            cure = suggestion(key, known) or f": a column of type {kind} knows {', '.join(known)}"
+            cure = did_you_mean(key, known) or f": a column of type {kind} knows {', '.join(known)}"
             raise error(f'"{key}" is not known here{cure}')
     rest = {key: entries[key] for key in ("missing", "default") if key in entries}
 

@@ -45,7 +45,7 @@ class Ordered(Column):
         """A point of the axis as people write it."""
 
     def bounds(self, code: int) -> tuple[Any, Any]:
-        """The least and the greatest value of a bin; of a number, its edges, the upper one open but in the last bin."""
+        """The least and the greatest value of a bin; for numbers its edges, the upper one open but in the last bin."""
         if not 0 <= code < self.regular:
             raise LookupError(f'column "{self.name}" has bins 0 to {self.regular - 1}, not {code}')
         return self._value(self.lows[code]), self._value(self.highs[code])

@@ -115,7 +115,7 @@ def date_at(day: int) -> datetime.date:
 
 @dataclass(frozen=True)
 class Nulls:
-    """The texts that the owner declares to mean missing; they match numbers and dates of the same meaning too."""
+    """The texts that the owner declares to mean missing. They also match numbers and dates of the same meaning."""
 
     texts: tuple[str, ...] = ()
 

@@ -8,9 +8,9 @@
     R real number    of its 64 bits    L whole number beyond 63 bits         ~ more than 65,536 bytes: `shortened`
 
 Numbers of parts and lengths have 8 bytes. The first byte tells the kind, everything but the last part of a form has a
-known length, and lengths come before contents: so different forms (`forms`) have different bytes, and bytes that are
-compared tell records apart where a fingerprint may not. Sorted, records stand by kind, texts in the order of their
-code points, numbers of one kind by size. The bytes of a row depend on that row alone.
+known length, and lengths come before contents: so different forms (`forms`) have different bytes. Two records may
+share a fingerprint; their bytes tell them apart. Sorted bytes stand by kind, texts in the order of their code points,
+numbers of one kind by size. The bytes of a row depend on that row alone.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from .forms import (
     Form,
     form_of,
 )
-from .record_reading import Reading, Written
+from .record_encoding import Encoded, RecordEncoding
 
 LONGEST = 1 << 16
 """Bytes of a canonical form that is kept whole."""
@@ -79,7 +79,7 @@ class NotCanonical(ValueError):
 
 @dataclass(frozen=True, order=True)
 class LongRecord:
-    """A record whose canonical form has too many bytes to keep: their number, their SHA-256 and its fingerprint."""
+    """A record whose canonical form is too long to keep: how many bytes it has, their SHA-256, and the fingerprint."""
 
     length: int
     sha256: str
@@ -88,7 +88,7 @@ class LongRecord:
 
 @dataclass(frozen=True, order=True)
 class OpaqueRecord:
-    """A record that Python has no value for, such as a set of two numbers that are equal there: its canonical form."""
+    """The canonical form of a record that Python has no value for, as a set of two numbers that are equal in Python."""
 
     form: bytes
 
@@ -115,9 +115,9 @@ def _joined(tag: bytes, parts: Sequence[bytes]) -> bytes:
 
 
 def shortened(whole: bytes) -> bytes:
-    """A canonical form, or in place of one with more than `LONGEST` bytes its length, its digest and its fingerprint.
+    """A canonical form; in place of one with more than `LONGEST` bytes its length, its digest and its fingerprint.
 
-    A public function of the one record: which others there are does not matter.
+    What is kept of a record depends on that record alone, whatever other records there are.
     """
     if len(whole) <= LONGEST:
         return whole
@@ -131,9 +131,11 @@ def address(kept: bytes) -> int:
 
 
 def read(kept: bytes) -> object:
-    """The record itself: None, a truth, a number, a text, bytes, a date, a moment in UTC, a span of time, a tuple, a
-    frozenset or a dict; a `LongRecord` in place of one that was shortened, an `OpaqueRecord` of one that Python does
-    not have as a value. So every record has something to be read as. Raises `NotCanonical` for any other bytes."""
+    """The record itself, from its canonical form or from what `shortened` left of it.
+
+    This is None, a truth, a number, a text, bytes, a date, a moment in UTC, a span of time, a tuple, a frozenset or a
+    dict. A record that was shortened is a `LongRecord`, and one that Python has no value for an `OpaqueRecord`. Other
+    bytes raise `NotCanonical`."""
     if kept.startswith(_SHORTENED):
         if len(kept) != 49 or (length := int.from_bytes(kept[1:9])) <= LONGEST or address(kept) >= P:
             raise NotCanonical("these bytes are no canonical form of a record")
@@ -223,7 +225,7 @@ def _unspelled(signs: re.Match[str]) -> str:
     return UNREADABLE if len(signs[0]) > 3 else chr(0xDC00 | int(signs[0][1:], 16))
 
 
-def _plain(values: pa.Array) -> Written:
+def _plain(values: pa.Array) -> Encoded:
     """Arrays of plain types: what `canonical` says of each value."""
     kind = values.type
     if pa.types.is_null(kind):
@@ -247,7 +249,7 @@ def _plain(values: pa.Array) -> Written:
     return _gathered([canonical(value) for value in filled.to_pylist()])
 
 
-def _words(tag: bytes, numbers: Any) -> Written:
+def _words(tag: bytes, numbers: Any) -> Encoded:
     raw = np.empty((len(numbers), 9), dtype=np.uint8)
     raw[:, 0] = tag[0]
     raw[:, 1:] = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)  # in two's complement, 2**64 − |n| for −|n|
@@ -255,16 +257,16 @@ def _words(tag: bytes, numbers: Any) -> Written:
     return _gathered([whole[at : at + 9] for at in range(0, len(whole), 9)])
 
 
-def _tuples(parts: Sequence[Written], rows: int, depth: int) -> Written:
+def _tuples(parts: Sequence[Encoded], rows: int, depth: int) -> Encoded:
     return _rows_of(b"(", parts, rows)
 
 
-def _maps(pairs: Sequence[Written], rows: int, depth: int) -> Written:
+def _maps(pairs: Sequence[Encoded], rows: int, depth: int) -> Encoded:
     """Pairs of keys that differ, and are the same in each row: their order is that of the first row."""
     return _rows_of(b"=", sorted(pairs, key=lambda pair: bytes(pair[0])) if rows else pairs, rows)
 
 
-def _rows_of(tag: bytes, parts: Sequence[Written], rows: int) -> Written:
+def _rows_of(tag: bytes, parts: Sequence[Encoded], rows: int) -> Encoded:
     head = tag + _part.pack(len(parts))
     columns = [[_length(len(raw)) + raw for raw in part] for part in parts]
     return _gathered([head + b"".join(row) for row in zip(*columns)] if columns else [head] * rows)
@@ -275,14 +277,14 @@ def _length(length: int) -> bytes:
     return _part.pack(length)
 
 
-def _gathered(raw: list[bytes]) -> Written:
+def _gathered(raw: list[bytes]) -> Encoded:
     return np.fromiter(raw, dtype=object, count=len(raw))
 
 
-CANONICAL = Reading(missing=b"N", dtype=object, one=canonical, plain=_plain, tuples=_tuples, maps=_maps)
+CANONICAL = RecordEncoding(missing=b"N", dtype=object, one=canonical, plain=_plain, tuples=_tuples, maps=_maps)
 """Canonical forms of many records, whole."""
 
 
-def kept_forms(whole: Written) -> Written:
+def shortened_forms(whole: Encoded) -> Encoded:
     """The canonical forms that are kept: each shortened by itself."""
     return _gathered([shortened(raw) for raw in whole])

@@ -9,7 +9,7 @@ for the constant of their depth: two given records collide with probability belo
 the most words of a value there, and two more. Among N records less than N²·D/2**62 pairs are expected to collide, if
 the constants have nothing to do with the records; the constants are public, so records can be made that do collide. A
 record is fingerprinted by itself, so a collision costs accuracy and nothing else: the guarantee is about a table of
-fingerprints. Where records themselves are published, they are told apart by their canonical forms (`canonical`).
+fingerprints. Where records themselves are published, they are told apart by their canonical forms (`canonical_form`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .forms import (
     Form,
     form_of,
 )
-from .record_reading import Reading
+from .record_encoding import RecordEncoding
 
 
 def _constant(what: str) -> int:
@@ -209,7 +209,7 @@ def _of_bytes(offsets: Any, raw: Any, kind: int, key: Any) -> Elements:
     return found
 
 
-FINGERPRINTS = Reading(
+FINGERPRINTS = RecordEncoding(
     missing=np.uint64(_MISSING), dtype=np.uint64, one=fingerprint, plain=_of_plain, tuples=tuples, maps=maps
 )
 

@@ -25,12 +25,29 @@ from .table import Table
 
 
 def open_table(source: Any, schema: Schema | None, *, public_seed: int = 0, memory_limit: str | None = None) -> Table:
-    """Open a source as the table that the schema declares: what the source is decides how it is read.
+    """Open a source as the table that the schema declares. What the source is decides how it is read.
 
-    A path to a CSV (.csv, .tsv, also .gz) or Parquet file, a SELECT over such files, a DuckDB relation, an Arrow table,
-    a pandas or polars frame. `public_seed` keys the rule that bounds the rows of an id; `memory_limit` (as in "2GB") is
-    what DuckDB may hold before it spills to disk. Where the unit of the schema is made of pairs, the source holds them.
-    Without a schema (None) the rows are records of any kind, as in `open_records`.
+    Each row is read by itself: a value that the schema does not know takes a code, and never stops anything.
+
+    Args:
+        source: a path to a CSV (.csv, .tsv, also .gz) or Parquet file, a SELECT over such files, a DuckDB relation, an
+            Arrow table, a pandas or polars frame. Where the unit of the schema is made of pairs, it holds the pairs.
+        schema: the declaration of the table. With None the rows are records of any kind, as in `open_records`.
+        public_seed: keys the rule that decides which rows of an id are kept.
+        memory_limit: what DuckDB may hold before it spills to disk, as in "2GB".
+
+    Returns:
+        The table, for `cs.release` and `cs.open_session`.
+
+    Raises:
+        SourceError: the source cannot be read, lacks a column, or does not map each row by itself.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> rows = {"sex": ["female", "male"], "age": [31, 64], "smoker": [True, False], "diagnosis": ["none", "heart"]}
+        >>> table = cs.open_table(pa.table(rows), schema)
+        >>> cs.release(table, cs.marginals(schema, 1), epsilon=1.0, mechanism="laplace").answers.shape
+        (12,)
     """
     if schema is None:
         return open_records(source)
@@ -61,9 +78,31 @@ def open_pairs(
 ) -> PairsTable:
     """Open pairs of a user and an item as a table with one row for each user and a boolean column for each item.
 
-    The unit of privacy is the user, with any number of pairs. `users` declares how many there are, those without a pair
-    included; else they are the users that appear, and a user without pairs is none. `items` lists the items, which are
-    public then; else the list comes from the data and lies outside the guarantee, which every release says.
+    The unit of privacy is the user, with any number of pairs.
+
+    Args:
+        source: what `open_table` reads.
+        user: the column that holds the user.
+        item: the column that holds the item.
+        users: how many users there are, those without a pair included. Else they are the users that appear.
+        items: the items, which are then public. Else the list comes from the data and lies outside the guarantee,
+            which every release says.
+        name: what the table is called; by default as its file.
+        public_seed: keys the rules that read the pairs.
+        memory_limit: what DuckDB may hold before it spills to disk, as in "2GB".
+
+    Returns:
+        The table, with `.schema` holding one two-valued column for each item.
+
+    Raises:
+        SourceError: the source cannot be read, lacks a column, or names no item.
+        SchemaError: the items or the number of users are not of their form.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> pairs = pa.table({"user": ["ada", "ada", "bob"], "item": ["tea", "jam", "tea"]})
+        >>> cs.open_pairs(pairs, items=["tea", "jam", "milk"]).schema.domain.names
+        ('tea', 'jam', 'milk')
     """
     unit = Unit("pairs", user, item=item, users=users)
     what, origin = _origin(source, _two_columns(user, item), memory_limit)

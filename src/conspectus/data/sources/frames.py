@@ -48,7 +48,8 @@ def open_frame(
         positions = [position for position in range(len(held)) if f"c{position}" in columns] or [0]
         return connection.cursor().from_arrow(_reader(table, positions))
 
-    return Origin(connection, relation, places, fingerprinted=frozenset(places[n] for n in names if n in records))
+    fingerprinted = frozenset(places[name] for name in names if name in records)
+    return Origin(connection, relation, places, fingerprinted=fingerprinted, rows=table.num_rows)
 
 
 def _reader(table: pa.Table, positions: list[int]) -> pa.RecordBatchReader:

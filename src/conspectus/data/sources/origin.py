@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from conspectus.data.columns.column import suggestion
+from conspectus.suggestions import did_you_mean
 
 from .lines import Tally
 
@@ -39,7 +39,8 @@ class Origin:
     the source to those of the relation; `filtered` says that some rows of the source were left out, so that their
     number is private; `computed` that values may be the work of an expression, and null where the raw ones are not;
     `tally` counts odd lines for the owner where rows are lines; `fingerprinted` are the columns of the relation that
-    hold the fingerprints of records, and not the records.
+    hold the fingerprints of records, and not the records; `rows` is how many rows there are, where the source says so
+    without a pass: a frame knows, and so does the footer of a Parquet file.
     """
 
     connection: Connection
@@ -49,12 +50,13 @@ class Origin:
     computed: bool = False
     tally: Callable[[], Tally] | None = None
     fingerprinted: frozenset[str] = frozenset()
+    rows: int | None = None
 
     def column(self, name: str, what: str) -> str:
         """The relation's name of a column that the schema asks for."""
         if name in self.names:
             return self.names[name]
-        cure = suggestion(name, self.names) or ": add it, or correct the name in the schema"
+        cure = did_you_mean(name, self.names) or ": add it, or correct the name in the schema"
         raise SourceError(f'{what} has no column "{name}"{cure}')
 
     def close(self) -> None:

@@ -54,6 +54,15 @@ class PairsTable(Table):
         """Whether the number of users is private: a filter, or an expression for the user, may leave one out."""
         return (self._origin.filtered or self._origin.computed) and self.schema.unit.users is None
 
+    @property
+    def known_rows(self) -> int | None:
+        return self.schema.unit.users
+
+    @property
+    def in_memory(self) -> bool:
+        """Yes: the pairs are read once, by whichever fold comes first."""
+        return True
+
     def chunks(self, columns: Sequence[int] | None = None, rows: int = MOST_ROWS) -> Iterator[SetChunk]:
         """One pass over the users, at most 65,536 at a time. All items are held, whichever are asked about."""
         if self._chunks is None:

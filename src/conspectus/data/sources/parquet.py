@@ -34,6 +34,7 @@ class Parquet:
     paths: tuple[Path, ...]
     names: tuple[str, ...]
     kinds: tuple[pa.DataType, ...]
+    rows: int
 
     def reader(self, positions: Sequence[int] | None = None) -> pa.RecordBatchReader:
         """One pass over the columns at some positions, or over all, in the types that are read here, named c0, c1, …"""
@@ -69,14 +70,14 @@ def read_footer(path: Path) -> Parquet:
         raise SourceError(f"there is no file {what}: check the path")
     with guarded(what):
         try:
-            schemas = [_schema(each) for each in paths]
+            footers = [_footer(each) for each in paths]
         except OSError:
             raise pa.ArrowInvalid("damaged") from None
-    first = schemas[0]
-    forms = [{field.name: tidied(field.type) for field in schema} for schema in schemas]
+    first = footers[0][0]
+    forms = [{field.name: tidied(field.type) for field in schema} for schema, _ in footers]
     if any(form != forms[0] for form in forms):
         raise SourceError(f"the files {what} differ in their columns or types: write them alike, or name one of them")
-    return Parquet(tuple(paths), tuple(first.names), tuple(first.types))
+    return Parquet(tuple(paths), tuple(first.names), tuple(first.types), sum(rows for _, rows in footers))
 
 
 def open_parquet(path: Path, wanted: Collection[str] | None, *, memory_limit: str | None = None) -> Origin:
@@ -90,7 +91,7 @@ def open_parquet(path: Path, wanted: Collection[str] | None, *, memory_limit: st
         positions = [position for position in range(len(file.names)) if f"c{position}" in columns]
         return connection.cursor().from_arrow(file.reader(positions or [0]))
 
-    return Origin(connection, relation, names)
+    return Origin(connection, relation, names, rows=file.rows)
 
 
 def check_twins(names: Sequence[str], wanted: Collection[str], what: str) -> None:
@@ -104,6 +105,6 @@ def _open(path: Path) -> pq.ParquetFile:
     return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, coerce_int96_timestamp_unit="us")
 
 
-def _schema(path: Path) -> pa.Schema:
+def _footer(path: Path) -> tuple[pa.Schema, int]:
     with closing(_open(path)) as file:
-        return file.schema_arrow
+        return file.schema_arrow, int(file.metadata.num_rows)

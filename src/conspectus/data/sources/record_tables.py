@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from conspectus.data.domain import RECORDS, Chunk
-from conspectus.data.records.canonical_form import CANONICAL, kept_forms
+from conspectus.data.records.canonical_form import CANONICAL, shortened_forms
 from conspectus.data.records.fingerprints import FINGERPRINTS
 from conspectus.data.records.record import Record
-from conspectus.data.records.record_reading import Reading, Written
+from conspectus.data.records.record_encoding import Encoded, RecordEncoding
 from conspectus.data.schema import Schema, Unit
 from conspectus.suggestions import suggest_keywords
 
@@ -29,10 +29,10 @@ from .table import Table
 
 _ROWS = 1 << 16
 
-Batch = tuple[int, Callable[[Reading], Written]]
+Batch = tuple[int, Callable[[RecordEncoding], Encoded]]
 """A number of rows, and what they are written as."""
 
-Part = Callable[[slice, Reading], Written]
+Part = Callable[[slice, RecordEncoding], Encoded]
 """What some values of a column in memory are written as."""
 
 
@@ -46,44 +46,45 @@ class RecordTable(Table):
         schema: Schema,
         *,
         what: str,
+        rows: int | None = None,
         close: Callable[[], None] | None = None,
     ) -> None:
         self.schema = schema
         self._batches = batches
         self._what = what
+        self._rows = rows
         self._close = close
 
     @property
     def filtered(self) -> bool:
         return False
 
+    @property
+    def known_rows(self) -> int | None:
+        return self._rows
+
     def chunks(self, columns: Sequence[int] | None = None, rows: int = 1 << 17) -> Iterator[Chunk]:
         """One pass over the rows, at most `rows` at a time; without the column they are only counted."""
-        read = columns is None or 0 in columns
+        for chunk in self._stream((0,) if columns is None else columns, records=False):
+            codes = chunk.columns[0]
+            for start in range(0, chunk.rows, rows):
+                here = min(rows, chunk.rows - start)
+                yield Chunk((None if codes is None else codes[start : start + here],), here)
+
+    def _stream(self, columns: Sequence[int], *, records: bool) -> Iterator[Chunk]:
         batches = self._batches()
         while True:
             with guarded(self._what):
-                size, records = next(batches, (0, None))
-                found = records(FINGERPRINTS) if read and records is not None else None
-            if records is None:
+                size, written = next(batches, (0, None))
+                codes = written(FINGERPRINTS) if written is not None and 0 in columns else None
+                forms = shortened_forms(written(CANONICAL)) if written is not None and records else None
+            if written is None:
                 return
-            for start in range(0, size, rows):
-                here = min(rows, size - start)
-                yield Chunk((None if found is None else found[start : start + here],), here)
+            yield Chunk((codes,), size, forms)
 
     @property
     def reads_records(self) -> bool:
         return True
-
-    def records(self) -> Iterator[Written]:
-        batches = self._batches()
-        while True:
-            with guarded(self._what):
-                _, records = next(batches, (0, None))
-                found = None if records is None else kept_forms(records(CANONICAL))
-            if found is None:
-                return
-            yield found
 
     def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
         raise SourceError("records have no schema to check them against: nothing of them is clamped or recoded")
@@ -100,11 +101,25 @@ class RecordTable(Table):
 def open_records(source: Any, columns: str | Sequence[str] | None = None, *, neighbours: str | None = None) -> Table:
     """Open a source as records of any kind: an unbounded universe, unit = row, no schema.
 
-    A path to a CSV or Parquet file, an Arrow table, a pandas or polars frame, of which `columns` names the column, or
-    the columns whose values together are a record (by default all of them); an array, a series, or a list of values.
     A record of several columns is a tuple. Fields of a CSV file are texts.
 
     Guarantee: every row is mapped to its fingerprint alone, so neighbouring sources are neighbouring tables.
+
+    Args:
+        source: a path to a CSV or Parquet file, an Arrow table, a pandas or polars frame; an array, a series, or a list
+            of values.
+        columns: of a file or frame the column, or the columns whose values together are a record; all by default.
+        neighbours: "replace" or "add-remove", the relation that releases take by default.
+
+    Returns:
+        The table, for `cs.release` with `cs.sparse` questions, or with `mechanism="stable-histogram"`.
+
+    Raises:
+        SourceError: the source cannot be read, or is no list of records.
+
+    Example:
+        >>> cs.open_records(["10.0.0.1", "10.0.0.2", "10.0.0.1"]).schema.name
+        'records'
     """
     schema = Schema("records", (Record(RECORDS.names[0]),), Unit(), neighbours)  # type: ignore[arg-type]
     wanted = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
@@ -133,28 +148,28 @@ def open_records(source: Any, columns: str | Sequence[str] | None = None, *, nei
 def _in_memory(parts: Sequence[Part], rows: int, schema: Schema) -> Table:
     def batch(start: int) -> Batch:
         here = slice(start, min(start + _ROWS, rows))
-        return here.stop - start, lambda reading: _records([part(here, reading) for part in parts], reading)
+        return here.stop - start, lambda encoding: _records([part(here, encoding) for part in parts], encoding)
 
-    return RecordTable(lambda: map(batch, range(0, rows, _ROWS)), schema, what="the records")
+    return RecordTable(lambda: map(batch, range(0, rows, _ROWS)), schema, what="the records", rows=rows)
 
 
 def _part(values: Any, depth: int = 0) -> Part:
     """A column in memory: Arrow and numpy arrays are read again in each pass, other values are fingerprinted once."""
     if isinstance(values, pa.Array | pa.ChunkedArray) or (isinstance(values, np.ndarray) and values.dtype != object):
-        return lambda here, reading: reading.of(values[here], depth)
+        return lambda here, encoding: encoding.of(values[here], depth)
     series = _is_series(values)
     held = values if series else values.tolist() if hasattr(values, "tolist") else list(values)
 
     @cache
-    def done() -> Written:
+    def done() -> Encoded:
         return FINGERPRINTS.of_series(held, depth) if series else FINGERPRINTS.of(held, depth)
 
-    def part(here: slice, reading: Reading) -> Written:
-        if reading is FINGERPRINTS:
+    def part(here: slice, encoding: RecordEncoding) -> Encoded:
+        if encoding is FINGERPRINTS:
             return done()[here]
         if not series:
-            return reading.of(held[here], depth)
-        return reading.of_series(held.iloc[here] if hasattr(held, "iloc") else held[here], depth)
+            return encoding.of(held[here], depth)
+        return encoding.of_series(held.iloc[here] if hasattr(held, "iloc") else held[here], depth)
 
     return part
 
@@ -163,9 +178,9 @@ def _is_series(source: object) -> bool:
     return type(source).__name__ == "Series" and hasattr(source, "to_numpy")
 
 
-def _records(columns: Sequence[Written], reading: Reading) -> Written:
+def _records(columns: Sequence[Encoded], encoding: RecordEncoding) -> Encoded:
     """Each row as one record: its value, or the tuple of its values, which were read at depth 1."""
-    return columns[0] if len(columns) == 1 else reading.tuples(columns, len(columns[0]), 0)
+    return columns[0] if len(columns) == 1 else encoding.tuples(columns, len(columns[0]), 0)
 
 
 def frame_records(source: Any, wanted: list[str] | None, schema: Schema) -> Table:
@@ -207,14 +222,14 @@ def _from_file(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
         except OSError:
             raise pa.ArrowInvalid("damaged") from None
 
-    return RecordTable(batches, schema, what=what)
+    return RecordTable(batches, schema, what=what, rows=footer.rows)
 
 
 def _batch(columns: Sequence[pa.Array], *, mended: bool = False) -> Batch:
     depth = int(len(columns) > 1)
 
-    def records(reading: Reading) -> Written:
-        return _records([reading.of(column, depth, mended=mended) for column in columns], reading)
+    def records(encoding: RecordEncoding) -> Encoded:
+        return _records([encoding.of(column, depth, mended=mended) for column in columns], encoding)
 
     return len(columns[0]), records
 

@@ -9,15 +9,16 @@ import pyarrow as pa
 
 from conspectus.data.chunks import SetChunk
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
-from conspectus.data.records.canonical_form import CANONICAL, kept_forms
+from conspectus.data.fold import Fold, Result, fold_chunks
+from conspectus.data.records.canonical_form import CANONICAL, shortened_forms
 from conspectus.data.records.fingerprints import FINGERPRINTS
 from conspectus.data.records.record import Record
-from conspectus.data.records.record_reading import Written
+from conspectus.data.records.record_encoding import Encoded
 from conspectus.data.schema import Schema
 from conspectus.suggestions import suggest_keywords
 
 from .lines import Tally
-from .origin import Origin, exported, guarded
+from .origin import Origin, SourceError, exported, guarded
 from .units import bounded, person
 
 _ROWS = 1 << 16
@@ -26,6 +27,9 @@ _ROWS = 1 << 16
 @suggest_keywords
 class Table:
     """The rows of a source in the codes of a schema, as many passes as one likes, in memory bounded by one chunk.
+
+    `fold` is how rows are read for counting, and the curator alone calls it; `raw` and `tally` are for the owner's own
+    checks, in `drafting`.
 
     `beside` is the same source as records, where the origin holds no more than their fingerprints.
     `filtered` is True when the number of rows is private: a filter left rows out, or units are ids. There is no `len`.
@@ -53,6 +57,49 @@ class Table:
     @property
     def filtered(self) -> bool:
         return self._origin.filtered or self._identity is not None
+
+    @property
+    def known_rows(self) -> int | None:
+        """How many rows there are, where the source says so without a pass and no row is left out; else None."""
+        return None if self.filtered else self._origin.rows
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the table holds its own codes, so that a second fold does not read the source again."""
+        return False
+
+    def fold(self, fold: Fold[Result]) -> Result:
+        """Run a public program over the rows: one pass over the source.
+
+        Args:
+            fold: What to compute; it says which columns it reads.
+
+        Returns:
+            What the fold makes of all rows. It is exact, and as private as the rows.
+        """
+        return fold_chunks(fold, self._complete(self._stream(fold.columns, records=fold.records)))
+
+    def _complete(self, chunks: Iterable[Chunk | SetChunk]) -> Iterator[Chunk | SetChunk]:
+        """The chunks, which hold as many rows as the source said it has."""
+        rows = 0
+        for chunk in chunks:
+            rows += chunk.rows
+            yield chunk
+        if self.known_rows not in (None, rows):
+            raise SourceError(f"{self._what} has another number of rows than it says: check that it is complete")
+
+    def _stream(self, columns: Sequence[int], *, records: bool) -> Iterator[Chunk | SetChunk]:
+        """One pass over the rows, with their canonical forms where they are asked for and can be read."""
+        if not records:
+            yield from self.chunks(columns)
+        elif self._beside is not None:
+            yield from self._beside._stream(columns, records=True)
+        else:
+            for batch in self.raw([0], _ROWS):
+                with guarded(self._what):
+                    forms = shortened_forms(CANONICAL.of(batch.column(0), mended=True))
+                    codes = self._codes(0, batch.column(0)) if columns else None
+                yield Chunk((codes,), batch.num_rows, forms)
 
     def chunks(self, columns: Sequence[int] | None = None, rows: int = 1 << 17) -> Iterator[Chunk | SetChunk]:
         """One pass over the rows, at most `rows` at a time, reading only the columns at the given positions."""
@@ -114,15 +161,12 @@ class Table:
             return False
         return self._beside is not None or self._names[0] not in self._origin.fingerprinted
 
-    def records(self) -> Iterator[Written]:
+    def records(self) -> Iterator[Encoded]:
         """One pass over the canonical forms of the rows, each of its row alone; where they can be read."""
-        if self._beside is not None:
-            yield from self._beside.records()
-            return
-        for batch in self.raw([0], _ROWS):
-            with guarded(self._what):
-                found = kept_forms(CANONICAL.of(batch.column(0), mended=True))
-            yield found
+        for chunk in self._stream((), records=True):
+            assert isinstance(chunk, Chunk)
+            assert chunk.records is not None
+            yield chunk.records
 
     def tally(self) -> Tally | None:
         """How many lines of the source are odd, where its rows are lines, for the owner's own checks."""

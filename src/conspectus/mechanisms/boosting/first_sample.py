@@ -14,7 +14,6 @@ from scipy.sparse import csr_array
 
 from conspectus.mechanisms.iterative import Candidates
 from conspectus.queries.blocks.marginal import Marginal
-from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import public_sampler
 
 TIMES = 7
@@ -51,13 +50,6 @@ def first_sample(candidates: Candidates, size: int, *, public_seed: int | None =
         chosen.append(best)
         times[pairs.indices[pairs.indptr[best] : pairs.indptr[best + 1]]] += 1
     return np.sort(np.array(chosen, dtype=np.int64))
-
-
-def questions(candidates: Candidates, drawn: NDArray[np.int64]) -> Workload:
-    """The workload of some candidates, each once however often it was drawn."""
-    ends = np.append(candidates.starts[1:], len(candidates.workload))
-    places = [np.arange(candidates.starts[i], ends[i]) for i in np.unique(drawn)]
-    return candidates.workload.take(np.concatenate(places))
 
 
 def _pairs(candidates: Candidates) -> csr_array | None:

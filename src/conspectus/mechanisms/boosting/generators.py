@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, hstack, vstack
 
 from conspectus.counting.evaluation import indicator
 from conspectus.curator.curator import Curator
-from conspectus.data.domain import code_dtype
+from conspectus.data.domain import Domain, code_dtype
 from conspectus.mechanisms.iterative import measurements
 from conspectus.mechanisms.mechanism import Problem, maximum_bound
 from conspectus.privacy.events import Noise
@@ -38,7 +38,7 @@ MOST_EVALUATED = 1 << 11
 """The most tables, about, on which the brute force evaluates functions."""
 
 REFITS = 1
-"""How often a histogram is fitted again, where the ridge hid what stands out."""
+"""How often a histogram is fitted again, where the ridge shrank an interaction that stands out of its noise."""
 
 MOST_ENTRIES = 1 << 20
 """The largest matrix of questions by cells that is given to the linear program."""
@@ -55,9 +55,14 @@ class Generator(Protocol):
 
 
 def measured(curator: Curator, problem: Problem, sample: Workload, price: Fraction) -> tuple[Vector, Noise]:
-    """The noisy counts of a sample, and their law: one act at exactly this price, at most."""
+    """The noisy counts of a sample and the law of their noise: one act, which costs at most this price."""
     law = problem.law(problem.sensitivity(sample), price)
     return curator.measure(sample, law).astype(np.float64), law
+
+
+def as_rows(domain: Domain, codes: NDArray[np.int64], total: Total) -> Rows:
+    """Codes, row by row, as a synopsis."""
+    return Rows(domain, tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes)), total)
 
 
 def question_matrix(sample: Workload, held: tuple[int, ...]) -> NDArray[np.uint8]:
@@ -184,9 +189,8 @@ class BruteForce:
         fitting = np.flatnonzero(np.abs(values - noisy[:, None]).max(axis=0) <= half)
         if not fitting.size:
             return None
-        domain, codes = sample.domain, self._codes(self.tables[fitting[0]])
-        columns = tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes))
-        return Rows(domain, columns, Total(value=float(sample.denominator or self.rows), exact=True))
+        total = Total(value=float(sample.denominator or self.rows), exact=True)
+        return as_rows(sample.domain, self._codes(self.tables[fitting[0]]), total)
 
     def _codes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """A table row by row; columns that nobody asks about hold their first value."""

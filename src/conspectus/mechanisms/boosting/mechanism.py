@@ -1,379 +1,245 @@
-"""Boosting for queries: Figure 6.1 of the book (Dwork, Rothblum and Vadhan 2010).
+"""Boosting for queries: Figure 6.1 of the book (Dwork, Rothblum and Vadhan 2010), in the function `boost`.
 
-Each round draws questions from a distribution over all of them, makes a synopsis that is right on the sample, and moves
-weight to the questions that it gets wrong. The median of all synopses is then right on every question.
+    Boosting for Queries (k, λ, η, ρ, μ, T)
+      D_1 = uniform over Q
+      for t = 1 … T:
+        1. S_t = k questions drawn independently from D_t
+           A_t = what the base synopsis generator makes of S_t; w.h.p. right on ½ + η of the mass of D_t
+        2. for each q in Q, with the error d = |q(x) − A_t(q)|:
+             a_t,q = 1 if d ≤ λ;  −1 if d > λ + μ;  1 − 2(d − λ)/μ in between
+             u_t,q = exp(−α·Σ_{j≤t} a_j,q), where α = ½ ln((1 + 2η)/(1 − 2η))
+        3. D_{t+1}[q] = u_t,q / Z_t, where Z_t = Σ_q u_t,q
+      output A(q) = median{A_1(q), …, A_T(q)}
+
+| symbol | here |
+| --- | --- |
+| Q, S_t | `plan.candidates`, `sample`: a marginal is one question, whose error is that of its worst cell |
+| T, k | `plan.rounds`; `plan.first` in round 1, `plan.sampling.draws` in the later ones |
+| λ, μ | `plan.sampling.lam`, `plan.sampling.mu`, in steps of 1/16 count |
+| α | `plan.sampling.rates`: one for each round, equal or growing |
+| η | nothing promises it in practice; `theorem.EDGE` = 1/3 with `theorem=True`; `reweighting.needed_edge` |
+| ρ | `problem.error_sensitivity` |
+| A_t | `synopsis`, made by a `Generator`: `generators.py`, `row_search.py`, `own_generator.py` |
+| D_t, u, Z_t | `distribution`, a `Reweighting`: with step 2 in `curator/scores.py`, since it reads the table |
+| drawing, step 3 | `Curator.select`, the exponential mechanism, which normalises; it reads the table |
+| A | `MedianEnsemble`, where the median is weighted by the rates |
 
 Privacy: composes k draws of the exponential mechanism a round (Lemma 6.4; the first round is uniform and free), one
 measurement of the sample a round, the row total, and the certificates. Accuracy: Theorem 6.1 where `theorem=True`;
-otherwise what the generator's edge turns out to be is not promised, and the two certificates say what became of it.
+otherwise the edge of the generator is not promised, and the two certificates say what became of it. What differs from
+the figure (blocks, growing rates, a history, the first sample) is proved in `mechanism.proof.md`.
+
+`parameters.py` chooses the parameters, `theorem.py` takes them from the theorem, `claim.py` says what to expect.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from conspectus.curator.curator import Curator
-from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS
+from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, Reweighting
+from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
-from conspectus.mechanisms.interactions import Interactions, deviation
-from conspectus.mechanisms.iterative import Candidates, unmeasured
-from conspectus.mechanisms.mechanism import (
-    Claim,
-    ErrorBound,
-    Outcome,
-    Problem,
-    Refusal,
-    SettingError,
-    expected_maximum,
-    expected_size,
-    no_histogram,
-    not_counting,
-)
+from conspectus.mechanisms.mechanism import MAX_CELLS, Claim, Outcome, Problem, Refusal
 from conspectus.mechanisms.total import find_total
-from conspectus.privacy.events import Event, Noise
-from conspectus.synopses.median_ensemble import MOST_MEMBERS
-from conspectus.synopses.synopsis import Total
+from conspectus.privacy.events import Event
+from conspectus.synopses.histogram import Histogram
+from conspectus.synopses.median_ensemble import MedianEnsemble, weighted_median
+from conspectus.synopses.rows import Rows
+from conspectus.synopses.synopsis import Total, public_sampler
 
-from .first_sample import first_size
-from .generators import MOST_ENTRIES, BruteForce, Generator, MaximumEntropy, Syntheticizer, few_tables, most_tables
-from .own_generator import OwnGenerator, OwnRounds
-from .reweighting import growing_rates, needed_edge, plan_sampling, unclipped_rates
-from .rounds import BoostingPlan, boost
-from .row_search import ANCHOR, ROWS, RowSearch, usual_sample
-from .theorem import CITES, EDGE, FAILURE, check_left_out, promise
-
-ROUNDS, GROWTH = 7, 1.6
-"""With a history: chosen on NLTCS, 3-way and 5-way marginals at three budgets."""
-
-FRESH_ROUNDS = 3
-ROW_ROUNDS = 16
-"""With synthetic rows: chosen on 20,000 functions of Adult."""
-MISSED = 50
-"""Functions that the first sample leaves out, for a round beyond two: chosen on 60 to 245 functions of 1,000 rows."""
-
-GENERATORS = ("entropy", "syntheticizer", "brute", "rows")
-OWN = "own"
-AGGREGATES = ("weighted", "median")
-_FREE = ("theorem", "certificate", "public_seed")
-"""What theorem=True leaves to its caller."""
+from .claim import practical_claim, theorem_claim
+from .first_sample import first_sample
+from .generators import BruteForce, Generator, MaximumEntropy, Syntheticizer, Vector
+from .own_generator import OwnRounds
+from .parameters import BoostingPlan, BoostingSettings, plan_boosting
+from .reweighting import needed_edge
+from .row_search import RowSearch, public_rows
+from .theorem import FAILURE
 
 _POTENTIAL_SHARE = Fraction(1, 4)
+"""The share of the certificates' price that buys ln Z."""
+
+
+def boost(
+    curator: Curator,
+    problem: Problem,
+    plan: BoostingPlan,
+    generator: Generator,
+    total: Total,
+    *,
+    public_seed: int | None = None,
+) -> tuple[MedianEnsemble, Reweighting, Vector]:
+    """Figure 6.1: the ensemble, the weights after the last round, and the ensemble's answers to all of Q."""
+    asked, sampling = plan.candidates.workload, plan.sampling
+    distribution = Reweighting(asked, plan.candidates.starts, sampling.lam, sampling.mu)  # D_1: no guess yet, uniform
+    synopses: list[Histogram | Rows] = []
+    answers: list[Vector] = []
+    barred = np.zeros(0, dtype=np.int64)
+    for t in range(plan.rounds):
+        curator.report_progress("rounds", t, plan.rounds)
+        # 1. Sample S_t from D_t, and make A_t of it.
+        drawn = _draws(curator, plan, distribution, t, barred) if t else _first_draws(plan, public_seed)
+        barred = _barred(plan, barred, drawn)
+        sample = plan.candidates.take(drawn)
+        made = generator.generate(curator, sample, price=plan.prices[t], last=t == plan.rounds - 1)
+        synopsis = _synopsis(made, problem, plan, total, public_seed)
+        # 2. Re-weight: the curator compares A_t(q) with q(x) when it next draws. 3. It normalises then, too.
+        synopses.append(synopsis)
+        answers.append(synopsis.answer(asked))
+        distribution = distribution.joined(answers[-1] * total.divisor, sampling.rates[t])
+    # A(q) = median{A_1(q), …, A_T(q)}
+    ensemble = MedianEnsemble(asked.domain, tuple(synopses), sampling.rates, asked, total)
+    return ensemble, distribution, weighted_median(np.stack(answers), sampling.rates)
+
+
+def _draws(
+    curator: Curator, plan: BoostingPlan, distribution: Reweighting, t: int, barred: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """S_t from D_t, by the exponential mechanism: independent draws as the theorem asks, or else k different ones."""
+    sampling = plan.sampling
+    again = None if plan.theorem else barred
+    return curator.select(distribution, sampling.ranges[t - 1], draws=sampling.draws[t - 1], barred=again)
+
+
+def _first_draws(plan: BoostingPlan, public_seed: int | None) -> NDArray[np.int64]:
+    """S_1, chosen in public since D_1 is uniform: independently as the theorem asks, or else spread evenly."""
+    if plan.theorem is None:
+        return first_sample(plan.candidates, plan.first, public_seed=public_seed)
+    return public_sampler(public_seed).integers(0, len(plan.candidates), plan.first)
+
+
+def _barred(plan: BoostingPlan, barred: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What was drawn is in the history, and is not drawn again until too few others are left for a round."""
+    barred = np.union1d(barred, drawn) if plan.history else barred
+    enough = len(plan.candidates) - len(barred) >= max(plan.sampling.draws, default=0)
+    return barred if enough else barred[:0]
+
+
+def _synopsis(
+    made: Vector | Rows | None, problem: Problem, plan: BoostingPlan, total: Total, public_seed: int | None
+) -> Histogram | Rows:
+    """A_t as a synopsis. A generator that failed costs accuracy, never privacy: something public stands in for it."""
+    domain = problem.workload.domain
+    if made is None and (plan.generator == "rows" or not problem.counting or problem.cells > MAX_CELLS):
+        return public_rows(domain, total, public_sampler(public_seed))
+    if made is None:
+        made = np.full(problem.cells, 1 / problem.cells)
+    return made if isinstance(made, Rows) else Histogram(domain, made, total, problem.held)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Boosting:
-    """Few rounds with a strong edge by default; `theorem=True` takes everything from Theorem 6.1.
+class Boosting(BoostingSettings):
+    """Boosting for queries: a few synopses, each made for what the ones before got wrong, and their weighted median.
 
-    `first` questions are measured in the first round, `draws` in each later one, of `rounds` in all. `selection` is
-    the share of the budget that the draws cost (a quarter by default, 0.6 with rows), `certificate` the share that the
-    two certificates do. `generator` is "entropy" (with all measurements so far, or without `history` the round's own),
-    "rows" (synthetic rows by local search, for every kind of question), "syntheticizer" or "brute"; by default rows for
-    functions of the table and entropy for counts; or a function of one's own, an `OwnGenerator`. Rates grow by
-    `growth` a round, where synopses have a history and so get better, and the answer is the median weighted by them;
-    with `aggregate="median"` all rates are equal. With `theorem=True` only `certificate`, `public_seed` and, between
-    brute and syntheticizer, `generator` can be chosen.
-    `public_seed` fixes the public choices: the first round's questions and the coins of searches.
+    Choose it where questions are many and few of them can be measured, or where they are functions of the whole table
+    (mode shares, distances from independence, your own), which no histogram mechanism serves. For marginals of few
+    columns `projection` is as good and quicker. With `theorem=True` all parameters come from Theorem 6.1 and its bound
+    is claimed. The theorem promises something for huge tables or budgets only; elsewhere it is refused.
+
+    Args:
+        theorem: Take every parameter from Theorem 6.1. Only `certificate`, `public_seed` and, between "brute" and
+            "syntheticizer", `generator` can then be chosen.
+        generator: Who makes a synopsis of a sample. "entropy", the default for counts: the maximum-entropy histogram.
+            "rows", the default for functions: synthetic rows by local search. "syntheticizer": a linear program
+            (Theorem 6.7). "brute": the first of all possible tables that fits (Theorem 6.6). Or a function of your
+            own, an `OwnGenerator`.
+        history: Let "entropy" and "rows" fit all measurements so far, not those of their round alone.
+        rounds: T, the number of synopses, 200 at most; by default 7, 3 without a history, up to 16 for rows.
+        first: Questions that the first round measures; by default enough to see every pair of columns several times.
+        draws: k, questions that each later round draws; by default a third of the first round's in all.
+        selection: The share of the budget that draws cost; a quarter by default, 0.6 for rows.
+        growth: By how much the rates grow from round to round, from 1 to 4; later synopses then count for more.
+        aggregate: "weighted", the default: the median weighted by the rates. "median": all rates are equal.
+        certificate: The share of the budget that buys the two certificates; 0 for none.
+        evaluations: How long each fit of "entropy" may take, in evaluations of its objective.
+        ridge: How strongly "entropy" shrinks what its noise hides.
+        public_seed: Fixes the public choices: the first round's questions and the coins of searches.
+
+    Example:
+        >>> import conspectus as cs, pyarrow as pa
+        >>> rows = {"smoker": [True, False] * 500, "ill": ([True] + [False] * 4) * 200, "old": [True] * 1000}
+        >>> columns = {name: {"type": "boolean"} for name in rows}
+        >>> schema = cs.Schema.from_dict({"name": "visits", "columns": columns})
+        >>> table = cs.open_table(pa.table(rows), schema)
+        >>> workload = cs.marginals(schema, 2)
+        >>> release = cs.release(table, workload, epsilon=50, delta=1e-6, mechanism="boosting", rounds=2)
+        >>> release.parameters["rounds"], round(release.ask("smoker AND ill").fraction, 1)
+        (2, 0.1)
     """
-
-    theorem: bool = False
-    generator: str | OwnGenerator | None = None
-    history: bool = True
-    rounds: int | None = None
-    first: int | None = None
-    draws: int | None = None
-    selection: float | None = None
-    growth: float | None = None
-    aggregate: str | None = None
-    certificate: float = 0.04
-    evaluations: int = 100
-    ridge: float = 1.0
-    public_seed: int | None = None
 
     name: ClassVar[str] = "boosting"
 
-    def __post_init__(self) -> None:
-        if any(number is not None and number < 1 for number in (self.rounds, self.first, self.draws)):
-            raise SettingError("rounds, first and draws are at least 1")
-        if self.rounds is not None and self.rounds > MOST_MEMBERS:
-            raise SettingError(f"rounds is at most {MOST_MEMBERS}")
-        if (self.selection is not None and not 0 < self.selection < 1) or not 0 <= self.certificate < 1:
-            raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
-        if not callable(self.generator) and self.generator not in (None, *GENERATORS):
-            raise SettingError(f"generator is one of {', '.join(GENERATORS)}, or a function of a noisy sample")
-        if self.aggregate not in (None, *AGGREGATES):
-            raise SettingError(f"aggregate is one of {', '.join(AGGREGATES)}")
-        if (
-            (self.growth is not None and not 1 <= self.growth <= 4)
-            or self.evaluations < 1
-            or not 0 < self.ridge < math.inf
-        ):
-            raise SettingError("growth lies between 1 and 4, evaluations at 1 or above, ridge above 0")
-        if self.public_seed is not None and self.public_seed < 0:
-            raise SettingError("public_seed is 0 or above")
-        if self.theorem:
-            usual = {field.name: field.default for field in fields(self) if field.name not in _FREE}
-            check_left_out({name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]})
-        if self.aggregate is None:
-            object.__setattr__(self, "aggregate", "median" if self.theorem else "weighted")
+    def plan(self, problem: Problem) -> BoostingPlan | Refusal:
+        found = plan_boosting(self, problem)
+        return found if isinstance(found, BoostingPlan) else Refusal(mechanism=self.name, reason=found)
 
-    def claim(self, problem: Problem, plan: Claim) -> Claim:
-        return plan
+    def claim(self, problem: Problem, plan: BoostingPlan) -> Claim:
+        if plan.theorem is not None:
+            return theorem_claim(self.name, problem, plan, plan.theorem)
+        return practical_claim(self.name, problem, plan, ridge=self.ridge)
 
-    def plan(self, problem: Problem) -> Claim | Refusal:
-        refused = self._refusal(problem)
-        if refused is not None:
-            return Refusal(mechanism=self.name, reason=refused)
-        if self.theorem:
-            return self._promised(problem)
-        left = problem.cap * (1 - Fraction(self.certificate))
-        course = self._course(problem, left)
-        # A bought total will take a little of it: affordable means with room to spare.
-        if course is None or self._course(problem, left / 2) is None:
-            reason = "its budget is too small to draw questions by: raise epsilon"
-            return Refusal(mechanism=self.name, reason=reason)
-        candidates, sampling = course.candidates, course.sampling
-        sampled = course.first + sum(sampling.draws)
-        law = problem.law(problem.sensitivity(candidates[0]), sum(course.prices, Fraction(0)) / sampled)
-        mean, largest = self._expected(problem, course, law, sampled)
-        edge = needed_edge(len(candidates), sampling.rates)
-        return Claim(
-            mechanism=self.name,
-            expected_max=min(largest, float(problem.denominator or math.inf)),
-            expected_mean=mean,
-            bound=None,
-            memory=self._memory(problem, course.rounds),
-            citations=("Dwork, Rothblum & Vadhan 2010, Figure 1", "Dwork & Roth 2014, Lemmas 6.2 and 6.4"),
-            notes=(
-                f"{course.rounds} rounds, {course.first} questions in the first and {sum(sampling.draws)} drawn in "
-                f"later ones; all answers are within {sampling.inaccurate:.4g} counts if every synopsis is right on "
-                f"{0.5 + edge:.3f} of the weight, which is certified after the fact",
-            ),
-        )
-
-    def _expected(self, problem: Problem, course: BoostingPlan, law: Noise, sampled: int) -> tuple[float, float]:
-        """Typical errors, mean and largest, in counts, where so many questions are measured with this noise."""
-        candidates = course.candidates
-        grid = candidates[0].grid
-        interactions = Interactions.of(candidates.workload)
-        if interactions is not None and problem.rows and course.generator == "entropy" and not self._fresh(problem):
-            # The weighted median is about the synopsis in the middle of the weight, which has not seen the last draws.
-            rates = np.cumsum(course.sampling.rates)
-            middle = int(np.searchsorted(rates, rates[-1] / 2))
-            share = (course.first + sum(course.sampling.draws[:middle])) / len(candidates)
-            errors = interactions.fitted(deviation(law) / problem.rows, ridge=self.ridge, share=share)
-            return errors.mean * problem.rows, errors.largest * problem.rows
-        # From measurements on real tables: what was never drawn is about as wrong as what was.
-        hidden = 1.15 * unmeasured(problem, candidates, course.first)
-        if problem.rows and problem.workload.denominator:
-            hidden *= problem.workload.denominator / problem.rows
-        largest = max(0.65 * expected_maximum(law, sampled * len(candidates[0])) / grid, hidden)
-        return 0.35 * expected_size(law) / grid, largest
-
-    def declare(self, problem: Problem, plan: Claim) -> Sequence[Event] | None:
+    def declare(self, problem: Problem, plan: BoostingPlan) -> Sequence[Event] | None:
         return None
 
-    def release(self, curator: Curator, problem: Problem, plan: Claim) -> Outcome:
-        curator.count_ahead(problem.workload.distinct())
-        total, left = find_total(curator, problem)
-        certificate_price = problem.cap * Fraction(self.certificate)
-        left -= certificate_price
-        course = self._theorem_course(problem, left) if self.theorem else self._course(problem, left)
-        assert course is not None
-        generator = self._generator(problem, course, total)
-        run = boost(curator, problem, course, generator, total, public_seed=self.public_seed)
-        ensemble, reweighting, answers = run
+    def release(self, curator: Curator, problem: Problem, plan: BoostingPlan) -> Outcome:
+        curator.count_ahead(plan.candidates.workload)
+        total, _ = find_total(curator, problem)
+        generator = self._generator(problem, plan, total)
+        ensemble, weights, answers = boost(curator, problem, plan, generator, total, public_seed=self.public_seed)
         if len(answers) != len(problem.workload):
             answers = ensemble.answer(problem.workload)
-        bound = None
-        if self.certificate:
-            # Where ln Z would prove nothing its price buys a better maximum.
-            share = certificate_price * _POTENTIAL_SHARE
-            law = potential_law(problem, reweighting, share)
-            price = certificate_price if law is None else certificate_price - share
-            bound = certify(curator, problem, workload=problem.workload, answers=answers, total=total, price=price)
-            if law is not None:
-                bound = replace(bound, potential=measure_potential(curator, reweighting, law))
-        parameters = self._parameters(course)
+        bound = _certificates(curator, problem, plan, weights, answers, total) if plan.certificate else None
+        parameters = self._parameters(plan)
         if isinstance(generator, OwnRounds):
             parameters["failures"] = list(generator.failures)
         return Outcome(synopsis=ensemble, answers=answers, total=total, certificate=bound, parameters=parameters)
 
-    def _parameters(self, course: BoostingPlan) -> dict[str, Any]:
-        sampling = course.sampling
-        return {
-            "rounds": course.rounds,
-            "first": course.first,
-            "draws": list(sampling.draws),
-            "generator": course.generator,
-            "aggregate": self.aggregate,
-            "near": sampling.near / ERROR_STEPS,
-            "gap": sampling.gap / ERROR_STEPS,
-            "rates": [rate / LOG_WEIGHT_STEPS for rate in sampling.rates],
-            "needed_edge": needed_edge(len(course.candidates), sampling.rates),
-            "certificate": self.certificate,
-        }
-
-    @property
-    def _named(self) -> str | None:
-        return None if callable(self.generator) else self.generator
-
-    def _kind(self, problem: Problem) -> str:
+    def _generator(self, problem: Problem, plan: BoostingPlan, total: Total) -> Generator:
+        """The base synopsis generator of one run; it may remember what its rounds measured."""
         if callable(self.generator):
-            return OWN
-        return self.generator or ("entropy" if problem.counting else "rows")
-
-    def _fresh(self, problem: Problem) -> bool:
-        return self._kind(problem) not in ("entropy", "rows") or not self.history
-
-    def _rounds(self, problem: Problem) -> int:
-        usual = self._row_rounds(problem) if self._kind(problem) == "rows" else ROUNDS
-        return self.rounds or (FRESH_ROUNDS if self._fresh(problem) else usual)
-
-    def _row_rounds(self, problem: Problem) -> int:
-        """Fewer where the first sample leaves few functions out: each round is a search with little left to find."""
-        if problem.counting:
-            return ROW_ROUNDS
-        asked = len(problem.workload.distinct())
-        missed = asked - usual_sample(problem, self.first, of=asked, rounds=1)[0]
-        return min(ROW_ROUNDS, 2 + math.ceil(missed / MISSED))
-
-    def _first(self, problem: Problem, candidates: Candidates) -> int:
-        if not problem.counting:
-            return usual_sample(problem, self.first, of=len(candidates), rounds=1)[0]
-        return min(self.first or first_size(candidates), len(candidates))
-
-    def _memory(self, problem: Problem, rounds: int) -> int:
-        answers = 64 * len(problem.workload) * rounds
-        if self._kind(problem) in ("rows", OWN):
-            return 8 * ROWS * len(problem.workload.domain) * rounds + answers
-        return 8 * (10 + rounds) * problem.cells + answers
-
-    def _refusal(self, problem: Problem) -> str | None:
-        kind = self._kind(problem)
-        if problem.listed:
-            return not_counting(problem)
-        if self.theorem and not problem.total_is_public:
-            return "Theorem 6.1 is for replaced rows and a public number of rows"
-        if kind in ("rows", OWN) and not self.theorem:
-            return None
-        if problem.counting:
-            refused = no_histogram(problem, copies=1 if self.theorem else self._rounds(problem) / 4)
-            if refused is not None:
-                return refused
-        elif kind != "brute" and not (self.theorem and self.generator is None):
-            return "functions of the whole table are no counts of records: leave generator out, or take brute or rows"
-        brute = kind == "brute" or (self.theorem and not problem.counting)
-        if brute and not few_tables(problem):
-            needs = f"a public number of rows and at most {most_tables(problem):,} possible tables"
-            return f"brute force (Theorem 6.6) needs {needs}" + (": leave theorem=True out" if self.theorem else "")
-        if kind == "syntheticizer" and not self.theorem and problem.cells * len(problem.workload) > MOST_ENTRIES:
-            return f"its linear program would have more than {MOST_ENTRIES:,} entries: use generator=entropy"
-        return None
-
-    def _promised(self, problem: Problem) -> Claim | Refusal:
-        found = promise(problem, problem.cap * (1 - Fraction(self.certificate)), self._named)
-        whole = problem.denominator
-        if found is None or not whole or found.counts >= whole:
-            said = "nothing at all" if found is None or not whole else f"an error of {found.counts / whole:.3g}"
-            tail = "" if said == "nothing at all" else ", which says nothing"
-            reason = f"Theorem 6.1 promises {said} here{tail}: leave theorem=True out"
-            return Refusal(mechanism=self.name, reason=reason)
-        if found.generator == "syntheticizer" and problem.cells * len(problem.workload) > MOST_ENTRIES:
-            reason = (
-                f"Theorem 6.1 promises an error of {found.counts / whole:.3g} here, by a linear program of more than "
-                f"{MOST_ENTRIES:,} entries: ask fewer questions, or leave theorem=True out"
-            )
-            return Refusal(mechanism=self.name, reason=reason)
-        bound = ErrorBound(value=found.counts / whole, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
-        return Claim(
-            mechanism=self.name,
-            expected_max=found.counts,
-            expected_mean=found.sampling.near / ERROR_STEPS,
-            bound=bound,
-            memory=8 * (10 + found.rounds) * problem.cells + 64 * len(problem.workload) * found.rounds,
-            citations=CITES,
-            notes=(
-                f"{found.rounds} rounds of {found.draws:,} draws, edge {EDGE:.3f}, generator "
-                f"{found.generator} over tables of {found.rows} rows",
-            ),
-        )
-
-    def _course(self, problem: Problem, left: Fraction) -> BoostingPlan | None:
-        """The practical parameters, from public facts; None where the draws cannot be afforded."""
-        candidates = Candidates.of(problem.workload.distinct())
-        kind, fresh = self._kind(problem), self._fresh(problem)
-        rounds = self._rounds(problem) if len(candidates) > 1 else 1
-        first = self._first(problem, candidates)
-        # A synopsis of its own sample alone needs as large a one in every round.
-        each = self.draws or (first if fresh else max(1, round(first / (3 * max(rounds - 1, 1)))))
-        draws = (min(each, len(candidates)),) * (rounds - 1)
-        selection = Fraction(self.selection or 0.25)
-        growth = (self.growth or (1.0 if fresh else GROWTH)) if self.aggregate == "weighted" else 1.0
-        rates = growing_rates(len(candidates), rounds, growth)
-        anchor = Fraction(0)
-        if kind == "rows":
-            anchor = left * ANCHOR
-            left -= anchor
-            selection = Fraction(self.selection or 0.6)
-            if self.draws is None:
-                draws = usual_sample(problem, first, of=len(candidates), rounds=rounds)[1]
-            if self.growth is None and self.aggregate == "weighted" and not fresh:
-                rates = unclipped_rates(rounds)
-        sampled = first + sum(draws)
-        measuring = left * (1 - selection)
-        # A sampled question is as wrong as its noise; what is less wrong than that counts as right.
-        near = expected_size(problem.law(problem.sensitivity(candidates[0]), measuring / sampled)) / candidates[0].grid
-        near = min(near, float(problem.denominator or math.inf))
-        sampling = plan_sampling(problem, rates=rates, draws=draws, near=near, price=left * selection)
-        if sampling is None:
-            return None
-        measuring = left - sampling.price
-        prices = [measuring * first / sampled] + [measuring * k / sampled for k in draws]
-        return BoostingPlan(
-            candidates=candidates,
-            first=first,
-            sampling=sampling,
-            prices=tuple(prices),
-            generator=kind,
-            anchor=anchor,
-            history=not fresh,
-        )
-
-    def _theorem_course(self, problem: Problem, left: Fraction) -> BoostingPlan | None:
-        found = promise(problem, left, self._named)
-        if found is None:
-            return None
-        asked = problem.workload.distinct()
-        # The theorem is about single questions, each a candidate of its own, marginals included.
-        candidates = Candidates(asked, np.arange(len(asked), dtype=np.int64))
-        prices = ((left - found.sampling.price) / found.rounds,) * found.rounds
-        return BoostingPlan(
-            candidates=candidates,
-            first=found.draws,
-            sampling=found.sampling,
-            prices=prices,
-            generator=found.generator,
-            promise=found,
-        )
-
-    def _generator(self, problem: Problem, course: BoostingPlan, total: Total) -> Generator:
-        found, kind = course.promise, course.generator
-        if kind == "rows":
-            return RowSearch(problem, total, anchor=course.anchor, history=self.history, public_seed=self.public_seed)
-        if callable(self.generator):
-            return OwnRounds(problem, total, self.generator, rounds=course.rounds)
-        if kind == "entropy":
+            return OwnRounds(problem, total, self.generator, rounds=plan.rounds)
+        if plan.generator == "rows":
+            return RowSearch(problem, total, anchor=plan.anchor, history=self.history, public_seed=self.public_seed)
+        if plan.generator == "entropy":
             return MaximumEntropy(
                 problem, total.divisor, history=self.history, evaluations=self.evaluations, ridge=self.ridge
             )
-        if kind == "syntheticizer":
-            rows = None if found is None else found.rows
+        if plan.generator == "syntheticizer":
+            rows = None if plan.theorem is None else plan.theorem.rows
             return Syntheticizer(problem, total.divisor, rows=rows, public_seed=self.public_seed)
         rows = total.rows if problem.workload.denominator is None else problem.rows or 0
-        return BruteForce(problem, rows, failure=FAILURE if found is None else found.failure)
+        return BruteForce(problem, rows, failure=FAILURE if plan.theorem is None else plan.theorem.failure)
+
+    def _parameters(self, plan: BoostingPlan) -> dict[str, Any]:
+        """What a report shows; λ and μ are called near and gap there, as in files that were written before."""
+        sampling = plan.sampling
+        return {
+            "rounds": plan.rounds,
+            "first": plan.first,
+            "draws": list(sampling.draws),
+            "generator": plan.generator,
+            "aggregate": self.aggregate,
+            "near": sampling.lam / ERROR_STEPS,
+            "gap": sampling.mu / ERROR_STEPS,
+            "rates": [rate / LOG_WEIGHT_STEPS for rate in sampling.rates],
+            "needed_edge": needed_edge(len(plan.candidates), sampling.rates),
+            "certificate": self.certificate,
+        }
+
+
+def _certificates(
+    curator: Curator, problem: Problem, plan: BoostingPlan, weights: Reweighting, answers: Vector, total: Total
+) -> Certificate:
+    """The largest error and ln Z, bought together; where ln Z would prove nothing its price buys a better maximum."""
+    share = plan.certificate * _POTENTIAL_SHARE
+    law = potential_law(problem, weights, share)
+    price = plan.certificate if law is None else plan.certificate - share
+    bound = certify(curator, problem, workload=problem.workload, answers=answers, total=total, price=price)
+    return bound if law is None else replace(bound, potential=measure_potential(curator, weights, law))

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import MAX_CELLS, Problem
+from conspectus.privacy.tails import deviation_of
 from conspectus.queries.workload import Workload
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total
 
-from .generators import Vector, measured
-from .row_search import as_rows, deviation
+from .generators import Vector, as_rows, measured
 
 MOST_ROWS = 1 << 20
 """The most synthetic rows that one round may bring."""
@@ -29,14 +29,34 @@ MOST_ROWS = 1 << 20
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NoisySample:
-    """What a generator of one's own is shown in one round.
-
-    `answers` are the noisy shares of `questions`, each with noise of the standard deviation `deviation`. `columns` are
-    the positions of the columns that the whole workload asks about: weights are over their cells, in row-major order.
-    Rounds are numbered from 0.
+    """What a generator of your own is shown in one round of boosting. You are handed these; you do not make them.
 
     Guarantee: it is a function of public facts and of what the curator has released, so whatever is made of it is
     post-processing.
+
+    Attributes:
+        domain: The columns of the table and the number of codes of each.
+        columns: The positions of the columns that the whole workload asks about. Weights are over their cells, in
+            row-major order.
+        questions: The questions that were drawn, as a workload.
+        answers: Their noisy answers, as shares; read-only.
+        deviation: The standard deviation of the noise on each answer, as a share. It is exact, and 0 where the noise
+            is so small that it is never drawn: do not divide by it.
+        round: The number of this round, from 0.
+        rounds: How many rounds there will be.
+
+    Example:
+        A generator that only looks, and finds nothing:
+
+        >>> import conspectus as cs, pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "coins", "columns": {"heads": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"heads": [True, False] * 500}), schema)
+        >>> def look(sample):
+        ...     print(len(sample.questions), sample.columns, sample.round, sample.rounds)
+        >>> release = cs.release(table, cs.marginals(schema, 1), epsilon=1, mechanism="boosting", generator=look)
+        2 (0,) 0 1
+        >>> release.parameters["failures"]
+        ['round 1: it returned None']
     """
 
     domain: Domain
@@ -49,10 +69,30 @@ class NoisySample:
 
 
 class OwnGenerator(Protocol):
-    """From a noisy sample, synthetic rows or weights; or None, where it finds none.
+    """The type of a generator of your own: a function that makes a synopsis of one round's `NoisySample`.
 
-    Rows are an integer array of codes, rows × columns in schema order, any number of rows from 1 on. Weights, for
-    counts alone, are one number from 0 on for each cell of `sample.columns`.
+    Write one to try an idea of yours inside boosting. It is handed noisy answers alone, so it cannot harm privacy. It
+    can be wrong, slow or broken, and costs accuracy only: where it fails or raises, a public synopsis stands in for it,
+    and `release.parameters["failures"]` says so.
+
+    Args:
+        sample: What was drawn and measured in this round.
+
+    Returns:
+        Synthetic rows: an integer array of codes, rows × columns in schema order, with 1 to 2²⁰ rows. Or weights, for
+        counts alone: one number from 0 on for each cell of `sample.columns`. Or None, where it finds neither.
+
+    Example:
+        One marginal is drawn here, so that its noisy cells are weights already:
+
+        >>> import conspectus as cs, numpy as np, pyarrow as pa
+        >>> schema = cs.Schema.from_dict({"name": "coins", "columns": {"heads": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"heads": [True, False, False, False, False] * 200}), schema)
+        >>> def own(sample):
+        ...     return np.maximum(sample.answers, 0.0)
+        >>> release = cs.release(table, cs.marginals(schema, 1), epsilon=20, mechanism="boosting", generator=own)
+        >>> round(release.ask("heads").fraction, 1), release.parameters["failures"]
+        (0.2, [])
     """
 
     def __call__(self, sample: NoisySample, /) -> NDArray[Any] | None: ...
@@ -79,7 +119,7 @@ class OwnRounds:
             columns=self.problem.held,
             questions=sample,
             answers=answers,
-            deviation=deviation(law) / scale,
+            deviation=deviation_of(law) / scale,
             round=self.turn,
             rounds=self.rounds,
         )

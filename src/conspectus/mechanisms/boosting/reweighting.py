@@ -1,4 +1,4 @@
-"""The numbers of boosting: how strong a weak synopsis must be, how fast weights move, and what sampling by them costs.
+"""The numbers of re-weighting: how strong a weak synopsis must be, how fast weights move, and what draws by them cost.
 
 All are functions of public facts. With rates α_1 … α_T, a generator that is right on ½ + η of the mass in every round
 leaves Z_T ≤ |Q|·Π_j ((½+η)e^(−α_j) + (½−η)e^(α_j)) (Claim 6.3, one factor a round), and Z_T < 1 means that the weighted
@@ -45,8 +45,7 @@ FLOOR = 2.0**-40
 
 
 def rounds_as_drawn(queries: int, edge: float, rate: int) -> int:
-    """The fewest rounds that suffice for the weights as they are kept and drawn, at a rate of so many
-    1/LOG_WEIGHT_STEPS.
+    """The fewest rounds that suffice for the weights as they are kept and drawn; `rate` is in 1/LOG_WEIGHT_STEPS.
 
     A synopsis that is right on ½ + η of what was drawn is right on ½ + η − |Q|·2⁻⁴⁰ of the weights, since raised ones
     take at most that; and marks are rounded down by less than 1/LOG_WEIGHT_STEPS, which raises a weight by that much of
@@ -71,9 +70,7 @@ def rate_for(queries: int, rounds: int) -> float:
 
 
 def growing_rates(queries: int, rounds: int, growth: float) -> tuple[int, ...]:
-    """Rates in steps of 1/LOG_WEIGHT_STEPS: each `growth` times the one before, with the sum that equal rates would
-    have.
-    """
+    """Rates in steps of 1/LOG_WEIGHT_STEPS: each `growth` times the one before; their sum is that of equal rates."""
     total = rounds * min(rate_for(queries, rounds), _FASTEST)
     shape = [growth**turn for turn in range(rounds)]
     return tuple(max(1, round(LOG_WEIGHT_STEPS * total * part / sum(shape))) for part in shape)
@@ -82,9 +79,9 @@ def growing_rates(queries: int, rounds: int, growth: float) -> tuple[int, ...]:
 def unclipped_rates(rounds: int) -> tuple[int, ...]:
     """Rates for synopses with a history and many questions to tell apart, of which few are badly answered.
 
-    The gap μ that a budget allows is in proportion to the rates: with large ones it is wider than the errors are, no
-    question counts as wholly wrong, and draws tell errors of any size apart. Later synopses know more and have more
-    weight; the last rate is never paid for, and with the one before it holds about half of the weight. Of two or three
+    The gap μ that a budget allows is in proportion to the rates. With large rates it is wider than the errors: no
+    question counts as wholly wrong, and draws tell errors of any size apart. Later synopses know more and get more
+    weight. The last rate is never paid for; it and the one before hold about half of the weight. Of two or three
     synopses the last one alone has seen nearly all, and holds more than half.
     """
     shape = [_STEEPEST * 1.1 ** (turn + 2 - rounds) for turn in range(rounds - 1)]
@@ -107,55 +104,67 @@ def needed_edge(queries: int, rates: Sequence[int]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawPlan:
-    """How questions are drawn: rates round by round, `near` (λ) and `gap` (μ) in grid steps, and what it costs.
+    """How the rounds draw, from public facts: `rates` are α_1 … α_T, in steps of 1/LOG_WEIGHT_STEPS.
 
-    `draws`, `ranges` and `prices` are those of the rounds after the first.
+    `lam` is λ, up to which an error counts as right; `mu` is μ, and from λ + μ on an error counts as wrong. Both are in
+    grid steps of 1/ERROR_STEPS count. `draws` is k, `ranges` the range of one draw and `prices` the price of all k,
+    each for every round after the first, which draws from the uniform distribution and is free.
     """
 
     rates: tuple[int, ...]
     draws: tuple[int, ...]
-    near: int
-    gap: int
+    lam: int
+    mu: int
     ranges: tuple[Fraction, ...]
     prices: tuple[Fraction, ...]
 
     @property
     def price(self) -> Fraction:
-        """The price of all rounds; the first draws from the uniform distribution and is free."""
+        """The price of all draws of all rounds."""
         return sum(self.prices, Fraction(0))
 
     @property
     def inaccurate(self) -> float:
         """λ + μ in counts."""
-        return (self.near + self.gap) / ERROR_STEPS
+        return (self.lam + self.mu) / ERROR_STEPS
 
 
 def plan_sampling(
-    problem: Problem, *, rates: tuple[int, ...], draws: Sequence[int], near: float, price: Fraction
+    problem: Problem, *, rates: tuple[int, ...], draws: Sequence[int], lam: float, price: Fraction
 ) -> DrawPlan | None:
-    """The narrowest gap μ with which all draws together cost at most `price`, or hardly wider; None beyond all bounds.
+    """Plan draws with the narrowest gap μ that `price` affords, or one that is hardly wider.
 
     Round t draws with log-weights that one unit moves by 2Δ/μ·Σ_{j<t} α_j, up or down: an interval of twice that
     (Lemma 6.4, with the rates of the rounds that were). In ρ a draw costs an eighth of its square.
+
+    Args:
+        problem: The public facts.
+        rates: α_1 … α_T in steps of 1/LOG_WEIGHT_STEPS.
+        draws: k for every round after the first.
+        lam: λ in counts.
+        price: What all draws together may cost, in the currency of the problem.
+
+    Returns:
+        The plan; None where no gap is wide enough.
     """
     moved = [Fraction(so_far, LOG_WEIGHT_STEPS) for so_far in accumulate(rates[:-1])]
     unit = problem.error_sensitivity
-    steps = max(0, round(near * ERROR_STEPS))
+    steps = max(0, round(lam * ERROR_STEPS))
     if not moved:
-        return DrawPlan(rates=rates, draws=(), near=steps, gap=unit, ranges=(), prices=())
+        return DrawPlan(rates=rates, draws=(), lam=steps, mu=unit, ranges=(), prices=())
     if problem.currency == "pure":
         gap = 4 * unit * sum(k * share for k, share in zip(draws, moved, strict=True)) / price
-        width = max(1, math.floor(min(gap, Fraction(WIDEST + 1))))
+        mu = max(1, math.floor(min(gap, Fraction(WIDEST + 1))))
     else:
         square = 2 * unit * unit * sum(k * share * share for k, share in zip(draws, moved, strict=True)) / price
-        width = max(1, math.floor(math.sqrt(min(square, Fraction(WIDEST + 1) ** 2))))
-    while max(width, steps) <= WIDEST:
-        reaches = [reweighting_sensitivity(rates[:turn], width, unit) for turn in range(1, len(rates))]
-        ranges = tuple(selection_range(reach, RATE) for reach in reaches)
+        mu = max(1, math.floor(math.sqrt(min(square, Fraction(WIDEST + 1) ** 2))))
+    while max(mu, steps) <= WIDEST:
+        moves = [reweighting_sensitivity(rates[:turn], mu, unit) for turn in range(1, len(rates))]
+        ranges = tuple(selection_range(move, RATE) for move in moves)
         prices = tuple(k * (r if problem.currency == "pure" else r * r / 8) for k, r in zip(draws, ranges))
         if sum(prices) <= price:
-            return DrawPlan(rates=rates, draws=tuple(draws), near=steps, gap=width, ranges=ranges, prices=prices)
-        if width >= 2 * unit * LOG_WEIGHT_STEPS:
+            return DrawPlan(rates=rates, draws=tuple(draws), lam=steps, mu=mu, ranges=ranges, prices=prices)
+        if mu >= 2 * unit * LOG_WEIGHT_STEPS:
             return None  # one unit moves a score by a single step already: no wider gap is cheaper
-        width += max(1, width >> 12)
+        mu += max(1, mu >> 12)
     return None

@@ -1,8 +1,8 @@
 """The base generator for arbitrary questions: synthetic rows by local search against noisy answers.
 
-It needs nothing of a question but that rows can be asked it. Without an anchor rows drift where the sample does not
-look, so the one-way marginals are measured once, for a share of the budget, and every search starts from them and is
-held near them. Everything after the two measurements is post-processing.
+All it needs of a question is that it can be asked of rows. Rows drift where the sample does not look. So the one-way
+marginals are measured once, for a share of the budget; every search starts from them and is held near them. Everything
+after the two measurements is post-processing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from conspectus.compiled import processors
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS
-from conspectus.data.domain import Domain, code_dtype
+from conspectus.data.domain import Domain
+from conspectus.mechanisms.iterative import fitted_deviation
 from conspectus.mechanisms.mechanism import Problem
-from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.statistic import Statistic
@@ -37,6 +37,8 @@ from conspectus.synopses.fitting.row_trials import TrialFitter
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total, public_sampler
 
+from .generators import as_rows, measured
+
 ANCHOR = Fraction(1, 10)
 """The share of the budget that buys the one-way marginals."""
 
@@ -54,7 +56,8 @@ SEARCHES = 3
 """Independent searches, whose rows are put together: where nothing was measured each drifts its own way."""
 
 STUCK = 0.1
-"""Squared distance for each answer, in deviations of its noise, that a search may leave, or be worse than the best."""
+"""A search is stuck if its squared distance from an answer, in deviations of its noise, is more than this on average;
+or if it is more than this above that of the best search."""
 
 
 HEAT = 2.0
@@ -69,11 +72,6 @@ def one_way(domain: Domain, columns: tuple[int, ...]) -> Workload:
 def public_rows(domain: Domain, total: Total, rng: np.random.Generator, rows: int = TRIED_ROWS) -> Rows:
     """Rows that anyone could make: what stands in for a search that found none."""
     return as_rows(domain, np.stack([rng.integers(0, size, rows) for size in domain.sizes], axis=1), total)
-
-
-def as_rows(domain: Domain, codes: Integers, total: Total) -> Rows:
-    """Codes, row by row, as a synopsis."""
-    return Rows(domain, tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes)), total)
 
 
 class RowSearch:
@@ -108,12 +106,12 @@ class RowSearch:
         if self.near is None:
             self.near = self._anchored(curator)
         sample = measured_instead(sample)
-        law = self.problem.law(self.problem.sensitivity(sample), price)
+        noisy, law = measured(curator, self.problem, sample, price)
         scale = sample.grid * self.total.divisor
-        shares = curator.measure(sample, law) / scale
+        shares = noisy / scale
         if not self.history:
             self.known, self.found = [], []
-        self.known.append((sample, shares, deviation(law) / scale))
+        self.known.append((sample, shares, fitted_deviation(law) / scale))
         fitter, tries = self._fitter(), FURTHER_TRIES if self.found else TRIES
         if not self.found:
             # More starts than searches: one that got stuck is given up.
@@ -153,14 +151,13 @@ class RowSearch:
         """The one-way shares of the columns asked about; a column that nobody asks about is spread evenly."""
         domain, held = self.problem.workload.domain, self.problem.held
         marginals = one_way(domain, held)
-        law = self.problem.law(self.problem.sensitivity(marginals), self.anchor)
-        noisy = curator.measure(marginals, law).astype(np.float64)
+        noisy, law = measured(curator, self.problem, marginals, self.anchor)
         parts = dict(zip(held, np.split(noisy, marginals.offsets[1:-1])))
         # All marginals sum to the number of rows, so their mean says what a share is of: no other total is needed.
         rows = max(float(np.mean([part.sum() for part in parts.values()])), 1.0)
         even = [np.full(size, 1 / size) for size in domain.sizes]
         shares = tuple(parts[c] / rows if c in parts else even[c] for c in range(len(domain)))
-        off = deviation(law) / rows
+        off = fitted_deviation(law) / rows
         return OneWay(shares, tuple(off if c in parts else 1.0 for c in range(len(domain))))
 
     def _independent(self) -> Integers:
@@ -179,18 +176,19 @@ class RowSearch:
         return TrialFitter(samples, answers, deviations, self.near, evaluations=EVALUATIONS)
 
 
-def deviation(law: Noise) -> float:
-    """The standard deviation of a noise."""
-    return law.scale * (math.sqrt(2.0) if law.kind == "laplace" else 1.0)
-
-
 def usual_sample(problem: Problem, first: int | None, *, of: int, rounds: int) -> tuple[int, tuple[int, ...]]:
-    """How many `of` so many questions the first round measures and each later one draws, from public facts.
+    """How many questions the first round measures and each later one draws, from public facts.
 
-    About 6.5·√s in all, where s is the number of rows divided by the noise of one answer that costs everything: the
-    better the answers are that the budget buys, the more of them. A third of them, or FIRST, come first, evenly, for
-    nothing but their noise; what is drawn later is ever less, since errors get smaller and to find them gets dearer.
-    Chosen on 20,000 functions of Adult, 30,162 rows.
+    About 6.5·√s in all, where s is the number of rows over the noise of one answer that costs the whole budget: the
+    better the answers that the budget buys, the more of them. A third of them, or FIRST, come first: they are spread
+    evenly and cost nothing but their noise. Later rounds draw ever fewer, since errors get smaller and finding them
+    gets dearer. Chosen on 20,000 functions of Adult, 30,162 rows.
+
+    Args:
+        problem: The public facts.
+        first: The questions of the first round, if that is set.
+        of: The number of questions that there are.
+        rounds: The number of rounds.
     """
     total = USUAL
     if problem.denominator is not None:

@@ -55,9 +55,11 @@ def check_left_out(settings: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TheoremParameters:
-    """Everything that Theorem 6.1 fixes, and the maximum error, as a fraction, that it then promises.
+    """Everything that Theorem 6.1 fixes, and the maximum error that it then promises.
 
-    `rows` is the size of the tables that the generator chooses from: all tables of n rows, or subsamples of n' rows.
+    `rounds` is T, `draws` is k, `failure` what may go wrong in one part of a round. `rows` is the size of the tables
+    that the generator chooses from: all tables of n rows, or subsamples of n' rows. `measuring` is what a round's
+    measurement may cost.
     """
 
     generator: str
@@ -74,8 +76,17 @@ class TheoremParameters:
         return self.sampling.inaccurate + ROUNDED / ERROR_STEPS
 
 
-def promise(problem: Problem, price: Fraction, generator: str | None = None) -> TheoremParameters | None:
-    """The best promise that a price buys, with brute force where that is possible, or with subsamples of counts."""
+def theorem_parameters(problem: Problem, price: Fraction, generator: str | None = None) -> TheoremParameters | None:
+    """The parameters with the smallest promised error: brute force where that is possible, or subsamples of counts.
+
+    Args:
+        problem: The public facts.
+        price: What draws and measurements may cost together.
+        generator: "brute" or "syntheticizer" to have that one; None for the better one.
+
+    Returns:
+        The parameters; None where the theorem promises nothing.
+    """
     rows = problem.rows
     if not rows:
         return None
@@ -84,12 +95,12 @@ def promise(problem: Problem, price: Fraction, generator: str | None = None) -> 
         deviations += _DEVIATIONS
     if few_tables(problem) and generator in (None, "brute"):
         deviations.append(None)
-    options = [_promised(problem, price, rows=rows, deviation=deviation) for deviation in deviations]
+    options = [_parameters(problem, price, rows=rows, deviation=deviation) for deviation in deviations]
     found = [option for option in options if option is not None]
     return min(found, key=lambda option: option.counts) if found else None
 
 
-def _promised(problem: Problem, price: Fraction, *, rows: int, deviation: float | None) -> TheoremParameters | None:
+def _parameters(problem: Problem, price: Fraction, *, rows: int, deviation: float | None) -> TheoremParameters | None:
     asked = problem.workload.distinct()
     queries = len(asked)
     rate = round(LOG_WEIGHT_STEPS * rate_of(EDGE))
@@ -108,12 +119,12 @@ def _promised(problem: Problem, price: Fraction, *, rows: int, deviation: float 
         / grid
         for grid in {block.grid for block in asked.blocks}
     )
-    near = 2 * noise + (0.0 if deviation is None else (deviation + SOLVER) * rows)
+    lam = 2 * noise + (0.0 if deviation is None else (deviation + SOLVER) * rows)
     sampling = plan_sampling(
         problem,
         rates=(rate,) * rounds,
         draws=(draws,) * (rounds - 1),
-        near=(math.ceil(near * ERROR_STEPS) + (1 if problem.counting else math.ceil(ROUNDED))) / ERROR_STEPS,
+        lam=(math.ceil(lam * ERROR_STEPS) + (1 if problem.counting else math.ceil(ROUNDED))) / ERROR_STEPS,
         price=price / 2,
     )
     if sampling is None:

@@ -1,7 +1,8 @@
 """Queries as flat arrays of boxes and parities over numbered literals: what a search for rows works on.
 
 The literal "column c has code v" has the number first[c] + v; literals with several codes follow. A workload is held
-block by block, in memory linear in its queries and columns; up to 64 rows at a time are put to all of it, one bit each.
+block by block, in memory linear in its queries and columns. Rows are put to the whole workload 64 at a time, one bit
+for each row.
 """
 
 from __future__ import annotations
@@ -52,10 +53,6 @@ class Clauses:
         numbers = np.unique(self.boxes[self.boxes >= 0])
         read = np.concatenate([self.literals.column_of(numbers), self.parities[self.parities >= 0]])
         return np.unique(read).astype(np.int64)
-
-    def weighted(self, box_values: NDArray[np.int64], parity_values: NDArray[np.int64]) -> Clauses:
-        """The same with other values."""
-        return Clauses(self.literals, self.boxes, box_values, self.parities, parity_values)
 
     def value(self, row: NDArray[np.integer[Any]]) -> int:
         """What a row (one code for each column of the domain) is worth, by the definition."""
@@ -149,11 +146,11 @@ class AskedClauses:
         if isinstance(block, Intervals):
             low, high = block.bounds
             lengths = high - low + 1
-            whole = lengths == block.domain.sizes[block.column]
-            kept = lengths[~whole]
-            codes = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept) + np.repeat(low[~whole], kept)
+            narrow = lengths < block.domain.sizes[block.column]
+            kept = lengths[narrow]
+            codes = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept) + np.repeat(low[narrow], kept)
             terms = np.full((len(block), 1), -1, dtype=np.int32)
-            terms[~whole, 0] = self.literals.add(np.full(len(kept), block.column), kept, codes)
+            terms[narrow, 0] = self.literals.add(np.full(len(kept), block.column), kept, codes)
             return terms, np.arange(len(block) + 1)
         if isinstance(block, Parities | ParityList):
             return np.ascontiguousarray(block.matrix, dtype=np.int32)
@@ -229,12 +226,12 @@ class AskedClauses:
 def _stacked(parts: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
     width = max((part.shape[1] for part in parts), default=0)
     rows = sum(len(part) for part in parts)
-    whole = np.full((rows, width), -1, dtype=np.int32)
+    stacked = np.full((rows, width), -1, dtype=np.int32)
     at = 0
     for part in parts:
-        whole[at : at + len(part), : part.shape[1]] = part
+        stacked[at : at + len(part), : part.shape[1]] = part
         at += len(part)
-    return whole
+    return stacked
 
 
 @compiled

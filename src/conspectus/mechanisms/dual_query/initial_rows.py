@@ -1,4 +1,7 @@
-"""What a synthetic row holds where no drawn query says anything: a public rule, or marginals that are paid for."""
+"""What a synthetic row starts from, and keeps in the columns that no drawn query reads.
+
+A public rule, or noisy one-way marginals that are paid for.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,15 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.query import Literal
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.least_squares import project_simplex
 
 from .shrinkage import posterior_means
 
 RULES = ("first", "uniform", "marginals")
 
 
-class Filling:
-    """Draws whole rows, each column for itself: always its first code, uniformly, or by noisy marginals."""
+class InitialRows:
+    """Draws whole rows, each column independently: always its first code, uniformly, or by noisy marginals."""
 
     def __init__(self, domain: Domain, rule: str, shares: NDArray[np.float64] | None = None) -> None:
         self._sizes = np.array(domain.sizes, dtype=np.int64)
@@ -68,12 +72,12 @@ def single_columns(workload: Workload) -> Workload:
 
 
 def single_width(workload: Workload) -> int:
-    """A bound on the squared L2 norm by which one row moves the one-way marginals: 1 for two values, 2 for more."""
+    """A bound on the squared L2 sensitivity of the one-way marginals to one row: 1 for two values, 2 for more."""
     sizes = workload.domain.sizes
     return sum(min(sizes[column], 3) - 1 for column in workload.columns)
 
 
-def measured(
+def measured_shares(
     curator: Curator, problem: Problem, singles: Workload, *, total: float, price: Fraction
 ) -> NDArray[np.float64]:
     """Shares of every code of every column, from noisy one-way marginals; columns that nothing asks about are even."""
@@ -87,17 +91,9 @@ def measured(
         here = noisy[start : start + len(block)]
         if isinstance(block, Marginal):
             column = block.columns[0]
-            shares[first[column] : first[column + 1]] = _simplex(here)
+            shares[first[column] : first[column + 1]] = project_simplex(here)
         else:
             ones = posterior_means(here, law, total=total)
             at = first[np.array(block.columns, dtype=np.int64)]
             shares[at], shares[at + 1] = 1 - ones, ones
     return shares
-
-
-def _simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The nearest distribution: all values lowered by the same amount, and none below 0."""
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
-    found: NDArray[np.float64] = np.maximum(values - excess[ordered > excess][-1], 0.0)
-    return found

@@ -1,7 +1,7 @@
 """A local search for the row that is worth most, over categorical columns: the loops behind `oracles`.
 
-A move gives one column its best value, all others fixed; where no such move helps, a box that is worth something and
-does not hold is made to hold as a whole. A search ends where neither helps.
+A move gives one column its best value, all others fixed. Where no such move helps, the search tries boxes that do not
+hold and are worth something: it sets all columns of one at once. It ends where neither helps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The best row against weighted queries: DualQuery's data player. Everything here is post-processing of what was drawn.
 
-By default a local search, started afresh and from rows that are given; exactly, where asked for, by CP-SAT with a time
-limit. Whatever an oracle returns, its value is recomputed by the definition, and privacy rests on neither.
+By default a local search from rows that are given. On request the exact best row, by CP-SAT with a time limit; its
+value is recomputed by the definition. Privacy rests on neither: an oracle sees nothing but what was drawn.
 """
 
 from __future__ import annotations

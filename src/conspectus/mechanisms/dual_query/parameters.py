@@ -1,187 +1,239 @@
-"""DualQuery's numbers: rounds, draws and step sizes, what they cost, and what its theorems say of them.
-
-Round t draws queries with log-weights that one unit of m rows moves within 2·m·Σ_{τ<t} η_τ/n: a price that grows from
-round to round, and is nothing in the first. Theorem 4.3 charges every round what the last one costs; here every round
-pays its own, and an eighth of its square in ρ. All are functions of public facts.
-"""
+"""DualQuery's settings, and the plan that public facts make of them. Nothing here depends on the table."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
 
-from conspectus.curator.acts import selection_range
-from conspectus.curator.scores import FASTEST, LOG_WEIGHT_STEPS
-from conspectus.mechanisms.mechanism import Problem
-from conspectus.privacy.accounting import epsilon_of
+from conspectus.mechanisms.mechanism import Problem, SettingError, not_counting
+from conspectus.mechanisms.total import SHARE
+from conspectus.queries.blocks.parity_list import Parities, ParityList
 
-MOST_ROUNDS = 4096
-FASTEST_STEP = 16.0
-"""Beyond it one round decides everything: budgets that would pay for a larger step are not used up."""
+from .initial_rows import RULES, single_width
+from .oracles import TIME_LIMIT, available
+from .schedule import MOST_DRAWS, MOST_ROUNDS, Schedule, Shape, fit, lay_out
+from .theorem import theorem_4_6
 
-MOST_DRAWS = 1 << 17
-"""So many draws are made in a round at most, however little they cost."""
+ORACLES = ("search", "exact")
+MOST_CODES = 1 << 29
+"""Codes of synthetic rows that are held, rows times columns."""
 
+ETA = 2.0  # chosen on Adult and KDD Cup 99, by `python -m bench dual_query`
+"""The step. From 1 to 4 the error is within a third of the least."""
 
-@dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """Round by round: step sizes in steps of 1/LOG_WEIGHT_STEPS and numbers of draws; the range of a draw, and what
-    draws cost.
+FEW_COLUMNS = 64  # chosen on Adult, KDD Cup 99 and made tables, by `python -m bench dual_query`
+"""Up to so many columns multiplicities are fitted by default: what is measured of a wider table says little more."""
 
-    `ranges` and `prices` are those of the second round and the later ones: the first is free.
-    """
+WIDE_COLUMNS = 256  # chosen on user–item tables of 285 to 41,000 columns, by `python -m bench wide`
+"""From so many columns on a row is mostly what it started from."""
 
-    total: int
-    rates: tuple[int, ...]
-    draws: tuple[int, ...]
-    ranges: tuple[Fraction, ...]
-    prices: tuple[Fraction, ...]
-
-    @property
-    def rounds(self) -> int:
-        return len(self.rates)
-
-    @property
-    def price(self) -> Fraction:
-        return sum(self.prices, Fraction(0))
+WIDE_DRAWS = 100  # chosen on user–item tables of 285 to 41,000 columns, by `python -m bench wide`
+REWEIGHTING = 0.2  # chosen on Adult and KDD Cup 99, by `python -m bench dual_query`
+PARITY_RESTARTS = 64  # chosen on NLTCS, by `python -m bench dual_query`
+MARGINAL_NOISE = 0.01
+"""The noise on a one-way marginal that is aimed at, in fractions of the rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
-    """How the step changes, η_t = η·t^(−decay); `responses` rows share it, in whole steps each."""
+class DualQuerySettings:
+    """The settings of `DualQuery`, where each is explained, and what they must keep."""
 
+    rounds: int | None = None
+    draws: int | None = None
+    eta: float | None = None
+    accuracy: float | None = None
     decay: float = 0.0
-    responses: int = 1
+    responses: int | None = None
+    restarts: int | None = None
+    oracle: str = "search"
+    seconds: float = TIME_LIMIT
+    initial: str = "marginals"
+    marginals: float | None = None
+    reweighting: float | None = None
+    certificate: float = 0.02
+    public_seed: int | None = None
+    untouched: str | None = None
 
-    def rates(self, eta: float, rounds: int) -> tuple[int, ...]:
-        each = (eta * LOG_WEIGHT_STEPS * turn**-self.decay / self.responses for turn in range(1, rounds + 1))
-        return tuple(self.responses * max(1, math.floor(rate)) for rate in each)
+    def __post_init__(self) -> None:
+        if self.untouched is not None:  # the former name: from here on there is `initial` alone
+            if self.initial not in ("marginals", self.untouched):
+                raise SettingError("untouched is the former name of initial: give initial alone")
+            object.__setattr__(self, "initial", self.untouched)
+            object.__setattr__(self, "untouched", None)
+        numbers = (self.rounds, self.draws, self.responses, self.restarts)
+        if any(number is not None and number < 1 for number in numbers):
+            raise SettingError("rounds, draws, responses and restarts are at least 1")
+        if (self.rounds or 1) > MOST_ROUNDS or (self.draws or 1) > MOST_DRAWS or (self.responses or 1) > 1024:
+            raise SettingError(f"rounds is at most {MOST_ROUNDS}, draws at most {MOST_DRAWS}, responses at most 1024")
+        if self.eta is not None and not 2**-10 <= self.eta <= 64:
+            raise SettingError("eta lies between 1/1024 and 64")
+        if not -1 <= self.decay <= 1 or not 0 < self.seconds < math.inf:
+            raise SettingError("decay lies between -1 and 1, seconds above 0")
+        if self.oracle not in ORACLES or self.initial not in RULES:
+            raise SettingError(f"oracle is one of {', '.join(ORACLES)}; initial one of {', '.join(RULES)}")
+        shares = (self.marginals or 0.0, self.reweighting or 0.0, self.certificate)
+        if not all(0 <= share < 1 for share in shares) or sum(shares) >= 1 or self.marginals == 0:
+            raise SettingError("marginals, reweighting and certificate are shares of the budget, below 1 in all")
+        if self.public_seed is not None and self.public_seed < 0:
+            raise SettingError("public_seed is 0 or above")
+        if self.accuracy is not None:
+            if not 0 < self.accuracy < 1:
+                raise SettingError("accuracy lies between 0 and 1")
+            if any(number is not None for number in (self.rounds, self.draws, self.eta)) or self.decay:
+                raise SettingError("accuracy sets rounds, draws and eta itself: leave them out, and decay")
+        if self.oracle == "exact" and (self.responses or 1) > 1:
+            raise SettingError("the exact oracle finds one row a round: leave responses out")
+
+    @property
+    def theorem(self) -> bool:
+        """Whether T, s and η are those of Theorem 4.6."""
+        return self.accuracy is not None
 
 
-def lay_out(problem: Problem, *, total: int, rates: tuple[int, ...], draws: tuple[int, ...]) -> Schedule | None:
-    """The schedule with its exact prices; None where the rates add up to more than a score can hold."""
-    if sum(rates) > FASTEST:
-        return None
-    ranges = tuple(
-        selection_range(Fraction(so_far * problem.max_rows), Fraction(1, total * LOG_WEIGHT_STEPS))
-        for so_far in accumulate(rates[:-1])
-    )
-    pure = problem.currency == "pure"
-    prices = tuple(times * (r if pure else r * r / 8) for times, r in zip(draws[1:], ranges))
-    return Schedule(total=total, rates=rates, draws=draws, ranges=ranges, prices=prices)
+@dataclass(frozen=True, kw_only=True)
+class DualQueryPlan:
+    """What is decided before the first act. `marginals`, `reweighting` and `certificate` are shares of the budget.
 
-
-def fit(
-    problem: Problem,
-    left: Fraction,
-    *,
-    total: int,
-    shape: Shape,
-    eta: float,
-    draws: int,
-    rounds: int | None = None,
-    fixed_draws: bool = False,
-    fixed_eta: bool = False,
-) -> Schedule | None:
-    """As many rounds as `left` pays for, and what they leave put into the step, or into the draws where it is fixed.
-
-    Where the rounds are given, draws or step give way. None where not even two rounds can be paid for.
+    A share of 0 leaves its step out. `allowed` is what all draws may cost together. `schedule` is None where the number
+    of rows is private and was not declared: then it is made for the number that is bought (`schedule_of`).
     """
 
-    def made(step: float, times: int, length: int) -> Schedule | None:
-        return lay_out(problem, total=total, rates=shape.rates(step, length), draws=(times,) * length)
+    marginals: float
+    reweighting: float
+    certificate: float
+    responses: int
+    restarts: int
+    allowed: Fraction
+    schedule: Schedule | None
 
-    if rounds is None:
-        low, high = 1, MOST_ROUNDS + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            tried = made(eta, draws, middle)
-            low, high = (middle, high) if tried is not None and tried.price <= left else (low, middle)
-        length = max(low, 2)
-    else:
-        length = rounds
-    found = made(eta, draws, length)
-    if found is not None and found.price > left and not fixed_draws:
-        draws = max(1, math.floor(draws * left / found.price))
-        found = made(eta, draws, length)
-    if found is None or (found.price > left and fixed_eta):
-        return None
-    if fixed_eta:
-        more = math.floor(draws * left / found.price) if found.price and not fixed_draws else draws
-        return made(eta, max(1, min(more, MOST_DRAWS)), length)
-    step = eta
-    for _ in range(40):
-        spent = found.price
-        if not spent or (spent <= left and float(spent) >= 0.9995 * float(left)):
+
+def plan_of(settings: DualQuerySettings, problem: Problem) -> DualQueryPlan | str:
+    """The plan, or why there is none."""
+    refused = not_counting(problem)
+    if refused is not None:
+        return refused
+    if settings.oracle == "exact" and not available():
+        return 'its exact oracle needs OR-Tools: install "conspectus[exact]", or leave oracle="exact" out'
+    marginals = _marginals(settings, problem) if settings.initial == "marginals" else 0.0
+    reweighting = _reweighting(settings, problem, marginals)
+    shares = Fraction(settings.certificate) + Fraction(reweighting) + Fraction(marginals)
+    allowed = problem.cap * (1 if problem.total_is_public else 1 - SHARE) - problem.cap * shares
+    responses = _responses(settings, problem)
+    schedule = None
+    if problem.rows is not None:
+        found = _schedule(settings, problem, allowed=allowed, responses=responses, total=max(problem.rows, 1))
+        if isinstance(found, str):
             return found
-        factor = float(left / spent)
-        step *= (factor if problem.currency == "pure" else math.sqrt(factor)) * (1 - 2**-20)
-        if step > FASTEST_STEP or step * LOG_WEIGHT_STEPS < shape.responses:
-            break
-        again = made(step, draws, length)
-        if again is None:
-            break
-        found = again
-    return found if found.price <= left else None
+        schedule = found
+    return DualQueryPlan(
+        marginals=marginals,
+        reweighting=reweighting,
+        certificate=settings.certificate,
+        responses=responses,
+        restarts=_restarts(settings, problem),
+        allowed=allowed,
+        schedule=schedule,
+    )
 
 
-def theorem_4_2(*, eta: float, rounds: int, draws: int, rows: int) -> float:
-    """ε = ηT(T − 1)s/n: pure, by basic composition."""
-    return eta * rounds * (rounds - 1) * draws / rows
+def schedule_of(settings: DualQuerySettings, problem: Problem, plan: DualQueryPlan, total: int) -> Schedule:
+    """The schedule for a table of `total` rows: the planned one, or another where the number of rows was bought."""
+    if plan.schedule is not None and plan.schedule.total == total:
+        return plan.schedule
+    found = _schedule(settings, problem, allowed=plan.allowed, responses=plan.responses, total=total)
+    if not isinstance(found, str):
+        return found
+    # A bought number of rows may be too small for a second round. The first one is free.
+    rates = Shape(decay=settings.decay, responses=plan.responses).rates(settings.eta or ETA, 1)
+    first = lay_out(problem, total=total, rates=rates, draws=(_draws(settings, problem),))
+    assert first is not None
+    return first
 
 
-def theorem_4_3(*, eta: float, rounds: int, draws: int, rows: int, delta: float) -> float:
-    """ε at δ by advanced composition, every draw charged what one of the last round costs."""
-    return advanced(2 * eta * (rounds - 1) / rows, draws * (rounds - 1), delta)
+def _schedule(
+    settings: DualQuerySettings, problem: Problem, *, allowed: Fraction, responses: int, total: int
+) -> Schedule | str:
+    """Rounds, draws and step from the theorem, as they were given, or fitted to the budget; or why there are none."""
+    if allowed <= 0:
+        return "its marginals, reweighting and certificate leave nothing for the draws: lower these shares"
+    shape = Shape(decay=settings.decay, responses=responses)
+    if settings.accuracy is not None:
+        wanted = theorem_4_6(
+            settings.accuracy,
+            candidates=2 * len(problem.workload),
+            log_universe=sum(math.log(size) for size in problem.workload.domain.sizes),
+        )
+        found = None
+        if wanted.rounds <= 8 * MOST_ROUNDS:
+            rates = shape.rates(wanted.eta, wanted.rounds)
+            found = lay_out(problem, total=total, rates=rates, draws=(wanted.draws,) * wanted.rounds)
+        if found is None or found.price > allowed:
+            numbers = f"{wanted.rounds:,} rounds of {wanted.draws:,} draws"
+            return f"an accuracy of {settings.accuracy:g} takes {numbers}, more than the budget allows: leave it out"
+        return found
+    if settings.rounds is not None and settings.draws is not None and settings.eta is not None:
+        rates = shape.rates(settings.eta, settings.rounds)
+        found = lay_out(problem, total=total, rates=rates, draws=(settings.draws,) * settings.rounds)
+        if found is None or found.price > allowed:
+            return "these rounds, draws and eta cost more than the budget: leave one of them out"
+        return found
+    found = fit(
+        problem,
+        allowed,
+        total=total,
+        shape=shape,
+        eta=settings.eta or ETA,
+        draws=_draws(settings, problem),
+        rounds=settings.rounds,
+        fixed_draws=settings.draws is not None,
+        fixed_eta=settings.eta is not None,
+    )
+    return found or "its budget is too small to draw questions by: raise epsilon"
 
 
-def advanced(epsilon: float, times: int, delta: float) -> float:
-    """√(2k ln(1/δ))·ε′ + k·ε′·(e^ε′ − 1)."""
-    return math.sqrt(2 * times * math.log(1 / delta)) * epsilon + times * epsilon * math.expm1(epsilon)
+def _marginals(settings: DualQuerySettings, problem: Problem) -> float:
+    """The share of the one-way marginals: enough for a hundredth of the rows, between a fiftieth and a half."""
+    if settings.marginals is not None:
+        return settings.marginals
+    if problem.rows is None:
+        return 0.05
+    noise = MARGINAL_NOISE * max(problem.rows, 1) / problem.max_rows
+    width = single_width(problem.workload)
+    needed = width / noise if problem.currency == "pure" else width / (2 * noise**2)
+    return min(0.5, max(0.02, needed / float(problem.cap)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Accuracy:
-    """The parameters with which all answers are within `alpha`, except with probability `beta` (Theorem 4.6)."""
-
-    alpha: float
-    eta: float
-    rounds: int
-    draws: int
-
-
-def for_accuracy(alpha: float, *, candidates: int, log_universe: float, beta: float) -> Accuracy:
-    """T = 16 ln|Q|/α², η = α/4 and s = 48 ln(2|X|T/β)/α², |Q| counting negations; `log_universe` is ln|X|."""
-    rounds = math.ceil(16 * math.log(candidates) / alpha**2)
-    draws = math.ceil(48 * (math.log(2 * rounds / beta) + log_universe) / alpha**2)
-    return Accuracy(alpha=alpha, eta=alpha / 4, rounds=rounds, draws=draws)
+def _reweighting(settings: DualQuerySettings, problem: Problem, marginals: float) -> float:
+    """The share of the counts that multiplicities are fitted to: a fifth for tables of few columns, else nothing."""
+    if settings.reweighting is not None:
+        return settings.reweighting
+    if settings.theorem:  # it is about the rows as they were played
+        return 0.0
+    few = len(problem.workload.columns) <= FEW_COLUMNS
+    return REWEIGHTING if few and settings.certificate + marginals <= 0.6 else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Accounts:
-    """The draws of a schedule priced by the theorems of the source and by what they really cost."""
+def _draws(settings: DualQuerySettings, problem: Problem) -> int:
+    """s: 25 for each column that is asked about, between 50 and 2,000; few where rows of a wide table start well.
 
-    numbers: dict[str, float]
-    notes: tuple[str, ...]
-
-
-def best_theorem(problem: Problem, schedule: Schedule) -> Accounts:
-    """ε of the draws: by Theorem 4.2 where δ = 0, else by Theorem 4.3; and by the accountant.
-
-    The theorems are for equal steps and one row a unit; Theorem 4.3's proof charges every draw what the dearest costs,
-    and Theorem 4.2's adds up what each costs, for any steps.
+    A draw bends a row towards one question. Where the row started from marginals, or from the first codes of a sparse
+    table, many early draws spoil more than they mend.
     """
-    delta = problem.budget.delta
-    added = sum((times * spread for times, spread in zip(schedule.draws[1:], schedule.ranges)), Fraction(0))
-    numbers = {"epsilon_by_theorem_4_2": float(added)}
-    if delta:
-        rho = sum((t * spread * spread / 8 for t, spread in zip(schedule.draws[1:], schedule.ranges)), Fraction(0))
-        dearest = float(max(schedule.ranges, default=Fraction(0)))
-        numbers["epsilon_by_theorem_4_3"] = advanced(dearest, sum(schedule.draws[1:]), delta)
-        numbers["epsilon_of_the_draws"] = min(epsilon_of(rho, delta), float(added))
-        said = f"{numbers['epsilon_by_theorem_4_3']:.3g} by Theorem 4.3, {numbers['epsilon_of_the_draws']:.3g} by ours"
-    else:
-        said = f"{numbers['epsilon_by_theorem_4_2']:.3g} by Theorem 4.2"
-    return Accounts(numbers=numbers, notes=(f"the draws cost epsilon {said}",))
+    columns = len(problem.workload.columns)
+    if columns > WIDE_COLUMNS and settings.initial != "uniform":
+        return settings.draws or WIDE_DRAWS
+    return settings.draws or max(50, min(2000, 25 * columns))
+
+
+def _responses(settings: DualQuerySettings, problem: Problem) -> int:
+    """Rows a round: 16 by default, fewer where the table is so wide that 256 rounds of them would not be held."""
+    if settings.oracle == "exact":
+        return 1
+    return settings.responses or max(1, min(16, MOST_CODES // (len(problem.workload.domain) * 256)))
+
+
+def _restarts(settings: DualQuerySettings, problem: Problem) -> int:
+    """A climb among parities gets stuck early: 64 of them find the best row nearly always."""
+    parities = any(isinstance(block, Parities | ParityList) for block in problem.workload.blocks)
+    return settings.restarts or (PARITY_RESTARTS if parities else 1)

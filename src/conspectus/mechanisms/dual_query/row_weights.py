@@ -1,7 +1,7 @@
 """Multiplicities of synthetic rows, fitted to noisy counts that are paid for.
 
-Which queries are measured is decided by how often they were drawn, which is out already: a query that is still drawn in
-the last rounds is one that the rows answer badly.
+Measured are the queries that were drawn most often, which is known already and costs nothing. A query that is still
+drawn in the last rounds is one that the rows answer badly.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from conspectus.mechanisms.mechanism import Problem
 from conspectus.synopses.fitting.lbfgs import dot, minimise
 
 from .clauses import AskedClauses
-from .game import Played
+from .data_player import Played
 
-NOISE = 0.012
-"""The noise that is aimed at, in fractions of the rows: so many queries are measured as the price allows with it.
+NOISE = 0.012  # chosen on Adult, by `python -m bench dual_query`
+"""The noise that is aimed at, in fractions of the rows. As many queries are measured as the price pays for with it.
 
-Many queries with more noise each fit better than few with less (measured on Adult)."""
+Many queries with more noise fit better than few with less."""
 
 MOST_MEASURED = 2000
-STRENGTH = 10.0
-"""How strongly weights stay near equal ones, for each round that was played (measured on Adult)."""
+STRENGTH = 10.0  # chosen on Adult, by `python -m bench dual_query`
+"""How strongly weights are drawn to those of the game, for each round that was played."""
 
 EVALUATIONS = 150
 COPIES = 16

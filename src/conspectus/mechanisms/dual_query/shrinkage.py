@@ -1,9 +1,9 @@
-"""Many noisy shares at once say how shares are spread, and so how much of each is noise.
+"""Many noisy shares, each moved to its posterior mean: together they tell how much of each is noise.
 
-Half a million items that hardly anybody has, each measured with the same noise: clipped at 0, their shares would be
-mostly noise, and all on one side. So a distribution of the true shares is fitted to all the noisy ones (by maximum
-likelihood over distributions on a grid), and each share becomes its posterior mean. This is post-processing: it reads
-noisy numbers and the public law of their noise alone.
+Take half a million items that hardly anybody has, each measured with the same noise. Clipped at 0, their shares would
+be mostly noise, and all of it upwards. So a distribution of the true shares is fitted to all the noisy ones, by maximum
+likelihood over distributions on a grid, and each share becomes its posterior mean under it. This is post-processing: it
+reads noisy numbers and the public law of their noise alone.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from conspectus.privacy.events import Noise
 
 FEWEST = 200
-"""From so many shares on a distribution is fitted: of fewer it would be as noisy as they are."""
+"""With fewer shares no distribution is fitted: it would be as noisy as they are."""
 
 FINEST = 1 / 1024
-"""Noise below this share is left alone: there is little to gain, and a grid that fine would cost much."""
+"""Smaller noise is left alone: there is little to gain, and the grid would have to be very fine."""
 
 _STEPS = 100
 _MOST_BINS = 2048
@@ -38,11 +38,11 @@ def posterior_means(noisy: NDArray[np.float64], law: Noise, *, total: float) -> 
     away = np.abs(centres[:, None] - grid) / scale
     log = -away if law.kind == "laplace" else -away * away / 2
     likely = np.exp(log - log.max(axis=1, keepdims=True))
-    spread = np.full(len(grid), 1 / len(grid))
+    prior = np.full(len(grid), 1 / len(grid))
     for _ in range(_STEPS):
-        mixed = likely * spread
-        spread = (times / mixed.sum(axis=1)) @ mixed / len(noisy)
-    mixed = likely * spread
+        mixed = likely * prior
+        prior = (times / mixed.sum(axis=1)) @ mixed / len(noisy)
+    mixed = likely * prior
     means = mixed @ grid / mixed.sum(axis=1)
     found: NDArray[np.float64] = np.interp(noisy, centres, means)
     return found

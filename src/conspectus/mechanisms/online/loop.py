@@ -74,7 +74,7 @@ class OnlineConstruction:
         total: Total,
         primed: NoisyAnswers | None = None,
     ) -> None:
-        curator.keep()
+        curator.hold_in_memory()
         self.total = total
         self._problem = problem
         self._guess = guess
@@ -126,7 +126,7 @@ class OnlineConstruction:
         """
         if self._primed is None or not self._covers(query.columns):
             return None
-        held = self._primed.estimate(query.query(0))
+        held = self._primed.sum_for(query.query(0))
         law = None if held.kind is None else (Noise(held.kind, held.scale), held.terms, held.averaged)
         return Margin(offset=abs(guessed - held.count), summed=law)
 

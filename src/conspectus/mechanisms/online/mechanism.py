@@ -101,7 +101,7 @@ class OnlineIC(OnlineSettings, ABC):
         )
 
     def open(self, curator: Curator, problem: SessionProblem, plan: OnlinePlan) -> OnlineConstruction:
-        curator.keep()
+        curator.hold_in_memory()
         total, _ = find_total(curator, problem)
         return self.begin(curator, problem, self._plan_of(total, problem, plan), total, None)
 

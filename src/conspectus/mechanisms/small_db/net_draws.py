@@ -1,9 +1,7 @@
-"""The net mechanism (the book's Algorithm 7): one draw from a public range of guesses, by the worst error of each.
+"""What the net mechanism and SmallDB share: one draw from a public range of guesses, by the worst error of each.
 
 A net is data-independent: its members and how often each counts are fixed before the table is looked at. Any list of
 guesses will do (`listed`); all small databases are the net of Algorithm 4 (`small_databases`).
-
-Privacy: one selection. Accuracy: Proposition 5.2 for the draw that really runs (`net_error`).
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.curator.acts import Net, selection_rate
+from conspectus.curator.acts import Net
 from conspectus.curator.curator import Curator
 from conspectus.curator.nets import HIGHEST, ListedNet
 from conspectus.curator.scores import ERROR_STEPS
@@ -25,9 +23,6 @@ from conspectus.mechanisms.mechanism import Problem
 from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.rows import Rows
-
-FLOOR = 2.0**-39
-"""What the draw's floor and rounding add to the failure probability, at most."""
 
 
 class NetError(ValueError):
@@ -81,18 +76,6 @@ def choose(curator: Curator, problem: Problem, net: Net, price: Fraction) -> NDA
     return np.asarray(curator.select(net, problem.selection(price))[0], dtype=np.int64)
 
 
-def level_reach(problem: Problem, coarse: int) -> Fraction:
+def level_sensitivity(problem: Problem, coarse: int) -> Fraction:
     """How many levels of `coarse` grid steps one unit moves a net's scores by."""
     return Fraction(-(-problem.error_sensitivity // coarse))
-
-
-def net_error(problem: Problem, price: Fraction, *, log_mass: float, coarse: int, failure: float) -> float:
-    """How much worse than the best member the drawn one is, in counts, except with probability `failure`.
-
-    Theorem 3.11 with a reach of r levels: a member's level exceeds the best one by less than
-    (ln|N| + ln(1/β))/rate = 2r(ln|N| + ln(1/β))/ε, except with probability β. Rounding guesses to the grid moves an
-    error by half a step, and a level is rounded down: (coarse + 1)/16 counts together.
-    """
-    rate = selection_rate(level_reach(problem, coarse), problem.selection(price))
-    levels = (log_mass + math.log(1 / (failure - FLOOR))) / float(rate)
-    return (coarse * (levels + 1) + 1) / ERROR_STEPS

@@ -26,7 +26,7 @@ from conspectus.mechanisms.mechanism import Problem
 from conspectus.queries.workload import Workload
 
 from .answer_vectors import MOST_WORK, AnswerVectors, vectors_work
-from .net_draws import coarseness, level_reach, listed
+from .net_draws import coarseness, level_sensitivity, listed
 from .signatures import Signatures
 
 MOST_STEPS = 1 << 34
@@ -85,7 +85,7 @@ class SmallNet:
     def _laminar_seconds(self, problem: Problem, price: Fraction, rows: float) -> float:
         """Levels up to the cutoff, times questions, times a product of integers of so many 30-bit digits."""
         coarse = self.coarse("laminar", problem, rows)
-        rate = float(selection_rate(level_reach(problem, coarse), problem.selection(price)))
+        rate = float(selection_rate(level_sensitivity(problem, coarse), problem.selection(price)))
         bits = self.mass.bit_length()
         levels = min((40 + bits) * 0.7 / rate, rows * ERROR_STEPS / coarse) + 40
         window = min(2 * levels * coarse / ERROR_STEPS * self.size / rows + 2, self.size + 1)

@@ -11,22 +11,22 @@ A ledger counts one currency, pure ε or ρ. Acts that hold but for a δ of thei
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
-from conspectus.privacy.accounting import BudgetExceeded, cap_of, epsilon_of, set_aside
+from conspectus.privacy.accounting import BudgetExceeded, cap_of, epsilon_of
 from conspectus.privacy.events import Event, to_json
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down, scale_up
-from conspectus.privacy.relation import Neighbours, RelationError
+from conspectus.privacy.relation import Neighbours
 from conspectus.suggestions import suggest_keywords
 
 from .ledger_file import Entry as Entry
-from .ledger_file import LedgerError as LedgerError
-from .ledger_file import LedgerFile, Lines, Terms, damaged
-
-_ULP = Fraction(1, 1 << 52)
+from .ledger_file import LedgerFile, Lines, damaged
+from .ledger_terms import LedgerError as LedgerError
+from .ledger_terms import terms_for
 
 
 class LedgerMismatch(LedgerError):
@@ -39,10 +39,35 @@ class StaleCopy(LedgerError):
 
 @suggest_keywords
 class Ledger:
-    """A cap on everything that is ever released about one table, kept in a file that many processes may share."""
+    """A cap on everything that is ever released about one table, kept in a file that many processes may share.
+
+    `Ledger.create` makes one, `Ledger.open` opens it again. `cs.release` and `cs.open_session` take it as `ledger=`.
+
+    Attributes:
+        path: The file.
+        budget: What the owner allowed for everything together.
+        currency: What is counted: "pure" (ε) or "zcdp" (ρ).
+        neighbours: The relation in which acts are priced.
+        unit: Who is protected, in words.
+        schema_fingerprint: The fingerprint of the one schema that it is about.
+        table: The name of the table.
+
+    Example:
+        >>> import tempfile
+        >>> import conspectus as cs
+        >>> import pyarrow as pa
+        >>> from conspectus.privacy.guarantee import Budget
+        >>> schema = cs.Schema.from_dict({"name": "people", "columns": {"ill": {"type": "boolean"}}})
+        >>> table = cs.open_table(pa.table({"ill": [True, False]}), schema)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = cs.Ledger.create(f"{folder}/people.ledger", budget=Budget(epsilon=1.0), neighbours="replace",
+        ...                               unit="row", schema_fingerprint=schema.fingerprint, table="people")
+        ...     release = cs.release(table, cs.marginals(schema, 1), epsilon=0.25, ledger=ledger)
+        ...     round(float(ledger.spent), 6), round(float(ledger.remaining), 6)
+        (0.25, 0.75)
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open an existing ledger; `Ledger.create` makes one."""
         self.path = Path(path)
         self._file = LedgerFile(self.path)
         terms = self._file.terms
@@ -58,7 +83,14 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
-        """Open an existing ledger."""
+        """Open an existing ledger.
+
+        Args:
+            path: The file that `Ledger.create` or `conspectus ledger init` made.
+
+        Raises:
+            LedgerError: There is no ledger there, it is damaged, or its file has a second name.
+        """
         return cls(path)
 
     @classmethod
@@ -73,28 +105,23 @@ class Ledger:
         table: str,
         aside: float = 0.0,
     ) -> Ledger:
-        """Make a ledger, bound for good to one table, unit, relation and currency; never over an existing file.
+        """Make a ledger, bound for good to one table, unit, relation and currency.
 
-        `aside` is the share of the budget's δ that is set aside for acts with a δ of their own, such as published keys.
+        Args:
+            path: A new file; an existing one is never written over.
+            budget: What everything under the ledger may cost together. It fixes the currency: ε alone is counted in
+                ε, anything else in ρ.
+            neighbours: The relation, "replace" or "add-remove".
+            unit: The unit of privacy in words, `str(schema.unit)`.
+            schema_fingerprint: `schema.fingerprint` of the table.
+            table: What the table is called.
+            aside: The share of the budget's δ that is set aside for acts with a δ of their own, such as published keys.
+
+        Raises:
+            LedgerError: The file exists, or cannot be made, or the arguments are none.
         """
-        try:
-            neighbours = Neighbours.of(neighbours)
-        except RelationError as wrong:
-            raise LedgerError(str(wrong)) from None
-        delta = _share_of(budget, aside)
-        currency, cap = cap_of(budget)
-        if delta:
-            _, cap = set_aside(budget, delta)
-        # Ten times the float 0.1 is a little more than 1: the cap is one unit in the last place above the number given,
-        # so that shares that add up in decimals fit. The guarantee says so too.
-        terms = Terms(
-            currency=currency,
-            cap=Cost(price=cap * (1 + _ULP), delta=Fraction(delta)),
-            budget=budget,
-            neighbours=neighbours,
-            unit=unit,
-            fingerprint=schema_fingerprint,
-            table=table,
+        terms = terms_for(
+            budget, neighbours=neighbours, unit=unit, fingerprint=schema_fingerprint, table=table, aside=aside
         )
         LedgerFile.create(Path(path), terms)
         return cls(path)
@@ -121,6 +148,7 @@ class Ledger:
 
     @property
     def remaining(self) -> Fraction:
+        """What is left of the cap, in the ledger's currency."""
         return self.cap - self.spent
 
     @property
@@ -130,6 +158,7 @@ class Ledger:
 
     @property
     def delta_remaining(self) -> Fraction:
+        """What is left of the δ that is set aside."""
         return self.delta_cap - self.delta_spent
 
     def entries(self) -> tuple[Entry, ...]:
@@ -165,7 +194,11 @@ class Ledger:
         )
 
     def price_of(self, budget: Budget) -> Fraction:
-        """The price of a whole budget in the ledger's currency; pure ε costs ε²/2 in ρ."""
+        """The price of all of a budget in the ledger's currency; pure ε costs ε²/2 in ρ.
+
+        Raises:
+            LedgerMismatch: The ledger counts ε, and the budget has a δ or is in ρ.
+        """
         currency, cap = cap_of(budget)
         if currency == self.currency:
             return cap
@@ -182,14 +215,35 @@ class Ledger:
         neighbours: Neighbours,
         unit: str,
         events: Sequence[Event] | None = None,
+        deferred: bool = False,
     ) -> Reservation:
-        """Debit a whole budget before anything is drawn, or raise and leave the file as it was.
+        """Set a price aside before anything is drawn, or raise and leave the file as it was.
 
-        A list of acts that was declared in advance is reserved at its own price in the ledger's currency: a theorem
-        that is better for the list alone does not cross releases. Acts with a δ of their own have to be declared.
+        Args:
+            budget: All that the release or session may spend.
+            label: What the ledger calls it.
+            fingerprint: The fingerprint of the table's schema. It must be the ledger's own, as must the next two.
+            neighbours: The relation of the release.
+            unit: The unit of privacy, in words.
+            events: A list of acts that was declared in advance. It is reserved at its own price in the ledger's
+                currency: a theorem that is better for the list alone does not cross releases. Acts with a δ of their
+                own have to be declared.
+            deferred: Whether the price is reserved with the first act only, and now just checked. Until then a file
+                that turns out to be damaged, or a table that will not open, has cost nothing.
+
+        Returns:
+            The right to debit acts up to that price.
+
+        Raises:
+            LedgerMismatch: The ledger is bound to another table, unit, relation or currency.
+            BudgetExceeded: The ledger has less left.
 
         Guarantee: however many processes reserve and whenever they die, all acts that were ever debited keep the cap.
         """
+        if deferred:
+            self.check(budget, fingerprint=fingerprint, neighbours=neighbours, unit=unit, events=events)
+            bound = partial(self.reserve, fingerprint=fingerprint, neighbours=neighbours, unit=unit, events=events)
+            return Reservation(self, opening=lambda: bound(budget, label).number)
         self._check_bound(fingerprint, neighbours, unit)
         cost = self._asked(budget, events)
         with self._file.writing() as lines:
@@ -206,7 +260,11 @@ class Ledger:
         unit: str,
         events: Sequence[Event] | None = None,
     ) -> None:
-        """Raise what `reserve` would raise now, and write nothing: an early word before long work; it binds nobody."""
+        """Raise what `reserve` would raise now, and write nothing.
+
+        An early word before long work: whoever reserves in between takes what was left. The arguments are those of
+        `reserve`.
+        """
         self._check_bound(fingerprint, neighbours, unit)
         cost = self._asked(budget, events)
         with self._file.reading() as lines:
@@ -254,28 +312,62 @@ class Ledger:
         )
 
     def resume(self, number: int) -> Reservation:
-        """An open reservation of an earlier process, by its number."""
+        """An open reservation of an earlier process, by its number.
+
+        Raises:
+            LedgerError: The ledger has no such reservation, or it was settled.
+        """
         with self._file.reading() as lines:
             lines.standing(number)
         return Reservation(self, number)
 
 
 class Reservation:
-    """The right of one release to debit acts up to what it reserved, in both parts."""
+    """The right of one release or session to debit acts up to what it reserved, in both parts.
 
-    def __init__(self, ledger: Ledger, number: int) -> None:
+    A player of the role `Debit`. Made by `Ledger.reserve` and `Ledger.resume`.
+    """
+
+    def __init__(self, ledger: Ledger, number: int | None = None, *, opening: Callable[[], int] | None = None) -> None:
+        """The reservation of this number; or one that `opening` makes, and gives its number, with the first act."""
         self.ledger = ledger
-        self.number = number
+        self._number = number
+        self._opening = opening
+
+    @property
+    def number(self) -> int:
+        """The line of the ledger that reserved it.
+
+        Raises:
+            LedgerError: It was deferred, and nothing is reserved yet.
+        """
+        if self._number is None:
+            raise LedgerError("nothing is reserved yet: the first act reserves")
+        return self._number
+
+    def check(self, event: Event) -> None:
+        """Refuse an act that has no price in the ledger, before it is counted anywhere."""
+        self.ledger.cost_of(event)
 
     def debit(self, event: Event, *, after: int | None = None, label: str = "") -> None:
-        """Write an act down, durably, before its coins are drawn; refuse it beyond the reservation.
+        """Write an act down, durably, before its noise is drawn.
 
-        `after` is how many acts the reservation should have until now: whoever has another number does not know the
-        latest ones, and is refused. `label` is the debtor's own mark of the act.
+        Args:
+            event: The act.
+            after: How many acts the reservation should have until now. Whoever has another number does not know the
+                latest ones, and is refused.
+            label: The debtor's own mark of the act.
+
+        Raises:
+            BudgetExceeded: The act costs more than what is left of the reservation.
+            StaleCopy: The reservation has another number of acts than `after`.
+            LedgerError: The reservation was settled.
 
         Guarantee: when this returns, the act is on disk and counted, whatever happens next.
         """
         cost = self.ledger.cost_of(event)
+        if self._number is None and self._opening is not None:
+            self._number = self._opening()
         with self.ledger._file.writing() as lines:
             standing = lines.standing(self.number)
             if after is not None and after != lines.acts(self.number):
@@ -287,7 +379,12 @@ class Reservation:
             lines.append("debit", self.number, cost=cost, total=total, content=content)
 
     def settle(self) -> None:
-        """Close the reservation: from now on only its acts count, and no more can be added."""
+        """Close the reservation: from now on only its acts count, and no more can be added.
+
+        A deferred one without any act has reserved nothing, and there is nothing to close.
+        """
+        if self._number is None:
+            return
         with self.ledger._file.writing() as lines:
             debited = lines.standing(self.number).debited
             lines.append("settle", self.number, cost=debited, total=debited, content={})
@@ -295,15 +392,3 @@ class Reservation:
 
 def _shown(left: Fraction, cap: Fraction) -> str:
     return f"{float(left):.6g}" if left > cap / 10**9 else "nothing"
-
-
-def _share_of(budget: Budget, aside: float) -> float:
-    """So much of a budget's δ is set aside."""
-    if isinstance(aside, bool) or not isinstance(aside, int | float) or not 0 <= aside < 1:
-        raise LedgerError(f"what is set aside of delta is a share from 0 to below 1, as in aside=0.5, not {aside!r}")
-    if aside and (budget.epsilon is None or not budget.delta):
-        raise LedgerError("a share is set aside of a delta: give the ledger an epsilon and a delta above 0")
-    delta = budget.delta * aside
-    if aside and not 0 < delta < budget.delta:
-        raise LedgerError(f"nothing is left of delta {budget.delta:g} on one side of this share: try aside=0.5")
-    return delta

@@ -19,8 +19,10 @@ from typing import Any, Literal
 
 from conspectus.privacy.events import Event, from_json, read_fraction
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.prices import Cost, Currency
+from conspectus.privacy.prices import Cost
 from conspectus.privacy.relation import Neighbours
+
+from .ledger_terms import LedgerError, LedgerTerms
 
 _APPLICATION = 0x436F6E73  # "Cons": SQLite's mark of whose file it is
 _VERSION = 2
@@ -51,23 +53,6 @@ CREATE TRIGGER entries_follow BEFORE INSERT ON entries WHEN EXISTS (SELECT 1 FRO
 # Files of version 1 have no δ in any line, and stay as they are: nothing in them may ever have one.
 _TERMS = {1: "SELECT *, '0' AS delta_cap FROM terms", 2: "SELECT * FROM terms"}
 _LINES = {1: "SELECT *, '0' AS delta, '0' AS delta_total FROM entries", 2: "SELECT * FROM entries"}
-
-
-class LedgerError(ValueError):
-    """A file that is not a ledger, is damaged, or already exists; or an entry that has no place in it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What a ledger is bound to for good; `cap` holds the most that may be spent in either part."""
-
-    currency: Currency
-    cap: Cost
-    budget: Budget
-    neighbours: Neighbours
-    unit: str
-    fingerprint: str
-    table: str
 
 
 Kind = Literal["reserve", "debit", "settle"]
@@ -111,7 +96,7 @@ class LedgerFile:
             self._version: int = marks[1]
             terms = connection.execute(_TERMS[self._version]).fetchone()
         try:
-            self.terms = Terms(
+            self.terms = LedgerTerms(
                 currency="pure" if terms["currency"] == "pure" else "zcdp",
                 cap=Cost(price=read_fraction(terms["cap"]), delta=read_fraction(terms["delta_cap"])),
                 budget=Budget(**json.loads(terms["budget"])),
@@ -124,7 +109,7 @@ class LedgerFile:
             raise damaged(path) from error
 
     @classmethod
-    def create(cls, path: Path, terms: Terms) -> LedgerFile:
+    def create(cls, path: Path, terms: LedgerTerms) -> LedgerFile:
         """A new file, never over an existing one."""
         price, delta = str(terms.cap.price), str(terms.cap.delta)
         bound = (terms.neighbours, terms.unit, terms.fingerprint, terms.table)

@@ -26,8 +26,10 @@ Terms = NDArray[np.int32]
 class Conjunctions(CountingBlock):
     """Listed predicates: a table of literals, boxes as rows of literal numbers, and the boxes of each query in turn.
 
-    Query i is the union of the disjoint boxes from `starts[i]` up to `starts[i + 1]`. Everything is sorted and without
-    waste, so that equal lists of queries are equal values; `build` and `of` see to that.
+    Query i is the union of the disjoint boxes from `starts[i]` up to `starts[i + 1]`. Literals and boxes are sorted,
+    none is superfluous, and so equal lists of queries are equal values; `build` and `of` see to that.
+
+    Guarantee: `max_satisfied` and `max_differing` are never below the truth, for a list that repeats queries too.
     """
 
     domain: Domain
@@ -163,10 +165,11 @@ class Conjunctions(CountingBlock):
         return conjunction_bounds(self.domain, self.literals, self.terms, self.starts)
 
     def max_satisfied(self) -> int:
-        """A bound, exact within each set of columns where that is affordable; see `sensitivity`."""
+        """A bound on the number of queries that one record satisfies: see `conjunction_sensitivity`."""
         return self._bounds[0]
 
     def max_differing(self) -> int:
+        """A bound on the number of queries on which two records differ: see `conjunction_sensitivity`."""
         return self._bounds[1]
 
     def to_json(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Proved bounds on how many listed predicates one record satisfies, and on how many two records differ.
 
-Queries are grouped by the columns they read. Within a group both numbers are exact wherever its truth table is
-affordable or its queries are cells; a sum of maxima is at least the maximum of the sum, so the bounds add up.
+A bound below the truth would understate the noise that a release needs. So each group of queries that read the same
+columns is counted exactly where its truth table is affordable or its queries are cells, and bounded from above
+elsewhere. The bounds of groups are added up: a sum of maxima is at least the maximum of the sum.
 """
 
 from __future__ import annotations
@@ -29,40 +30,47 @@ MOST_PAIRS = 1 << 22
 def conjunction_bounds(
     domain: Domain, literals: tuple[Literal, ...], terms: NDArray[np.int32], starts: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Bounds on reach and contrast of listed predicates; never below the truth."""
+    """Bounds on how many listed predicates one record satisfies, and on how many two records differ.
+
+    Guarantee: neither number is below the truth, for any two records of the domain. Query i is the union of the
+    disjoint boxes from `starts[i]` up to `starts[i + 1]`.
+    """
     arrays = LiteralArrays(literals)
     columns = arrays.column[terms]
     equality = arrays.length[terms] <= 1
     each = np.diff(starts)
     single = each == 1
-    reach = contrast = fast = 0
+    satisfied = differing = groups_of_cells = 0
     queries_left = np.arange(len(each))
     if single.all():
         # Mostly every group is cells, and there may be a group for every query: all of them at once.
-        reach, contrast, fast, queries_left = _all_cells(domain, columns, row_keys(terms, len(literals)), equality)
+        cells = row_keys(terms, len(literals))
+        satisfied, differing, groups_of_cells, queries_left = _all_cells(domain, columns, cells, equality)
     found = _by_columns(domain, columns, starts, queries_left)
-    work = MOST_WORK // max(1, fast + len(found))
+    work = MOST_WORK // max(1, groups_of_cells + len(found))
     for over, queries in found:
         if not over:
             # Constant queries: true everywhere, or never. Two records never differ on them.
-            reach += int(single[queries].sum())
+            satisfied += int(single[queries].sum())
         elif single[queries].all() and equality[starts[queries]].all():
-            most, differ = _cells(terms[starts[queries]], len(literals))
-            reach, contrast = reach + most, contrast + differ
+            here = _cells(terms[starts[queries]], len(literals))
+            satisfied, differing = satisfied + here[0], differing + here[1]
         else:
             boxes = np.repeat(starts[queries], each[queries]) + _within(each[queries])
             shape = domain.shape(over)
-            most, differ = _tabulated(arrays, terms[boxes], each[queries], over=over, shape=shape, work=work)
-            reach, contrast = reach + most, contrast + differ
-    return reach, contrast
+            here = _tabulated(arrays, terms[boxes], each[queries], over=over, shape=shape, work=work)
+            satisfied, differing = satisfied + here[0], differing + here[1]
+    return satisfied, differing
 
 
 def _all_cells(
     domain: Domain, columns: NDArray[np.int32], cells: NDArray[np.int64], equality: NDArray[np.bool_]
 ) -> tuple[int, int, int, NDArray[np.int64]]:
-    """Bounds for all groups that hold nothing but cells, how many these groups are, and the other queries.
+    """Both bounds for the groups that hold nothing but cells, the number of these groups, and the other queries.
 
-    A record lies in one cell of each group and two records in two: so the most and the two most repeated cells count.
+    A record lies in at most one cell of a group, and two records in at most two. A cell may be listed several times. So
+    a record satisfies at most as many queries as the most repeated cell has, and two records differ on at most those
+    of the two most repeated cells.
     """
     first, group = distinct_keys(row_keys(columns, len(domain)))
     plain = np.ones(len(first), dtype=bool)
@@ -75,8 +83,8 @@ def _all_cells(
     owner, times = owner[order], times[order]
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     seconds = starts[np.diff(np.append(starts, len(owner))) > 1] + 1
-    reach = int(times[starts].sum())
-    return reach, reach + int(times[seconds].sum()), int(plain.sum()), np.flatnonzero(~chosen)
+    satisfied = int(times[starts].sum())
+    return satisfied, satisfied + int(times[seconds].sum()), int(plain.sum()), np.flatnonzero(~chosen)
 
 
 def _by_columns(
@@ -120,7 +128,10 @@ def _tabulated(
     shape: tuple[int, ...],
     work: int,
 ) -> tuple[int, int]:
-    """By truth table where that is affordable, else the number of queries. `each` counts the boxes of every query."""
+    """Both bounds of a group by its truth table where that is affordable, else the number of queries for both.
+
+    `each` counts the boxes of every query.
+    """
     queries, cells = len(each), math.prod(shape)
     if cells * max(len(terms), queries) > min(work, MOST_TABLE):
         return queries, queries
@@ -131,10 +142,10 @@ def _tabulated(
     if len(terms) > queries:
         truth = np.add.reduceat(truth, np.cumsum(each) - each, axis=0)
     table = truth.astype(np.float32)
-    satisfied = table.sum(axis=0, dtype=np.float64)
-    reach = int(satisfied.max())
+    by_cell = table.sum(axis=0, dtype=np.float64)
+    satisfied = int(by_cell.max())
     if cells * cells > MOST_PAIRS or cells * cells * queries > work:
         changing = int((truth.min(axis=1) != truth.max(axis=1)).sum())
-        return reach, min(changing, 2 * reach)
-    differ = satisfied[:, None] + satisfied[None, :] - 2 * (table.T @ table)
-    return reach, int(differ.max())
+        return satisfied, min(changing, 2 * satisfied)
+    differing = by_cell[:, None] + by_cell[None, :] - 2 * (table.T @ table)
+    return satisfied, int(differing.max())

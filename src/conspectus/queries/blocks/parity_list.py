@@ -20,7 +20,10 @@ from conspectus.queries.sensitivity import CountingBlock, WorkloadError, fixed
 
 @dataclass(frozen=True)
 class Parities(CountingBlock):
-    """The parities of all combinations of k of some two-valued columns, in lexicographic order."""
+    """The parities of all combinations of k of some two-valued columns, in lexicographic order.
+
+    Guarantee: `max_satisfied` and `max_differing` are the exact maxima over records and pairs of records.
+    """
 
     domain: Domain
     columns: tuple[int, ...]
@@ -52,7 +55,7 @@ class Parities(CountingBlock):
         return len(self)
 
     def max_differing(self) -> int:
-        """Records that differ on s columns differ on the parities that take an odd number of these."""
+        """Two records that differ on s columns differ on the parities that take an odd number of these s."""
         d, k = len(self.columns), self.k
         return max(sum(comb(s, odd) * comb(d - s, k - odd) for odd in range(1, k + 1, 2)) for s in range(d + 1))
 
@@ -62,7 +65,10 @@ class Parities(CountingBlock):
 
 @dataclass(frozen=True)
 class ParityList(CountingBlock):
-    """Parities listed one by one."""
+    """Parities listed one by one.
+
+    Guarantee: `max_satisfied` is the exact maximum over records; `max_differing` is never below the truth.
+    """
 
     domain: Domain
     sets: tuple[tuple[int, ...], ...]

@@ -1,9 +1,9 @@
 """A random projection of the table: signed sums of its rows, by a public hash.
 
-A projection has T coordinates in s blocks of T/s. Each record has in each block one coordinate and one sign, both from
-a polynomial hash of its address, so that the table's value at a coordinate is the number of its rows there with sign +1
-less those with −1: an integer. With s = T every block is one coordinate and the matrix is the dense one of ±1 entries
-(Blum and Roth 2011, Algorithm 2, before the division by √T); with s = 1 it is a count-sketch; between, a sparse
+A projection has T coordinates in s sections of T/s. Each record has in each section one coordinate and one sign, both
+from a polynomial hash of its address, so that the table's value at a coordinate is the number of its rows there with
+sign +1 less those with −1: an integer. With s = T every section is one coordinate and the matrix is the dense one of ±1
+entries (Blum and Roth 2011, Algorithm 2, before the division by √T); with s = 1 it is a count-sketch; between, a sparse
 Johnson–Lindenstrauss matrix.
 """
 
@@ -30,8 +30,13 @@ _NO_QUESTION = "a coordinate of a projection is a sum of signs, and no question 
 
 
 @dataclass(frozen=True)
-class Projection:
-    """`size` coordinates (T) in `nonzeros` blocks (s), by an `independence`-wise independent hash (r)."""
+class SparseProjection:
+    """`size` coordinates (T) in `nonzeros` blocks (s), by an `independence`-wise independent hash (r).
+
+    Guarantee: a row that is added or removed moves one coordinate of each of the s blocks by 1: L1 s, squared L2 s. A
+    replaced row moves in each block one coordinate by 2 (same place, opposite sign), two by 1, or none: L1 at most 2s,
+    squared L2 at most 4s. m rows move at most m times as far in every norm, whatever the hash.
+    """
 
     domain: Domain
     size: int
@@ -65,7 +70,7 @@ class Projection:
 
     @property
     def buckets(self) -> int:
-        """Coordinates in a block."""
+        """Coordinates in a section."""
         return self.size // self.nonzeros
 
     @property
@@ -78,16 +83,11 @@ class Projection:
     def query(self, index: int) -> Query:
         raise WorkloadError(_NO_QUESTION)
 
-    def take(self, indices: Indices) -> Projection:
+    def take(self, indices: Indices) -> SparseProjection:
         raise WorkloadError(_NO_QUESTION)
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """How far one unit moves the coordinates together.
-
-        Guarantee: a row that is added or removed moves one coordinate of each of the s blocks by 1: L1 s, squared L2 s.
-        A replaced row moves in each block one coordinate by 2 (same place, opposite sign) or two by 1: L1 2s, squared
-        L2 at most 4s. m rows move at most m times as far in every norm, whatever the hash.
-        """
+        """How far one unit moves the coordinates together."""
         far = 2 if relation.replace else 1
         s, m = self.nonzeros, relation.max_rows
         return Sensitivity(m * far * s, m * m * far * far * s, m * far)
@@ -113,12 +113,12 @@ class Projection:
             return hashing.dot_signs(self._coefficients, places, values) / self.nonzeros
         return hashing.dot_buckets(self._coefficients, places, self.buckets, values) / self.nonzeros
 
-    def dot_block(self, block: int, places: Elements, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The same from one block alone: each has polynomials of its own, so that blocks are independent."""
+    def dot_section(self, section: int, places: Elements, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same from one section alone: each has polynomials of its own, so that sections are independent."""
         if self.dense:
-            raise WorkloadError("a block of the dense form is one coordinate, and no estimate")
-        mine = slice(block * self.buckets, (block + 1) * self.buckets)
-        return hashing.dot_buckets(self._coefficients[block : block + 1], places, self.buckets, values[mine])
+            raise WorkloadError("a section of the dense form is one coordinate, and no estimate")
+        mine = slice(section * self.buckets, (section + 1) * self.buckets)
+        return hashing.dot_buckets(self._coefficients[section : section + 1], places, self.buckets, values[mine])
 
     def to_json(self) -> dict[str, Any]:
         return {

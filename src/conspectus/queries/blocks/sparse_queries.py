@@ -39,6 +39,9 @@ class SparseQueries:
 
     Addresses are sorted and distinct within a query, steps lie in 1..grid, and the grid is the coarsest that holds
     them all, so that equal lists of queries are equal values; `build` sees to that.
+
+    Guarantee: `sensitivity` bounds, for one row, the norms of a record's weights over all queries (added or removed) or
+    of the difference of two records' weights (replaced); m rows move the values at most m times as far in every norm.
     """
 
     domain: Domain
@@ -58,7 +61,7 @@ class SparseQueries:
     def build(
         cls, domain: Domain, offsets: NDArray[Any], addresses: Elements, steps: NDArray[Any], grid: int = WEIGHT_STEPS
     ) -> Self:
-        """From entries in any order; of equal records in a query the largest weight counts, and weights of 0 do not."""
+        """From entries in any order. Of equal records in a query the largest weight stays; weights of 0 are dropped."""
         starts = np.asarray(offsets, dtype=np.int64)
         if len(addresses) > MOST_ENTRIES:
             raise WorkloadError(
@@ -117,7 +120,7 @@ class SparseQueries:
         return Sparse(tuple(self.addresses[here].tolist()), tuple(steps), self.grid // coarser)
 
     def written(self, index: int) -> bytes:
-        """`query(index).written()`, without the detour."""
+        """The bytes that `query(index).written()` gives, without making the query."""
         here = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
         weights = self.steps[here].astype(np.uint64) * np.uint64((1 << 32) // self.grid)
         return self.addresses[here].tobytes() + weights.tobytes()
@@ -144,8 +147,12 @@ class SparseQueries:
         return added, self._replaced(len(index), l1, l2_squared, most)
 
     def _replaced(self, records: int, l1: NDArray[Any], l2_squared: NDArray[Any], most: int) -> Sensitivity:
-        """Two records x, y: |w(x) − w(y)| is at most w(x) + w(y), its square at most w(x)² + w(y)², and each of the
-        two at most the largest weight of its query; where pairs are few they are compared instead."""
+        """How far a row moves the values when a record y takes the place of a record x, at most.
+
+        In every query |w(y) − w(x)| is at most the larger of the two weights: so L1 is at most the sum of the two
+        records' L1 norms, squared L2 at most the sum of theirs, and no query moves by more than its largest weight.
+        Where records are few, all pairs are compared instead.
+        """
         if records * records * len(self) <= MOST_COMPARED:
             return self._compared(records)
         largest = np.zeros(len(self), dtype=np.int64)
@@ -170,11 +177,7 @@ class SparseQueries:
         return Sensitivity(l1, l2_squared, linf)
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """How far one unit moves the values together, in steps.
-
-        Guarantee: for one row a bound on (add-remove) the norms of the weights of a record over all queries, or
-        (replace) the norms of the difference of two records' weights; m rows move at most m times as far in every norm.
-        """
+        """How far one unit moves the values together, in steps."""
         added, replaced = self._moves
         if not relation.replace:
             far = added

@@ -2,7 +2,7 @@
 
 A function looks at the rows that satisfy its condition (`given`), sorts them into classes by one or two columns, and is
 computed from the numbers of rows in these classes, in whole steps of 1/`STATISTIC_STEPS` row. Its answer is that number
-as a share of all rows. Why one row moves each by a row at most is written in `statistic.proof.md`.
+as a share of all rows. One row moves each by one row's worth at most: `statistic.proof.md` says why.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
@@ -20,9 +20,6 @@ from conspectus.queries.query import Box, Indices, Literal, Predicate, TableFunc
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError
 
 from .conjunction_list import Conjunctions
-
-if TYPE_CHECKING:
-    pass
 
 STATISTIC_STEPS = 256
 """Steps to one row: weights and reference distributions are rounded to them."""
@@ -40,11 +37,16 @@ _COLUMNS = {"satisfied": 0, "independence": 2}
 class Statistic(TableFunction):
     """One function: a kind, the condition, the columns with the class of each of their codes (−1: left out), numbers.
 
-    In steps, with v the numbers of rows by class and t their sum: `mode` is the largest v; `mean` Σ weight·v;
-    `quantile` the same over the lowest ⌊t·a/b⌋ rows, its numbers being a, b and rising weights; `balance` the smaller
-    of two v; `reference` the largest |v up to a class − t·cumulated share|; `independence` a quarter of Σ|v − row
-    sum·column sum/t|, rounded down; `satisfied` the number of conditions that rows satisfy, divided by the number of
-    conditions and rounded down. All weights and shares are whole steps between 0 and `STATISTIC_STEPS`.
+    Its value is in steps. Let v be the numbers of rows by class and t their sum. Weights and shares are whole steps
+    between 0 and `STATISTIC_STEPS`.
+
+    mode: the largest v.
+    mean: Σ weight·v.
+    quantile: Σ weight·v over the lowest ⌊t·a/b⌋ rows; `numbers` holds a, b and rising weights.
+    balance: the smaller of two v.
+    reference: the largest |v up to a class − t·cumulated share|.
+    independence: a quarter of Σ |v − row sum·column sum/t|, rounded down.
+    satisfied: how many conditions the rows satisfy in all, divided by the number of conditions and rounded down.
     """
 
     kind: str
@@ -121,7 +123,7 @@ class Statistic(TableFunction):
 class Statistics:
     """Listed functions of the table, in order.
 
-    Guarantee: `moved` bounds what one unit of at most m rows does to all values together, under both relations.
+    Guarantee: `sensitivity` bounds what one unit of at most m rows does to all values together, under both relations.
     """
 
     domain: Domain
@@ -188,7 +190,7 @@ class Statistics:
 
     @cached_property
     def _by_rows(self) -> list[tuple[int, int, int]]:
-        """By how far a replaced row moves a function: how many there are, and how many of them read any one row."""
+        """Functions by how many rows' worth a replaced row moves them: how many there are, how many read one row."""
         found = []
         for rows in (1, 2):
             here = [function for function in self.functions if function.replaced == rows]

@@ -5,7 +5,6 @@ A schema satisfies these roles without knowing them; queries never import it.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -13,6 +12,7 @@ from conspectus.data.code_sets import CodeSet
 from conspectus.data.domain import Domain
 from conspectus.data.records.field import P
 from conspectus.queries.sensitivity import WorkloadError
+from conspectus.suggestions import closest
 
 
 class UnknownColumn(WorkloadError, LookupError):
@@ -108,8 +108,6 @@ def positions(schema: DeclaredSchema, names: Iterable[str]) -> tuple[int, ...]:
 
 
 def _closest(name: str, names: tuple[str, ...]) -> str:
-    folded = {known.casefold(): known for known in names}
-    close = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)
-    if close:
-        return f": did you mean {folded[close[0]]!r}?"
+    if (near := closest(name, names, cutoff=0.5)) is not None:
+        return f": did you mean {near!r}?"
     return f": its columns are {', '.join(names[:12])}" + (", …" if len(names) > 12 else "")

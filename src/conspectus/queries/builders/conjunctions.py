@@ -1,4 +1,4 @@
-"""Conjunctions and how to ask for them: marginals, intervals, listed and random conjunctions under one roof."""
+"""Listed conjunctions: mappings from columns to the values that a row may hold there."""
 
 from __future__ import annotations
 
@@ -10,31 +10,11 @@ from conspectus.data.code_sets import CodeSet, common, together
 from conspectus.data.domain import Domain
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.conjunction_list import Conjunctions
-from conspectus.queries.blocks.interval_list import Intervals
-from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
 from .arguments import DeclaredColumn, DeclaredSchema, check_schema, listed, position
-from .intervals import prefixes, ranges
-from .marginals import marginal, marginals
-from .random_conjunctions import random_conjunctions
-
-__all__ = [
-    "Between",
-    "Conjunctions",
-    "Intervals",
-    "Marginal",
-    "always",
-    "between",
-    "conjunctions",
-    "marginal",
-    "marginals",
-    "prefixes",
-    "random_conjunctions",
-    "ranges",
-]
 
 
 @dataclass(frozen=True)
@@ -46,7 +26,19 @@ class Between:
 
 
 def between(low: object, high: object) -> Between:
-    """All values from `low` to `high`, both included, for use in `conjunctions`."""
+    """All values from `low` to `high`, both included, for use in `conjunctions`.
+
+    Args:
+        low: the lowest value.
+        high: the highest value.
+
+    Returns:
+        What stands for these values where a value is expected.
+
+    Example:
+        >>> len(cs.conjunctions(schema, [{"age": cs.between(20, 59)}]))
+        1
+    """
     return Between(low, high)
 
 
@@ -56,10 +48,25 @@ _ROWS = "conjunctions are mappings from columns to values, given as a list such 
 def conjunctions(
     schema: DeclaredSchema, rows: Iterable[Mapping[str, object]] | Mapping[str, object], *, snap: bool = False
 ) -> Workload:
-    """One query for each mapping from columns to a value, a list of values (any of them), or `between(low, high)`.
+    """One query for each mapping: how many rows hold, in each of its columns, one of its values?
 
-    None stands for a missing value; a single mapping is one query. `snap` widens an interval that cuts a bin to the
-    whole bin.
+    Args:
+        schema: the declaration of the table.
+        rows: mappings from the names of columns to a value, a list of values (any of them), `between(low, high)`, or
+            None for a missing value. A single mapping is one query; `{}` is true on every row.
+        snap: whether an interval that cuts a bin is widened to the whole bin. It is refused otherwise.
+
+    Returns:
+        A workload with one query for each mapping, in their order.
+
+    Raises:
+        WorkloadError: what was given are no mappings, or an interval cuts a bin.
+        UnknownColumn: a column is not in the schema.
+
+    Example:
+        >>> asked = cs.conjunctions(schema, [{"sex": "female", "smoker": True}, {"diagnosis": ["heart", "lung"]}])
+        >>> len(asked)
+        2
     """
     check_schema(schema)
     predicates = []

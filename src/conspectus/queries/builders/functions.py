@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from conspectus.privacy.relation import Neighbours, Relation
-from conspectus.queries.blocks.low_sensitivity import MOST_DENOMINATOR, RANGE, DeclaredFunction, Share, UnsafeFunctions
+from conspectus.queries.blocks.unsafe_functions import MOST_DENOMINATOR, RANGE, DeclaredFunction, Share, UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
@@ -25,17 +25,35 @@ def unsafe_functions(
     fallback: float | Mapping[str, float] | None = None,
     rows: int | None = None,
 ) -> Workload:
-    """Arbitrary functions of the whole table, each with its declared sensitivity, as {name: (function, sensitivity)}.
+    """Arbitrary functions of the whole table, each with the sensitivity that its owner declares.
 
-    A function receives an integer array of codes, rows × columns in schema order, with any number of rows, and returns
-    a share between 0 and 1. Its sensitivity is how far one unit may move it in a table of as many rows as the released
-    one has; where the number of rows is private, in a table of any number of rows. The functions run on the private
-    rows, in this process.
+    The functions run on the private rows, in this process: what they print, store or send is outside every guarantee.
+    What they return is protected, if the declared sensitivities are true.
 
-    Values are clamped to `range`, a part of [0, 1], and `fallback` stands for an exception and for what is no number:
-    the lower end of the range by default. Both are for all functions, or {name: …} for some; both are public. With
-    `rows` the declared sensitivities are put to the test at once, on made tables of that many rows; a release and a
-    plan do that anyway.
+    Args:
+        schema: the declaration of the table.
+        functions: {name: (function, sensitivity)}. A function receives an integer array of codes, rows × columns in
+            schema order, with any number of rows, and returns a share between 0 and 1. The sensitivity is how far one
+            unit may move it in a table of as many rows as the released one has; where the number of rows is private, in
+            a table of any number of rows.
+        range: where values are clamped to, a part of [0, 1], for all functions or as {name: (low, high)}. It is public.
+        fallback: what stands for an exception and for what is no number, for all functions or as {name: value}; the
+            lower end of the range by default. It is public.
+        rows: with a number of rows, the declared sensitivities are put to the test at once, on made tables of that many
+            rows. A release and a plan do that anyway.
+
+    Returns:
+        A workload with one query for each function, in their order.
+
+    Raises:
+        WorkloadError: a function, a sensitivity, a range or a fallback is not of its form.
+        RefutedSensitivity: a made table proves a declared sensitivity wrong.
+
+    Example:
+        >>> def share_of_smokers(codes):
+        ...     return codes[:, 2].mean() if len(codes) else 0.0
+        >>> len(cs.unsafe_functions(schema, {"smokers": (share_of_smokers, 1 / 1000)}, rows=1000))
+        1
     """
     check_schema(schema)
     if not isinstance(functions, Mapping):

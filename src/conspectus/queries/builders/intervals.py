@@ -10,13 +10,45 @@ from .arguments import DeclaredSchema, check_schema, position
 
 
 def ranges(schema: DeclaredSchema, column: str) -> Workload:
-    """All intervals of an ordered column, by their first code, then by their last."""
+    """All intervals of an ordered column, by their first bin, then by their last.
+
+    Args:
+        schema: the declaration of the table.
+        column: the name of an integer, number or date column.
+
+    Returns:
+        A workload of r(r + 1)/2 queries for r bins. Rows with a missing or other value are in no interval.
+
+    Raises:
+        WorkloadError: the column has no order.
+        UnknownColumn: the column is not in the schema.
+
+    Example:
+        >>> len(cs.ranges(schema, "age"))
+        15
+    """
     check_schema(schema)
     return _intervals(schema, column, prefixes_only=False)
 
 
 def prefixes(schema: DeclaredSchema, column: str) -> Workload:
-    """All prefixes of an ordered column: values up to the first code, up to the second, and so on."""
+    """All prefixes of an ordered column: values up to the first bin, up to the second, and so on.
+
+    Args:
+        schema: the declaration of the table.
+        column: the name of an integer, number or date column.
+
+    Returns:
+        A workload of as many queries as the column has bins. Rows with a missing or other value are in no prefix.
+
+    Raises:
+        WorkloadError: the column has no order.
+        UnknownColumn: the column is not in the schema.
+
+    Example:
+        >>> len(cs.prefixes(schema, "age"))
+        5
+    """
     check_schema(schema)
     return _intervals(schema, column, prefixes_only=True)
 

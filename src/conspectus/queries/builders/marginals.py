@@ -15,7 +15,26 @@ from .arguments import DeclaredSchema, check_listable, check_schema, positions, 
 
 
 def marginals(schema: DeclaredSchema, k: int, columns: Iterable[str] | None = None) -> Workload:
-    """Every k-way marginal over the named columns (all of them by default), the combinations in schema order."""
+    """Every k-way marginal: for each combination of k columns, in schema order, the number of rows in every cell.
+
+    Args:
+        schema: the declaration of the table.
+        k: how many columns a marginal takes.
+        columns: the names of the columns to combine; all of them by default.
+
+    Returns:
+        A workload with one block for each combination, its cells in row-major order of the columns' codes.
+
+    Raises:
+        WorkloadError: k is no number of these columns, or the cells are too many for memory.
+        UnknownColumn: a column is not in the schema.
+
+    Example:
+        >>> len(cs.marginals(schema, 2))
+        51
+        >>> len(cs.marginals(schema, 2, columns=["sex", "smoker", "diagnosis"]))
+        16
+    """
     check_schema(schema)
     domain = schema.domain
     chosen = sorted(positions(schema, columns)) if columns is not None else list(range(len(domain)))
@@ -30,7 +49,23 @@ def marginals(schema: DeclaredSchema, k: int, columns: Iterable[str] | None = No
 
 
 def marginal(schema: DeclaredSchema, columns: Sequence[str]) -> Workload:
-    """The cells of the marginal over these columns, in the order given."""
+    """The marginal over these columns: the number of rows in every cell, the columns in the order given.
+
+    Args:
+        schema: the declaration of the table.
+        columns: the names of the columns.
+
+    Returns:
+        A workload of one block, its cells in row-major order of the columns' codes.
+
+    Raises:
+        WorkloadError: a column is named twice, or the cells are too many for memory.
+        UnknownColumn: a column is not in the schema.
+
+    Example:
+        >>> len(cs.marginal(schema, ["diagnosis", "sex"]))
+        6
+    """
     check_schema(schema)
     chosen = positions(schema, columns)
     check_listable(schema, chosen)

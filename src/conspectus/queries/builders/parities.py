@@ -10,7 +10,22 @@ from .arguments import DeclaredSchema, check_schema, told
 
 
 def parities(schema: DeclaredSchema, k: int) -> Workload:
-    """Each combination of k two-valued columns, as the fraction of rows with an even number of second values."""
+    """Each combination of k two-valued columns, as the fraction of rows with an even number of second values.
+
+    Args:
+        schema: the declaration of the table.
+        k: how many columns a parity takes.
+
+    Returns:
+        A workload with one query for each combination, in schema order.
+
+    Raises:
+        WorkloadError: the schema has fewer than k two-valued columns.
+
+    Example:
+        >>> len(cs.parities(schema, 1)), len(cs.parities(schema, 2))
+        (2, 1)
+    """
     check_schema(schema)
     domain = schema.domain
     columns = tuple(c for c, size in enumerate(domain.sizes) if size == 2)

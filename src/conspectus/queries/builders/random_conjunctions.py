@@ -1,4 +1,4 @@
-"""Random conjunctions with public rng, as the experiments of the literature draw them."""
+"""Random conjunctions from a public seed, as the experiments of the literature draw them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,25 @@ def random_conjunctions(
 ) -> Workload:
     """`count` distinct conjunctions of k literals, drawn uniformly over all literals, no column twice.
 
-    A literal is `column = value` for any code of any column with at least two of them, other and missing included;
-    with negations each is `=` or `<>` with equal probability, where `<>` holds on every other code. The same public
-    seed gives the same workload.
+    A literal is `column = value` for any code of any column with at least two of them, other and missing included. The
+    same public seed gives the same workload.
+
+    Args:
+        schema: the declaration of the table.
+        k: how many literals a conjunction has.
+        count: how many conjunctions to draw.
+        public_seed: where the draws come from. It is public, and has nothing to do with the noise of a release.
+        negations: whether each literal is `=` or `<>` with equal probability, where `<>` holds on every other code.
+
+    Returns:
+        A workload of `count` queries.
+
+    Raises:
+        WorkloadError: there are not so many different conjunctions, or a number is out of range.
+
+    Example:
+        >>> len(cs.random_conjunctions(schema, 2, 10, public_seed=1))
+        10
     """
     check_schema(schema)
     domain = schema.domain

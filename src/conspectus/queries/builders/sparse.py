@@ -30,10 +30,26 @@ _ARRAYS = (pa.Array, pa.ChunkedArray, np.ndarray)
 def sparse(mappings: Iterable[Any] | Workload, schema: DeclaredSchema | None = None) -> Workload:
     """One query per mapping from record to weight in [0, 1]; the answer is Σ weight·count / n.
 
-    For `open_records` a record is any value; with a schema it is a tuple of values in the order of its columns, or a
-    mapping from column to value. In place of a mapping a list, a set or an array of records gives each the weight 1. A
-    workload of conjunctions or other predicates is written out, each as the list of all records that satisfy it: 2^k of
-    them for a conjunction on all but k two-valued columns. Weights are floored onto a grid of 1/65,536.
+    Weights are floored onto a grid of 1/65,536.
+
+    Args:
+        mappings: the queries. In place of a mapping a list, a set or an array of records gives each the weight 1. For
+            `open_records` a record is any value; with a schema it is a tuple of values in the order of its columns, or
+            a mapping from column to value. A workload of conjunctions or other predicates is written out, each as the
+            list of all records that satisfy it: 2^k of them for a conjunction on all but k two-valued columns.
+        schema: the declaration of the table; None for records of any kind.
+
+    Returns:
+        A workload with one query for each mapping.
+
+    Raises:
+        WorkloadError: a weight is not in [0, 1], a record is none of the table, or the records are too many.
+
+    Example:
+        >>> len(cs.sparse([{"10.0.0.1": 1.0, "10.0.0.2": 0.5}, ["10.0.0.3"]]))
+        2
+        >>> len(cs.sparse([[("female", 35, True, "none")]], schema))
+        1
     """
     if isinstance(mappings, Workload):
         return _workload(written_out(mappings))
@@ -58,7 +74,22 @@ def sparse(mappings: Iterable[Any] | Workload, schema: DeclaredSchema | None = N
 
 
 def overlap(records: Any, schema: DeclaredSchema | None = None) -> Workload:
-    """How many rows are among these records, each listed once: one query, as in "who of this study is in the table"."""
+    """How many rows are among these records? One query, as in "who of this study is in the table".
+
+    Args:
+        records: the records, a list or an array; one that is listed twice counts once.
+        schema: the declaration of the table; None for records of any kind.
+
+    Returns:
+        A workload of one query.
+
+    Raises:
+        WorkloadError: what was given is no list of records of the table.
+
+    Example:
+        >>> len(cs.overlap(["ada@example.org", "grace@example.org"]))
+        1
+    """
     if not isinstance(records, _ARRAYS) or getattr(records, "ndim", 1) == 0:
         records = listed(records, "overlap takes a list of records (write [record] for a single one)")
     return sparse([records], schema)
@@ -71,9 +102,23 @@ def sparse_arrays(
     weights: Sequence[float] | NDArray[Any] | None = None,
     schema: DeclaredSchema | None = None,
 ) -> Workload:
-    """Sparse queries from arrays: query i has the records from `offsets[i]` up to `offsets[i + 1]`, with their weights.
+    """Sparse queries from arrays: query i has the records from `offsets[i]` up to `offsets[i + 1]`.
 
-    `records` is an array of values, or with a schema a matrix of codes, one row a record; weights are 1 by default.
+    Args:
+        records: an array of values, or with a schema a matrix of codes, one row for each record.
+        offsets: where each query starts, from 0 on, and at the end the number of records.
+        weights: the weight of each record, in [0, 1]; 1 by default.
+        schema: the declaration of the table; None for records of any kind.
+
+    Returns:
+        A workload with one query for each pair of neighbouring offsets.
+
+    Raises:
+        WorkloadError: the arrays do not fit together, or hold what a record or a weight cannot be.
+
+    Example:
+        >>> len(cs.sparse_arrays(["a", "b", "c"], [0, 1, 3], weights=[1.0, 0.5, 0.5]))
+        2
     """
     domain = _domain(schema)
     starts = _numbers(offsets, "offsets are whole numbers: where each query starts, and the end")

@@ -1,4 +1,4 @@
-"""SQL predicates to queries and back.
+"""SQL predicates to queries.
 
 The logic is SQL's, with three values: a row whose column is missing satisfies neither `a = 1` nor `NOT a = 1`. NOT is
 therefore pushed down to the comparisons, where it turns `=` into `<>` and so on; a comparison with NULL is never true.
@@ -24,11 +24,11 @@ from conspectus.queries.builders.arguments import (
     listed,
     position,
 )
+from conspectus.queries.formulas import Formula, all_of, any_of, literal, predicate
 from conspectus.queries.query import Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .formulas import Formula, all_of, any_of, literal, predicate
 from .to_sql import to_sql
 
 __all__ = ["NotAPredicate", "UnknownColumn", "parse", "sql", "to_sql"]
@@ -56,7 +56,7 @@ def parse(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Predicate
 
     Served are AND, OR, NOT, =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT] NULL, TRUE and FALSE, boolean columns by name,
     names in double quotes, texts in single ones, and dates as texts or DATE '2020-01-31'. A comparison that cuts a bin
-    is refused unless `snap` widens it to the bin.
+    is refused, unless `snap` widens it to the bin.
     """
     if not isinstance(text, str) or not text.strip():
         raise NotAPredicate("the predicate is empty: write one, as in age >= 30 AND sex = 'Female'")
@@ -70,7 +70,28 @@ def parse(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Predicate
 
 
 def sql(schema: DeclaredSchema, predicates: Iterable[str], *, snap: bool = False) -> Workload:
-    """One query for each SQL predicate."""
+    """One query for each SQL predicate: how many rows satisfy it?
+
+    Served are AND, OR, NOT, =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT] NULL, TRUE and FALSE, boolean columns by name,
+    names in double quotes, texts in single ones, and dates as texts or DATE '2020-01-31'.
+
+    Args:
+        schema: the declaration of the table.
+        predicates: the predicates, or a single one.
+        snap: whether a comparison that cuts a bin is widened to the whole bin. It is refused otherwise.
+
+    Returns:
+        A workload with one query for each predicate. Predicates with the same meaning give equal queries.
+
+    Raises:
+        NotAPredicate: a text is not a predicate on one table, or uses SQL beyond the part that is served.
+        UnknownColumn: a column is not in the schema.
+        WorkloadError: a comparison cuts a bin, or a predicate falls into too many separate parts.
+
+    Example:
+        >>> len(cs.sql(schema, ["smoker AND age >= 60", "sex = 'male' OR diagnosis IN ('heart', 'lung')"]))
+        2
+    """
     check_schema(schema)
     given = [predicates] if isinstance(predicates, str) else predicates
     asked = listed(given, "predicates are given as a list of texts")

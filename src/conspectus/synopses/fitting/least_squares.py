@@ -25,7 +25,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Projection:
+class LeastSquaresFit:
     """A distribution whose marginals are nearly the projection. `distance` bounds how far all its answers together,
     as fractions and in Euclidean distance, are from the exact projection's."""
 
@@ -56,7 +56,7 @@ def fit_least_squares(
     start: Vector | None = None,
     steps: int = 500,
     tolerance: float | None = None,
-) -> Projection:
+) -> LeastSquaresFit:
     """Project noisy marginals onto the marginals of tables with `total` rows, all cells weighing the same.
 
     `start` is a distribution to begin from. Stops once the gap is at most `tolerance`: by default a fiftieth of
@@ -67,7 +67,7 @@ def fit_least_squares(
     fractions = as_fractions(measurements, total)
     uniform = np.full(domain.cells, 1 / domain.cells)
     if not any(measurement.columns for measurement in measurements):
-        return Projection(weights=uniform, gap=0.0, distance=0.0, converged=True, evaluations=0)
+        return LeastSquaresFit(weights=uniform, gap=0.0, distance=0.0, converged=True, evaluations=0)
     targets = [Target(m.columns, y, 1.0, m.parts) for m, y in zip(measurements, fractions)]
     residuals = Residuals(domain.sizes, targets)
     _, wanted, strength = residuals.pool(targets)
@@ -78,7 +78,7 @@ def fit_least_squares(
     weights, gap, made = _accelerated(residuals, wanted, strength, first, steps, tolerance)
     gap = max(gap, 0.0)
     distance = math.sqrt(2 * gap)
-    return Projection(weights=weights, gap=gap, distance=distance, converged=gap <= tolerance, evaluations=made)
+    return LeastSquaresFit(weights=weights, gap=gap, distance=distance, converged=gap <= tolerance, evaluations=made)
 
 
 def _interior(start: Vector, domain: Domain) -> Vector:

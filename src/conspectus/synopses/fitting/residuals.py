@@ -28,7 +28,7 @@ from conspectus.counting.marginal_tree import Columns, marginal_tree
 Vector = NDArray[np.float64]
 Part = tuple[Columns, bytes]  # the columns, and for a partition of their cells the part of each as int64 bytes
 
-_WHOLE = 6  # marginals of this many columns or more are not taken apart
+_UNDIVIDED = 6  # marginals of this many columns or more are not taken apart
 
 
 @compiled
@@ -76,8 +76,9 @@ class Target:
         return self.columns, b"" if self.parts is None else self.parts.astype(np.int64).tobytes()
 
     @property
-    def whole(self) -> bool:
-        return self.parts is not None or len(self.columns) >= _WHOLE
+    def undivided(self) -> bool:
+        """Whether it is fitted as one vector, and not by the interactions of its columns."""
+        return self.parts is not None or len(self.columns) >= _UNDIVIDED
 
 
 class Residuals:
@@ -88,24 +89,24 @@ class Residuals:
 
     def __init__(self, sizes: Sequence[int], targets: Sequence[Target]) -> None:
         self._sizes = tuple(sizes)
-        apart = {target.columns for target in targets if not target.whole}
+        apart = {target.columns for target in targets if not target.undivided}
         interactions = {s for c in apart for k in range(1, len(c) + 1) for s in combinations(c, k)}
         sets = sorted(interactions, key=lambda s: (len(s), s))
-        whole = {target.key: target for target in targets if target.whole}
-        wide = list(dict.fromkeys(columns for columns, _ in whole))
+        together = {target.key: target for target in targets if target.undivided}
+        wide = list(dict.fromkeys(columns for columns, _ in together))
         self._tree = marginal_tree(self._sizes, tuple(sets + wide))
         starts = dict(zip(sets + [("wide", c) for c in wide], self._tree.offsets.tolist()))
         self._shared = int(self._tree.offsets[len(sets)])  # features up to here are leaves of the tree as they are
-        self.keys: list[Part] = [(s, b"interaction") for s in sets] + list(whole)
-        self.orders = [len(s) for s in sets] + [1 if key[1] else len(key[0]) for key in whole]
+        self.keys: list[Part] = [(s, b"interaction") for s in sets] + list(together)
+        self.orders = [len(s) for s in sets] + [1 if key[1] else len(key[0]) for key in together]
         # Of each interaction; of what is not taken apart nothing is said.
-        self.dimensions = [math.prod(self._sizes[c] - 1 for c in s) for s in sets] + [0] * len(whole)
-        lengths = [self._volume(s) for s in sets] + [target.fractions.size for target in whole.values()]
+        self.dimensions = [math.prod(self._sizes[c] - 1 for c in s) for s in sets] + [0] * len(together)
+        lengths = [self._volume(s) for s in sets] + [target.fractions.size for target in together.values()]
         self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
         self.length = int(self.offsets[-1])
         self._at = dict(zip(self.keys, self.offsets.tolist()))
         leaves, features = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-        for key, target in whole.items():
+        for key, target in together.items():
             cells = self._volume(target.columns)
             leaves.append(starts["wide", target.columns] + np.arange(cells))
             features.append(self._at[key] + (np.arange(cells) if target.parts is None else target.parts))
@@ -142,9 +143,9 @@ class Residuals:
         """The adjoint of `of`, for centred values: their sum as a function of the cells of the universe."""
         if self.length != self._shared:
             handed = np.bincount(self._leaves, weights=values[self._features], minlength=self._tree.length)
-            whole = handed.astype(np.float64, copy=False)
-            whole[: self._shared] = values[: self._shared]
-            values = whole
+            filled = handed.astype(np.float64, copy=False)
+            filled[: self._shared] = values[: self._shared]
+            values = filled
         return self._tree.spread_flat(values)
 
     def variances(self, marginals: Vector, means: Vector) -> Vector:
@@ -162,7 +163,7 @@ class Residuals:
         sums, weights = np.zeros(self.length), np.zeros(self.length)
         groups: dict[tuple[int, ...], list[Target]] = {}
         for target in targets:
-            if target.whole:
+            if target.undivided:
                 start = self._at[target.key]
                 sums[start : start + target.fractions.size] += target.weight * target.fractions
                 weights[start : start + target.fractions.size] += target.weight

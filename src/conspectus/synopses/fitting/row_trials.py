@@ -9,7 +9,7 @@ import numpy as np
 from conspectus.counting.counters import counter_of
 from conspectus.data.domain import Chunk, code_dtype
 from conspectus.queries.block import Block
-from conspectus.queries.blocks.low_sensitivity import UnsafeFunctions
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.workload import Workload
 
 from .row_fitting import Integers, OneWay, Vector, changes

@@ -1,7 +1,8 @@
 """Formulas over literals, and the one union of disjoint boxes that each of them stands for.
 
-A formula is expanded column by column, in the order of the table: codes that leave the same remainder share a literal.
-By induction over the columns, formulas with the same meaning have the same boxes, so equal questions are equal values.
+A formula is expanded column by column, in the order of the table. Fixing a code of a column leaves a formula about the
+other columns, and codes that leave the same one share a literal. By induction over the columns, formulas with the same
+meaning have the same boxes: so equal questions are equal values.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import numpy as np
 
 from conspectus.data.code_sets import CodeSet, Runs, complement, together
 from conspectus.data.domain import Domain
-from conspectus.queries.query import Box, Literal, Predicate
-from conspectus.queries.sensitivity import WorkloadError
+
+from .query import Box, Literal, Predicate
+from .sensitivity import WorkloadError
 
 MOST_BOXES = 512
 """The largest number of disjoint boxes that one predicate may need."""
@@ -44,12 +46,12 @@ def literal(domain: Domain, column: int, codes: Iterable[int]) -> Formula:
 
 
 def all_of(domain: Domain, formulas: Iterable[Formula]) -> Formula:
-    """The conjunction, with what is plain to see simplified."""
+    """The conjunction, simplified as far as a look at each part allows."""
     return _combined(domain, formulas, conjunctive=True)
 
 
 def any_of(domain: Domain, formulas: Iterable[Formula]) -> Formula:
-    """The disjunction, with what is plain to see simplified."""
+    """The disjunction, simplified as far as a look at each part allows."""
     return _combined(domain, formulas, conjunctive=False)
 
 

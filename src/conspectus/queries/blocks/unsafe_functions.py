@@ -137,7 +137,7 @@ class UnsafeFunctions:
     """Declared functions, in order, with the public number `denominator` that a share of one amounts to.
 
     Guarantee: if each clamped function moves by at most its declared sensitivity when one unit changes, up to a
-    rounding error of 1/(denominator·grid), then `moved` bounds what one unit does to all values together.
+    rounding error of 1/(denominator·grid), then `sensitivity` bounds what one unit does to all values together.
     """
 
     domain: Domain
@@ -209,7 +209,11 @@ def _written(function: DeclaredFunction) -> list[Any]:
 
 
 def in_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same rows sorted: a table is a multiset, and the order in which a source gives its rows is no part of it."""
+    """The same rows, sorted.
+
+    A table is a multiset of rows. A function that looked at their order would move by more than one row's worth when a
+    source gives them in another one.
+    """
     return codes[np.lexsort(codes.T[::-1])] if codes.size else codes
 
 
@@ -227,7 +231,11 @@ def read_functions(domain: Domain, stored: Mapping[str, Any]) -> UnsafeFunctions
 
 
 def told_apart(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Blocks as read from a file, where functions without code have nothing but their names: each gets its own."""
+    """Blocks as read from a file, with a different name for each function.
+
+    Two functions may share a name and differ in their code. A file holds no code, so without a name of its own each
+    would be taken for the other.
+    """
     seen: dict[str, int] = {}
     found: list[Block] = []
     for block in blocks:

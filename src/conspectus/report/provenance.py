@@ -167,25 +167,16 @@ def mechanism(release: Release) -> str:
     claim = release.claim
     citations = claim.citations if claim is not None else ()
     rows = [(name, _value(value)) for name, value in release.parameters.items()]
+    kept = release.synopsis.title or release.synopsis.kind
     return page.section(
         "How it was made",
-        page.paragraph(f"The mechanism is called {release.mechanism}; its result is kept as {_synopsis(release)}."),
+        page.paragraph(f"The mechanism is called {release.mechanism}; its result is kept as {kept}."),
         page.table(("parameter", "value"), rows) if rows else "",
         page.heading("Theorems and sources") if citations else "",
         page.bullets(citations) if citations else "",
         page.heading("Settings in words") if claim is not None and claim.notes else "",
         page.bullets(claim.notes) if claim is not None and claim.notes else "",
     )
-
-
-def _synopsis(release: Release) -> str:
-    words = {
-        "noisy-answers": "the noisy answers themselves",
-        "histogram": "a histogram over all combinations of values",
-        "rows": "synthetic rows",
-        "published-records": "the records that enough rows share, with noisy counts",
-    }
-    return words.get(release.synopsis.kind, release.synopsis.kind)
 
 
 def _value(value: Any) -> str:

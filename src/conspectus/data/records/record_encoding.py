@@ -1,8 +1,8 @@
 """Records of any kind, many at once: each is written down as if it stood alone.
 
-What a record is written as (a fingerprint, a canonical form) is a `Reading`. It writes single records, and arrays of
-plain types at once where that gives the same; arrays of every other type are taken apart here, or read one by one. So
-one row never changes how another one is read, whatever type it gives to their column.
+A row of an odd kind changes the type of a whole column. It may not change how another row is read. A
+`RecordEncoding` (fingerprints, or canonical forms) writes single records, and arrays of plain types at once where that
+gives the same; arrays of every other type are taken apart here, or read one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from conspectus.data.columns.arrays import tidy
 
 from .forms import DEEPEST
 
-Written = NDArray[Any]
+Encoded = NDArray[Any]
 """Fingerprints (uint64) or canonical forms (bytes), one for each record."""
 
 _PLAIN = {
@@ -69,19 +69,23 @@ def _is_flat(kind: pa.StructType) -> bool:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Reading:
-    """`one` writes a record at a depth, `plain` a tidied array of a plain type whose nulls may become anything, and
-    `tuples` writes rows of several columns from what their values at the depth below were written as; `maps` mappings
-    with the same keys in each row, from what their pairs of a key and its value were written as."""
+class RecordEncoding:
+    """How records are written down, in four functions.
+
+    one: one record, at a depth.
+    plain: a tidied array of a plain type. What it makes of nulls does not matter: they are filled in afterwards.
+    tuples: rows of several columns, from what their values were written as at the depth below.
+    maps: mappings with the same keys in each row, from what their pairs of a key and its value were written as.
+    """
 
     missing: Any
     dtype: type[np.generic] | type[object]
     one: Callable[[object, int], Any]
-    plain: Callable[[pa.Array], Written]
-    tuples: Callable[[Sequence[Written], int, int], Written]
-    maps: Callable[[Sequence[Written], int, int], Written]
+    plain: Callable[[pa.Array], Encoded]
+    tuples: Callable[[Sequence[Encoded], int, int], Encoded]
+    maps: Callable[[Sequence[Encoded], int, int], Encoded]
 
-    def of(self, records: Any, depth: int = 0, *, mended: bool = False) -> Written:
+    def of(self, records: Any, depth: int = 0, *, mended: bool = False) -> Encoded:
         """Many records: an Arrow or numpy array, a series, or any sequence of values.
 
         `mended` says that a source has mended the texts of an Arrow array already, as `arrays.mended` does.
@@ -89,7 +93,7 @@ class Reading:
         with np.errstate(all="ignore"):  # a warning would tell that a row holds a signalling NaN, say
             return self._of(records, depth, mended)
 
-    def _of(self, records: Any, depth: int, mended: bool) -> Written:
+    def _of(self, records: Any, depth: int, mended: bool) -> Encoded:
         if isinstance(records, pa.ChunkedArray):
             parts = [self.of(chunk, depth, mended=mended) for chunk in records.chunks]
             return np.concatenate(parts) if parts else np.zeros(0, dtype=self.dtype)
@@ -107,7 +111,7 @@ class Reading:
             return self._of_values(list(records) if records.dtype.kind in "mM" else records.tolist(), depth)
         return self._of_values(records.tolist() if hasattr(records, "tolist") else list(records), depth)
 
-    def of_series(self, column: Any, depth: int = 0) -> Written:
+    def of_series(self, column: Any, depth: int = 0) -> Encoded:
         """A pandas or polars series, each value by itself, whatever type the others gave the series.
 
         Arrays are read at once only where that is the same as one by one: numbers, truths and moments, and what polars
@@ -121,13 +125,13 @@ class Reading:
             return self.of(column.to_numpy(), depth)
         if type(kind).__name__ == "CategoricalDtype":
             known = np.append(self.of(kind.categories.tolist(), depth), self.of([None]))
-            found: Written = known[column.cat.codes.to_numpy()]  # −1, the last, is missing
+            found: Encoded = known[column.cat.codes.to_numpy()]  # −1, the last, is missing
             return found
         if (isinstance(kind, np.dtype) and kind.kind == "M") or type(kind).__name__ == "DatetimeTZDtype":
             return self.of(pa.array(column, from_pandas=True), depth)
         return self.of(column.tolist(), depth)
 
-    def _of_values(self, values: list[Any], depth: int) -> Written:
+    def _of_values(self, values: list[Any], depth: int) -> Encoded:
         """Values of any kinds: those of one plain type together, which is the same as one by one, and faster."""
         found = np.full(len(values), self.missing, dtype=self.dtype)
         places: dict[int, list[int]] = {}
@@ -139,7 +143,7 @@ class Reading:
             found[here] = self._of_kind(held, kind, depth)
         return found
 
-    def _of_kind(self, values: list[Any], kind: int, depth: int) -> Written:
+    def _of_kind(self, values: list[Any], kind: int, depth: int) -> Encoded:
         if kind in _PLAIN and len(values) > 8:
             try:
                 return self._of_array(pa.array(values, _PLAIN[kind]), depth)
@@ -147,7 +151,7 @@ class Reading:
                 pass  # whole numbers beyond 64 bits, texts with halves of signs
         return np.fromiter((self.one(value, depth) for value in values), dtype=self.dtype, count=len(values))
 
-    def _of_array(self, values: pa.Array, depth: int, mended: bool = False) -> Written:
+    def _of_array(self, values: pa.Array, depth: int, mended: bool = False) -> Encoded:
         kind = values.type
         if isinstance(kind, pa.BaseExtensionType) and not isinstance(kind, pa.UuidType):
             return self._of_array(values.storage, depth, mended)
@@ -156,7 +160,7 @@ class Reading:
         if pa.types.is_dictionary(kind):
             table = np.append(self._of_array(values.dictionary, depth, mended), self._of_values([None], depth))
             places = pc.fill_null(pc.cast(values.indices, pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)
-            found: Written = table[places]
+            found: Encoded = table[places]
             return found
         if pa.types.is_struct(kind) and _is_flat(kind) and depth + 1 < DEEPEST:
             parts = zip(kind, values.flatten())
@@ -168,7 +172,7 @@ class Reading:
         plain = tidy(values, mended=mended)
         return self._with_nulls(plain, self.plain(plain))
 
-    def _pairs(self, name: str, values: pa.Array, depth: int) -> Written:
+    def _pairs(self, name: str, values: pa.Array, depth: int) -> Encoded:
         """Pairs of a name and each value of an array, at a depth."""
         names = np.full(len(values), self.one(name, depth + 1), dtype=self.dtype)
         return self.tuples([names, self._of_array(values, depth + 1)], len(values), depth)
@@ -180,7 +184,7 @@ class Reading:
             return self.missing
         return self.one(record, depth)
 
-    def _with_nulls(self, values: pa.Array, found: Written) -> Written:
+    def _with_nulls(self, values: pa.Array, found: Encoded) -> Encoded:
         if values.null_count:
             found[pc.is_null(values).to_numpy(zero_copy_only=False)] = self.missing
         return found

@@ -1,8 +1,8 @@
-"""DualQuery's game: queries are drawn by their payoffs, rows answer them, and payoffs move.
+"""DualQuery's data player: rows that answer what was drawn, and what all rows of a game say together.
 
-The table is touched by the draws alone. A round's rows are found from what was drawn, in public, and may be as many as
-one likes: each answers its own resample of the same draws, and they share the round's step, so that the round is played
-by their mixture. A mixture of good responses is one; and many rows answer on a finer grid than one.
+It never touches the table: all it sees is the sample, which is out already. So a round may be answered by as many rows
+as one likes. Each answers its own resample of the same draws, and they share the round's step: the round is then played
+by their mixture. A mixture of good responses is a good response, and many rows answer on a finer grid than one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.curator.curator import Curator
-from conspectus.curator.scores import DualPayoffs
 from conspectus.data.domain import Codes
 
 from .clauses import AskedClauses
-from .initial_rows import Filling
+from .initial_rows import InitialRows
 from .oracles import exact, search
-from .parameters import Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,47 +39,11 @@ class Played:
     drawn: NDArray[np.int64]
 
 
-def play(
-    curator: Curator,
-    asked: AskedClauses,
-    schedule: Schedule,
-    *,
-    filling: Filling,
-    responding: Responding,
-    rng: np.random.Generator,
-    pool: Executor,
-) -> Played:
-    """Draw, respond, re-weight, as often as the schedule says."""
-    queries = len(asked.workload)
-    played = np.zeros(queries, dtype=np.int64)
-    drawn = np.zeros(2 * queries, dtype=np.int64)
-    rate = 0
-    rows: list[Codes] = []
-    rates: list[NDArray[np.int64]] = []
-    for turn in range(schedule.rounds):
-        curator.tell("rounds", turn, schedule.rounds)
-        times = schedule.draws[turn]
-        if turn:
-            payoffs = DualPayoffs(asked.workload, schedule.total, rate, played.copy())
-            sample = curator.select(payoffs, schedule.ranges[turn - 1], draws=times)
-        else:
-            sample = rng.integers(0, 2 * queries, times)  # all payoffs are 0: uniform, whatever the table
-        np.add.at(drawn, sample, 1)
-        found = respond(asked, sample, filling=filling, responding=responding, rng=rng, pool=pool)
-        each = schedule.rates[turn] // len(found)
-        asked.tally(found, played, each, pool)
-        rate += each * len(found)
-        rows.append(found)
-        rates.append(np.full(len(found), each))
-    copies = np.concatenate(rates)
-    return Played(np.concatenate(rows), copies // np.gcd.reduce(copies), drawn)
-
-
 def respond(
     asked: AskedClauses,
     sample: NDArray[np.int64],
     *,
-    filling: Filling,
+    initial: InitialRows,
     responding: Responding,
     rng: np.random.Generator,
     pool: Executor | None = None,
@@ -92,7 +53,7 @@ def respond(
     which, times = np.unique(sample, return_counts=True)
     signs = np.where(which < queries, 1, -1)
     clauses, of_box, of_parity = asked.pick(which % queries, signs * times)
-    starts = filling.draw(responding.responses * responding.restarts, rng)
+    starts = initial.draw(responding.responses * responding.restarts, rng)
     if responding.exact:
         best = exact(clauses, starts[0], seconds=responding.seconds)
         return best.rows

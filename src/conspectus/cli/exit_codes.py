@@ -1,0 +1,36 @@
+"""What an error means to whoever called a command: an exit code and one sentence."""
+
+from __future__ import annotations
+
+DONE, BUG, BAD_INPUT, REFUSED, NO_MECHANISM = 0, 1, 2, 3, 4
+
+# By class and home, so that nothing is imported before something went wrong; the first that fits decides.
+_CODES: tuple[tuple[str, str, int], ...] = (
+    ("conspectus.privacy.accounting", "BudgetExceeded", REFUSED),
+    ("conspectus.privacy.ledger.ledger", "LedgerMismatch", REFUSED),
+    ("conspectus.mechanisms.mechanism", "NoMechanism", NO_MECHANISM),
+)
+
+
+def explain(error: Exception) -> tuple[int, str]:
+    """The exit code and the sentence for an error.
+
+    Only errors of our own classes speak for themselves: the text of any other may quote what was read from a table.
+    """
+    if hasattr(error, "format_message"):  # the parser's own usage errors
+        return BAD_INPUT, str(error.format_message())
+    if type(error).__name__ == "Abort":
+        return BUG, "interrupted"
+    ours = [kind for kind in type(error).__mro__ if kind.__module__.split(".")[0] == "conspectus"]
+    names = {(kind.__module__, kind.__name__) for kind in ours}
+    for module, name, code in _CODES:
+        if (module, name) in names:
+            return code, str(error)
+    if ours and isinstance(error, ValueError | LookupError):
+        return BAD_INPUT, str(error)
+    if isinstance(error, MemoryError):
+        return BAD_INPUT, "this needs more memory than there is: ask for fewer rows, smaller marginals or wider bins"
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
+        return BAD_INPUT, f"{error.filename}: {error.strerror}"
+    advice = "set CONSPECTUS_DEBUG=1 to see where, away from strangers' eyes"
+    return BUG, f"internal error ({type(error).__name__}): {advice}"

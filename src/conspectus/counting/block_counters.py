@@ -1,0 +1,143 @@
+"""Counters of blocks that are not counts of records one by one: weights, projections, functions of the table.
+
+The kinds are a closed list, `BLOCK_COUNTERS`, in this place alone. A counter of each kind holds one vector of whole
+numbers, which adds up over any split of the rows, and knows the values that follow from the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.compiled import processors
+from conspectus.data.domain import CodedRows
+from conspectus.data.fold import Vectors
+from conspectus.data.records.field import Elements
+from conspectus.queries.addresses import addresses_of
+from conspectus.queries.block import Block
+from conspectus.queries.blocks.sparse_projection import SparseProjection
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.blocks.statistic import Statistics
+from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
+
+from .statistic_counts import Layout, StatisticCounts
+
+
+class BlockCounter(Protocol):
+    """Counts one block over a share of the rows."""
+
+    @property
+    def gathers(self) -> bool:
+        """Whether its vector is the rows themselves, which do not add: then it must see all rows."""
+
+    def add(self, chunk: CodedRows) -> None:
+        """Take in some rows."""
+
+    def parts(self) -> Vectors:
+        """What it holds: one vector."""
+
+    def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
+        """The values of the block, in its own steps, from the sum of such vectors over all rows."""
+
+
+class SparseCounts:
+    """Joins the rows with the records that are listed; memory is linear in these."""
+
+    gathers = False
+
+    def __init__(self, block: SparseQueries) -> None:
+        self._block = block
+        self._counts = np.zeros(len(block.index), dtype=np.int64)
+
+    def add(self, chunk: CodedRows) -> None:
+        self._block.index.tally(addresses_of(self._block.domain, chunk), self._counts)
+
+    def parts(self) -> Vectors:
+        return (self._counts,)
+
+    def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
+        return self._block.counts_of(parts[0])
+
+
+class ProjectionCounts:
+    """Adds up the columns of the rows, chunk by chunk."""
+
+    gathers = False
+
+    def __init__(self, projection: SparseProjection) -> None:
+        self._projection = projection
+        self._sums = np.zeros(projection.size, dtype=np.int64)
+
+    def add(self, chunk: CodedRows) -> None:
+        places = addresses_of(self._projection.domain, chunk)
+        if not self._projection.dense:
+            self._add(places, self._sums)
+            return
+        # A dense column costs T operations: the rows are shared by the processors, each with sums of its own.
+        shares = np.array_split(places, processors())
+        sums = [np.zeros_like(self._sums) for _ in shares]
+        with ThreadPoolExecutor(len(shares)) as pool:
+            list(pool.map(self._add, shares, sums))
+        self._sums += sum(sums)
+
+    def _add(self, places: Elements, sums: NDArray[np.int64]) -> None:
+        self._projection.add(places, np.ones(len(places), dtype=np.int64), sums)
+
+    def parts(self) -> Vectors:
+        return (self._sums,)
+
+    def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
+        return parts[0].copy()
+
+
+class GatheredRows:
+    """Keeps all rows, since nothing is known about what the functions make of them."""
+
+    gathers = True
+
+    def __init__(self, block: UnsafeFunctions) -> None:
+        for function in block.functions:
+            if function.function is None:
+                function.share(np.zeros((0, function.width), dtype=np.int64))  # says that it was not stored
+        self._block = block
+        self._chunks: list[NDArray[np.int64]] = []
+
+    def add(self, chunk: CodedRows) -> None:
+        columns = [chunk.column(place).astype(np.int64) for place in self._block.columns]
+        self._chunks.append(np.stack(columns, axis=1))
+
+    def parts(self) -> Vectors:
+        return (np.concatenate([np.zeros((0, self._width), dtype=np.int64), *self._chunks]).ravel(),)
+
+    def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
+        return self._block.values(parts[0].reshape(-1, self._width))
+
+    @property
+    def _width(self) -> int:
+        return len(self._block.domain)
+
+
+@lru_cache(maxsize=4)
+def _layout(block: Statistics) -> Layout:
+    return Layout(block.domain, block.functions)
+
+
+BLOCK_COUNTERS: dict[type, Callable[[Any], BlockCounter]] = {
+    SparseQueries: SparseCounts,
+    SparseProjection: ProjectionCounts,
+    Statistics: lambda block: StatisticCounts(_layout(block)),
+    UnsafeFunctions: GatheredRows,
+}
+"""The kinds of blocks that are no lists of counting queries, each with its counter."""
+
+
+def block_counter(block: Block) -> BlockCounter:
+    """The counter of a block that is not a list of counting queries."""
+    if type(block) not in BLOCK_COUNTERS:
+        raise TypeError(f"there is no counter for a block of kind {type(block).__name__}")
+    return BLOCK_COUNTERS[type(block)](block)

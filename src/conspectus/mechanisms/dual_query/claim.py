@@ -1,0 +1,68 @@
+"""What to expect of DualQuery: typical errors as shares of the regret, and the theorem's bound where it holds."""
+
+from __future__ import annotations
+
+import math
+
+from conspectus.curator.scores import LOG_WEIGHT_STEPS
+from conspectus.mechanisms.mechanism import Claim, Problem
+
+from .parameters import DualQueryPlan, DualQuerySettings
+from .schedule import Schedule
+from .theorem import PAPER, cost_by_theorems, promise
+
+# Shares of the regret ln|𝒬|/Σ η_t. Runs lay between 0.5 and 0.8 (maximum) and between 0.03 and 0.15 (mean); with
+# fitted multiplicities between 0.4 and 0.55, and at 0.02.
+DUAL_QUERY_MAX = 0.8  # chosen on Adult, KDD Cup 99 and made wide tables, by `python -m bench dimension`
+DUAL_QUERY_MEAN = 0.15  # chosen on Adult, KDD Cup 99 and made wide tables, by `python -m bench dimension`
+DUAL_QUERY_FITTED_MAX = 0.6  # chosen on Adult, KDD Cup 99 and a made survey, by `python -m bench dual_query`
+DUAL_QUERY_FITTED_MEAN = 0.03  # chosen on Adult, KDD Cup 99 and a made survey, by `python -m bench dual_query`
+
+CITES = (PAPER, "Cesar & Rogers 2021 (price of a draw)")
+
+
+def claim_of(name: str, settings: DualQuerySettings, problem: Problem, plan: DualQueryPlan) -> Claim:
+    """The claim of a plan. Without a number of rows nothing can be said of the error, since all follows from it."""
+    columns = len(problem.workload.domain)
+    expected_max = expected_mean = math.inf
+    bound = None
+    notes: tuple[str, ...] = ("declare rows= to see what can be expected",)
+    if plan.schedule is not None:
+        assert problem.rows is not None
+        largest, mean = expected_errors(problem, plan.schedule, fitted=plan.reweighting > 0)
+        expected_max, expected_mean = largest * problem.rows, mean * problem.rows
+        notes = (_schedule_note(plan.schedule), _cost_note(cost_by_theorems(problem, plan.schedule)))
+        # Theorem 4.6 is about best responses, a public number of rows, and the rows as they were played.
+        played = settings.oracle == "exact" and not plan.reweighting
+        if settings.accuracy is not None and problem.total_is_public and played:
+            bound = promise(settings.accuracy)
+    return Claim(
+        mechanism=name,
+        expected_max=expected_max,
+        expected_mean=expected_mean,
+        bound=bound,
+        memory=40 * len(problem.workload) + 64 * columns + 256 * columns * plan.responses,
+        citations=CITES,
+        notes=notes,
+    )
+
+
+def expected_errors(problem: Problem, schedule: Schedule, *, fitted: bool) -> tuple[float, float]:
+    """Typical maximum and mean errors, in fractions of the rows; `fitted` says whether multiplicities are."""
+    regret = math.log(2 * len(problem.workload)) / (sum(schedule.rates) / LOG_WEIGHT_STEPS)
+    largest, mean = DUAL_QUERY_MAX, DUAL_QUERY_MEAN
+    if fitted:
+        largest, mean = DUAL_QUERY_FITTED_MAX, DUAL_QUERY_FITTED_MEAN
+    return min(1.0, largest * regret), min(1.0, mean * regret)
+
+
+def _schedule_note(schedule: Schedule) -> str:
+    step = schedule.rates[0] / LOG_WEIGHT_STEPS
+    return f"{schedule.rounds} rounds of {schedule.draws[-1]:,} draws, step {step:.3g}; the error depends on the table"
+
+
+def _cost_note(costs: dict[str, float]) -> str:
+    if "epsilon_by_theorem_4_3" not in costs:
+        return f"the draws cost epsilon {costs['epsilon_by_theorem_4_2']:.3g} by Theorem 4.2"
+    theirs, ours = costs["epsilon_by_theorem_4_3"], costs["epsilon_of_the_draws"]
+    return f"the draws cost epsilon {theirs:.3g} by Theorem 4.3, {ours:.3g} by ours"

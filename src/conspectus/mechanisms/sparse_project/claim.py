@@ -1,0 +1,68 @@
+"""What to expect of SparseProject: noise and distortion on a table of records that are as different as they can be."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from conspectus.mechanisms.mechanism import Claim, Problem, expected_maximum, expected_size
+from conspectus.privacy.events import Noise
+
+from .parameters import MOST, SparseProjectPlan, SparseProjectSettings
+from .theorem import price_of_median, promise
+
+SPARSE_PROJECT_FEW = 4  # a round guess: no run is on record
+"""A sum of fewer noises than these has their law's tail; one of more, and a median, has about a Gaussian's."""
+
+SPARSE_PROJECT_SLOW = 1 << 19  # from the time of exact draws: no run is on record
+"""Coordinates whose noise takes more than a few seconds to draw."""
+
+CITES = ("Blum & Roth 2011, Algorithm 2", "Charikar, Chen & Farach-Colton 2002 (count-sketch)")
+
+
+def claim_of(name: str, settings: SparseProjectSettings, problem: Problem, plan: SparseProjectPlan) -> Claim:
+    projection, sigma, m = plan.projection, plan.sigma, plan.sparsity
+    roots = np.concatenate([np.sqrt(np.diff(block.offsets)) for block in plan.queries])
+    rows = problem.rows or 0
+    # Of records that are as different as they can be F is about n, and in a small universe n²/|X|.
+    moment = max(rows, rows * rows / problem.workload.domain.cells)
+    median = plan.estimator == "median"
+    dearer = price_of_median(projection.nonzeros) if median else 1
+    deviation = math.sqrt((sigma * sigma + 2 * moment / projection.size) * dearer)
+    if plan.law.kind == "laplace" and m < SPARSE_PROJECT_FEW and not median:
+        like = Noise("laplace", deviation / math.sqrt(2))
+    else:
+        like = Noise("gaussian", deviation)
+    bound = None
+    if rows and problem.total_is_public:
+        sparsity = float(np.mean(roots**2))
+        bound = promise(projection, rows=rows, sigma=sigma, sparsity=sparsity, median=median, failure=settings.failure)
+    return Claim(
+        mechanism=name,
+        expected_max=math.sqrt(m) * expected_maximum(like, len(problem.workload)),
+        expected_mean=float(np.mean(roots)) * expected_size(like),
+        bound=bound,
+        memory=32 * projection.size + 64 * sum(len(block.addresses) for block in plan.queries),
+        citations=CITES,
+        notes=tuple(_notes(settings, problem, plan)),
+    )
+
+
+def _notes(settings: SparseProjectSettings, problem: Problem, plan: SparseProjectPlan) -> list[str]:
+    projection, s, median = plan.projection, plan.projection.nonzeros, plan.estimator == "median"
+    form = "dense" if projection.dense else f"sparse, {s} non-zeros a record{', median' if median else ''}"
+    noise = plan.sigma * math.sqrt(price_of_median(s) if median else 1)
+    where = f" in {s // 2 + 1} of {s} sections" if median else ""
+    notes = [
+        f"{projection.size:,} coordinates ({form}), noise of deviation {noise:.4g}·√m counts for m records",
+        f"answers any sparse query, not only these; heavy records that share a coordinate{where} add to the error",
+    ]
+    if settings.theorem and not problem.budget.pure:
+        spent = "in ε alone" if problem.budget.epsilon is not None and not problem.ledgered else "at its price in ρ"
+        notes.append(f"the paper's Laplace noise, {spent}: paper=False may use delta, and Gaussian noise")
+    if projection.size >= SPARSE_PROJECT_SLOW:
+        notes.append(f"noise is drawn exactly for each of {projection.size:,} coordinates, which takes a while")
+    if settings.size is None and projection.size > MOST - s:
+        notes.append(f"more than {MOST:,} coordinates, which is the most by default, would distort less: set size=")
+    return notes

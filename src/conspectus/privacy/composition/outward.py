@@ -1,0 +1,60 @@
+"""Numbers rounded outward: away from what would promise too much; and parameters that no theorem speaks of, refused."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+
+MARGIN = 2.0**-40
+
+
+class CompositionError(ValueError):
+    """Parameters for which a theorem of composition says nothing."""
+
+
+def up(value: float, size: float | None = None) -> float:
+    """`value` enlarged beyond any rounding error of the sum it came from, whose terms have this total size."""
+    return value + MARGIN * (abs(value) if size is None else size)
+
+
+def largest(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest number found in [low, high] for which a decreasing property was checked to hold; low must have it."""
+    if holds(high):
+        return high
+    while high - low > 2.0**-50 * high:
+        # Halving exponents first: the answer may lie many orders of magnitude below `high`.
+        middle = math.sqrt(low * high) if low > 0 and high > 4 * low else (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def is_real(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def check_delta(delta: float) -> None:
+    if not is_real(delta) or not 0 < delta < 1:
+        raise CompositionError(f"this theorem needs a delta above 0 and below 1, not {delta!r}")
+
+
+def check_losses(*losses: float | Fraction, name: str = "an epsilon") -> None:
+    for loss in losses:
+        if not is_real(loss) or not 0 <= loss < math.inf:
+            raise CompositionError(f"{name} is a number from 0 on, not {loss!r}")
+
+
+def check_count(count: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
+        raise CompositionError(f"the number of acts is a whole number from 0 on, not {count!r}")
+
+
+def check_listed(epsilons: Iterable[float]) -> list[float]:
+    if not isinstance(epsilons, Iterable) or isinstance(epsilons, str | bytes):
+        raise CompositionError("give the epsilons of all acts as a list, as in [0.1, 0.1, 0.2]")
+    listed = list(epsilons)
+    check_losses(*listed)
+    return listed

@@ -1,0 +1,101 @@
+"""The file of a release: its fields as JSON and Arrow tables, and back again.
+
+A file may have been changed by anyone. Nothing in it is executed, everything is checked, and its guarantee is believed
+only if its private acts, priced afresh, keep it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from conspectus.data.schema import Schema
+from conspectus.mechanisms.bounds import Certificate
+from conspectus.mechanisms.mechanism import Claim, ErrorBound
+from conspectus.privacy import events as acts
+from conspectus.privacy.accounting import keeps
+from conspectus.privacy.guarantee import Guarantee
+from conspectus.queries.workload import Workload
+from conspectus.synopses import files
+from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.synopsis import load_synopsis
+
+ANSWERS = "answers"
+MEASURED = "measured-"
+"""What the tables of the answers, and of the noisy answers beside the synopsis, are called in a file."""
+
+
+def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
+    """Write the fields of a release, by name, as one file."""
+    synopsis, measured = fields["synopsis"], fields["measured"]
+    claim, certificate = fields["claim"], fields["certificate"]
+    meta, tables = synopsis.parts()
+    manifest: dict[str, Any] = {
+        "schema": fields["schema"].to_dict(),
+        "guarantee": dataclasses.asdict(fields["guarantee"]),
+        "events": [acts.to_json(event) for event in fields["events"]],
+        "mechanism": fields["mechanism"],
+        "parameters": dict(fields["parameters"]),
+        "claim": None if claim is None else dataclasses.asdict(claim),
+        "certificate": None if certificate is None else certificate.to_json(),
+        "synopsis": {"kind": synopsis.kind, "meta": meta},
+        "measured": None,
+    }
+    if fields["left_out"]:
+        manifest["left_out"] = fields["left_out"]
+    if measured is not None:
+        manifest["measured"], noisy = measured.parts()
+        tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
+    tables[ANSWERS] = pa.table({"answer": fields["answers"]})
+    files.write(path, manifest, fields["workload"].to_json(), tables)
+
+
+def read_fields(path: Path) -> dict[str, Any]:
+    """The inverse of `write_fields`; raises `BadSynopsisFile` with one sentence.
+
+    What is left for the caller is to put the fields together, inside `files.faithful`.
+    """
+    contents = files.read(path)
+    with files.faithful():
+        manifest = contents.manifest
+        schema = Schema.from_dict(manifest["schema"])
+        workload = Workload.from_json(contents.workload)
+        tables = dict(contents.tables)
+        stored = tables.pop(ANSWERS)
+        answers = stored["answer"].to_numpy()
+        noisy = {name.removeprefix(MEASURED): tables.pop(name) for name in list(tables) if name.startswith(MEASURED)}
+        measured, guarantee = manifest["measured"], manifest["guarantee"]
+        claim, certificate = manifest["claim"], manifest["certificate"]
+        if answers.shape != (len(workload),) or workload.domain != schema.domain:
+            raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
+        promised = Guarantee(**{**guarantee, "warnings": tuple(guarantee["warnings"])})
+        events = tuple(acts.from_json(event) for event in manifest["events"])
+        if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
+            raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
+        synopsis = load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables)
+        if synopsis.publishes_keys and not any(isinstance(event, acts.StableKeys) for event in events):
+            raise files.BadSynopsisFile("it holds keys of a table, and no act that published them: get the file again")
+        return {
+            "schema": schema,
+            "workload": workload,
+            "answers": answers,
+            "synopsis": synopsis,
+            "guarantee": promised,
+            "mechanism": manifest["mechanism"],
+            "parameters": dict(manifest["parameters"]),
+            "claim": None if claim is None else _claim(claim),
+            "certificate": None if certificate is None else Certificate.from_json(certificate),
+            "measured": None if measured is None else NoisyAnswers.from_parts(schema.domain, measured, noisy),
+            "events": events,
+            "left_out": manifest.get("left_out", 0),
+        }
+
+
+def _claim(fields: Mapping[str, Any]) -> Claim:
+    bound = fields["bound"]
+    lists = {name: tuple(fields[name]) for name in ("citations", "notes")}
+    return Claim(**{**fields, **lists, "bound": None if bound is None else ErrorBound(**bound)})

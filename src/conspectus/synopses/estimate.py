@@ -1,0 +1,44 @@
+"""What a synopsis says about one query: a count, an interval that holds the truth, and what both rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Basis = Literal["measured", "guessed", "unguaranteed"]
+"""What an answer rests on: noise whose law is known, a guess within a bound, or nothing that could be promised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """The count of one query, and an interval around it; both are in counts of the synopsis's total.
+
+    The numbers are as noise left them: a count may be negative, and an interval may leave what is possible.
+
+    Attributes:
+        count: What was measured or guessed.
+        low: The truth is at least this count, with the confidence that was asked for; None where no bound is honest.
+        high: The truth is at most this count.
+        basis: What count and interval rest on.
+        share: The answer as a share of the total, where the synopsis answers in shares and not by `count`. It was
+            fitted to other answers too, and may leave the interval: then the nearer end of the interval is the answer.
+    """
+
+    count: float
+    low: float | None
+    high: float | None
+    basis: Basis
+    share: float | None = None
+
+    @classmethod
+    def within(
+        cls, count: float, below: float, above: float | None = None, *, basis: Basis, share: float | None = None
+    ) -> Estimate:
+        """A count that exceeds the truth by at most `below`, and falls short of it by at most `above`, or `below`."""
+        high = count + (below if above is None else above)
+        return cls(count=count, low=count - below, high=high, basis=basis, share=share)
+
+    @classmethod
+    def unguaranteed(cls, share: float, divisor: float) -> Estimate:
+        """A share of a total of `divisor` counts, without an interval."""
+        return cls(count=share * divisor, low=None, high=None, basis="unguaranteed", share=share)

@@ -1,0 +1,129 @@
+"""What a release publishes beside its synopsis: answers, noisy sums and a bound, from which intervals are taken.
+
+A histogram or synthetic rows do not know how wrong they are. A release knows: it holds the noisy answers that the
+synopsis was fitted to, or a certificate that bounds the error on every released query. An `Evidence` hands both to the
+synopsis when it estimates a query.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.canonical_query import canonical_query
+from conspectus.queries.query import Box, Predicate, Query, TableFunction
+from conspectus.queries.workload import Workload
+
+
+class Bound(Protocol):
+    """A bound on the error of every released answer, in counts: a certificate."""
+
+    def counts_at(self, confidence: float) -> float:
+        """No error is larger than this, with this probability."""
+        ...
+
+
+class NoisyCount(Protocol):
+    """A count with noise whose law is known."""
+
+    @property
+    def count(self) -> float: ...
+
+    def margin(self, confidence: float) -> float:
+        """How far the noise has moved the count at most, with this probability."""
+        ...
+
+
+class Measured(Protocol):
+    """Noisy answers that add up to other ones."""
+
+    def find(self, query: Query) -> NoisyCount | None:
+        """What they add up to for this query; None where they do not."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evidence:
+    """What is known of the answers of a synopsis besides the synopsis itself.
+
+    Attributes:
+        workload: The queries that were released.
+        answers: What was released for them, as shares in the workload's order.
+        bound: A bound on the error of each of these answers, if one was bought.
+        measured: The noisy answers that were bought, if they are published.
+    """
+
+    workload: Workload
+    answers: NDArray[np.float64]
+    bound: Bound | None = None
+    measured: Measured | None = None
+
+    def given(self, query: Query) -> float | None:
+        """The released answer to a function of the table. Such a function cannot always be evaluated again."""
+        place = self._functions.get(query) if isinstance(query, TableFunction) else None
+        return None if place is None else float(self.answers[place])
+
+    def noisy(self, query: Query) -> NoisyCount | None:
+        """What the measured answers add up to for this query; None where they do not."""
+        return None if self.measured is None else self.measured.find(query)
+
+    def margin(self, query: Query, confidence: float, *, additive: bool) -> float | None:
+        """How far the synopsis may be from the truth on this query, by the bound; None where it says nothing.
+
+        Args:
+            query: Any query; it need not be a released one.
+            confidence: The probability with which the margin holds.
+            additive: Whether answers of the synopsis add up: the answer to a union of disjoint queries is the sum of
+                their answers. Then as many bounds as there are summands bound the error of a sum.
+        """
+        if self.bound is None:
+            return None
+        forms = (query, canonical_query(self.workload.domain, query))
+        found = (covering_cells(self.workload, self._listed, form) for form in forms)
+        cells = next((cells for cells in found if cells is not None), None)
+        if cells is None or (cells != 1 and not additive):
+            return None
+        return cells * self.bound.counts_at(confidence)
+
+    @cached_property
+    def _functions(self) -> dict[Query, int]:
+        """Where the functions of the workload stand."""
+        listed = enumerate(self.workload.queries())
+        return {query: place for place, query in listed if isinstance(query, TableFunction)}
+
+    @cached_property
+    def _listed(self) -> frozenset[Query]:
+        """The queries that stand on their own in the workload, outside marginals."""
+        loose = (block for block in self.workload.blocks if not isinstance(block, Marginal))
+        return frozenset(block.query(i) for block in loose for i in range(len(block)))
+
+
+def covering_cells(workload: Workload, listed: frozenset[Query], query: Query) -> int | None:
+    """The least number of queries of the workload that sum to this one: a bound on each bounds their sum.
+
+    `listed` are the queries outside marginals. None where no marginal of the workload covers the query's columns.
+    """
+    if query in listed:
+        return 1
+    if not isinstance(query, Predicate):
+        return None
+    sizes = workload.domain.sizes
+    needed = set(query.columns)
+    best: int | None = None
+    for block in workload.blocks:
+        if isinstance(block, Marginal) and needed <= set(block.columns):
+            cells = sum(_cells(box, block.columns, sizes) for box in query.boxes)
+            best = cells if best is None else min(best, cells)
+    return best
+
+
+def _cells(box: Box, columns: Sequence[int], sizes: Sequence[int]) -> int:
+    chosen = {literal.column: len(literal.codes) for literal in box}
+    return math.prod(chosen.get(c, sizes[c]) for c in columns)

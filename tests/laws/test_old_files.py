@@ -1,0 +1,111 @@
+"""Files written by version 0.1 go on loading, and go on giving the same answers to the bit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import conspectus as cs
+from conspectus.privacy.ledger.ledger import Ledger
+from conspectus.queries.builders.marginals import marginals
+
+FILES = Path(__file__).parent.parent / "files" / "v0.1"
+EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
+RELEASES = sorted(path.stem for path in FILES.glob("*.conspectus"))
+SESSIONS = sorted(EXPECTED["sessions"])
+WORKLOADS = json.loads((FILES / "workloads.json").read_text(encoding="utf-8"))
+
+
+def question_of(text):
+    """A question as the list has it: a predicate, or the JSON of a workload."""
+    return cs.Workload.from_json(json.loads(text)) if text.startswith("{") else text
+
+
+def said(release, question, confidence):
+    """An answer as the list has it: its numbers, or the refusal in words."""
+    try:
+        answer = release.ask(question, confidence=confidence)
+    except ValueError as refusal:
+        return f"{type(refusal).__name__}: {refusal}"
+    return [answer.fraction, answer.count, answer.low, answer.high, answer.basis]
+
+
+def table():
+    return cs.open_table(str(FILES / "people.csv"), cs.Schema.load(FILES / "people.toml"))
+
+
+def copied(tmp_path, *names):
+    """Files that change when they are used, where they may."""
+    return [Path(shutil.copy(FILES / name, tmp_path / name)) for name in names]
+
+
+def test_every_file_is_listed_with_its_answers():
+    assert {*RELEASES, "ledger", "sessions"} == set(EXPECTED)
+    assert len(RELEASES) == 17
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_answers_as_it_did(name):
+    release, expected = cs.load(FILES / f"{name}.conspectus"), EXPECTED[name]
+    assert release.answers[:8].tolist() == expected["answers"]
+    assert str(release.guarantee) == expected["guarantee"]
+    assert release.total.to_json() == expected["total"]
+    assert release.questions == expected["questions"]
+    for text, (usual, half) in expected["asked"].items():
+        question = question_of(text)
+        assert [said(release, question, 0.95), said(release, question, 0.5)] == [usual, half]
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_is_written_again_as_it_was_read(tmp_path, name):
+    old = FILES / f"{name}.conspectus"
+    cs.load(old).save(tmp_path / "again.conspectus")
+    assert (tmp_path / "again.conspectus").read_bytes() == old.read_bytes()
+
+
+def test_a_ledger_stands_where_it_stood_and_goes_on(tmp_path):
+    (path,) = copied(tmp_path, "people.ledger")
+    ledger, expected = Ledger.open(path), EXPECTED["ledger"]
+    for name in ("cap", "spent", "remaining", "delta_remaining"):
+        assert str(getattr(ledger, name)) == expected[name]
+    assert str(ledger.guarantee()) == expected["guarantee"]
+    lines = [[e.number, str(e.kind), e.reservation, str(e.price), e.label, str(e.delta)] for e in ledger.entries()]
+    assert lines == expected["entries"]
+    opened = table()
+    release = cs.release(
+        opened, marginals(opened.schema, 1), epsilon=0.25, delta=1e-7, mechanism="gaussian", ledger=ledger
+    )
+    assert release.guarantee.private
+    assert [entry.kind for entry in ledger.entries()[len(lines) :]] == ["reserve", "debit", "debit", "settle"]
+    before = ledger.spent
+    ledger.resume(lines[-1][0]).settle()  # it had drawn nothing: all that it reserved comes back
+    assert ledger.spent == before - Fraction(lines[-1][3])
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_a_session_is_resumed_with_the_answers_that_it_gave(tmp_path, name):
+    path, ledger = copied(tmp_path, f"{name}.session", f"{name}.session.ledger")
+    expected = EXPECTED["sessions"][name]
+    with cs.resume_session(path, table(), ledger=ledger) as session:
+        assert (session.spent, session.remaining) == (expected["spent"], expected["remaining"])
+        assert str(session.guarantee) == expected["guarantee"]
+        for text, numbers in expected["asked"].items():
+            answer = session.ask(question_of(text))
+            assert [answer.fraction, answer.count, answer.low, answer.high, answer.basis] == numbers
+            assert (answer.repeated, answer.cost) == (True, 0.0)
+        assert session.spent == expected["spent"]
+        new = session.ask("region = 'east' AND age < 30 AND smoker AND NOT ill")
+        assert not new.repeated
+        assert session.asked == len(expected["asked"]) + 1
+
+
+@pytest.mark.parametrize("kind", sorted(WORKLOADS))
+def test_a_workload_is_read_and_written_again(kind):
+    workload = cs.Workload.from_json(WORKLOADS[kind])
+    assert kind in {block["kind"] for block in WORKLOADS[kind]["blocks"]}
+    assert len(workload) > 0
+    assert workload.to_json() == WORKLOADS[kind]
