@@ -17,7 +17,7 @@ import conspectus as cs
 from conspectus import audit
 from conspectus.cli import explain, run
 from conspectus.cli.audit_command import doors_of
-from conspectus.mechanisms.registry import OFFLINE, ONLINE
+from conspectus.mechanisms.registry import OFFLINE, ONLINE, Entry
 
 from .conftest import RELEASE, ROWS, Command
 
@@ -309,6 +309,28 @@ def test_foreign_errors_do_not_speak(error: Exception) -> None:
 
 def test_memory_errors_are_bad_input() -> None:
     assert explain(MemoryError())[0] == 2
+
+
+def test_a_mechanism_of_another_command_is_answered_with_that_command(capsys: pytest.CaptureFixture[str]) -> None:
+    workload = ("--rows", "9", "--epsilon", "1", "--marginals", "1", "--schema", "s.toml")
+    assert run(["plan", *workload, "--mechanism", "pmw"]) == 2
+    assert 'no mechanism is called "pmw": conspectus session takes it; there are auto, laplace' in told(capsys)
+    opening = ("session", "t.csv", "--path", "x.session", "--schema", "s.toml", "--epsilon", "1")
+    assert run([*opening, "--mechanism", "mwem"]) == 2
+    assert 'no mechanism is called "mwem": conspectus release takes it; there are pmw, ' in told(capsys)
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(("command", "table"), [("plan", OFFLINE), ("release", OFFLINE), ("session", ONLINE)])
+def test_help_lists_the_mechanisms(
+    command: str, table: dict[str, Entry], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    assert run([command, "--help"]) == 0
+    assert ", ".join(table) in capsys.readouterr().out
 
 
 def test_a_misspelt_audit_is_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,6 +156,14 @@ def test_another_budget_is_refused_when_it_goes_on(place, command: Command, type
     assert "leave the budget out" in said.err
 
 
+def test_settings_that_say_what_holds_anyway_are_no_other_terms(place: Path, command: Command, typed) -> None:
+    typed("ill")
+    assert command(*OPEN, *BUDGET, "--set", "hits=5", "--set", "threshold=20").code == 0
+    typed("ill")
+    again = ("session", "--path", "small.session", "--set", "hits=5", "--set", "threshold=20")
+    assert command(*again).code == 0
+
+
 @pytest.mark.parametrize(
     "other", [("--questions", 7), ("--rows", 9), ("--set", "hits=3"), ("--neighbours", "add-remove")]
 )

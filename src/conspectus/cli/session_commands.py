@@ -133,7 +133,7 @@ def _opened(
     if data is None or schema is None:
         raise options.OptionError(f"there is no session at {path}: to open one, give DATA, --schema and a budget")
     options.check_mechanism(plan["mechanism"], tuple(ONLINE), OFFLINE, command="release")
-    rule = make_online(plan["mechanism"], options.settings_of(setting))
+    mechanism = make_online(plan["mechanism"], options.settings_of(setting))
     book = None if ledger is None else cs.Ledger.open(ledger)
     # A SELECT stays as it is; a file is found again from any folder.
     where = str(Path(data).absolute()) if Path(data).exists() else data
@@ -141,8 +141,8 @@ def _opened(
     with _table(data, schema) as table:
         facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}
         truth = live.truth_of(table)
-        problem = live.stream_of(truth, allowed, **facts)
-        with live.begin(truth, problem, rule, ledger=book, path=path, source=source, progress=progress) as opened:
+        problem = live.session_problem(truth, allowed, **facts)
+        with live.begin(truth, problem, mechanism, ledger=book, path=path, source=source, progress=progress) as opened:
             yield opened
 
 
@@ -179,7 +179,8 @@ def _check_same_terms(path: Path, told: dict[str, Any], setting: Sequence[str]) 
 
     terms = live.terms_of(path)
     other = [name for name, value in told.items() if value is not None and value != getattr(terms, name)]
-    known = {name: field.default for name, field in settings_of(terms.mechanism).items()} | dict(terms.settings)
+    fields = settings_of(terms.mechanism) if terms.mechanism in ONLINE else {}
+    known = {name: field.default for name, field in fields.items()} | dict(terms.settings)
     settings = options.settings_of(setting)
     other += [f"set {name}" for name, value in settings.items() if name not in known or known[name] != value]
     if other:

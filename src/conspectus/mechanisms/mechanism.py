@@ -1,4 +1,4 @@
-"""The roles: a Problem of public facts, a Claim or a Refusal made from it, an Outcome made through the curator."""
+"""The offline role, and its values: a Problem of public facts, a plan or a Refusal, a Claim, an Outcome."""
 
 from __future__ import annotations
 
@@ -47,9 +47,13 @@ class NoMechanism(LookupError):
 class Problem:
     """Everything public about a release. Claims, defaults and refusals are functions of this alone.
 
-    `relation` says who are neighbours; `rows` is the public or declared number of rows; `ledgered` that a ledger, which
-    adds up in one currency, will pay; `aside` is what it has left of the δ that it set aside for acts with a δ of their
-    own.
+    Attributes:
+        workload: The questions.
+        budget: What may be spent.
+        relation: Which tables are neighbours.
+        rows: The public or declared number of rows; None where there is neither.
+        ledgered: Whether a ledger pays. It adds up in one currency, so that every act needs a price in that one.
+        aside: The δ that the ledger set aside for acts with a δ of their own, as far as it is left.
     """
 
     workload: Workload
@@ -259,7 +263,11 @@ class Proposal:
 
 
 def propose(mechanism: Mechanism[Any], problem: Problem) -> Proposal | Refusal:
-    """Plan once, and say what to expect. No error is larger than the table, or smaller at worst than on average."""
+    """Plan once, and say what to expect.
+
+    Typical errors are models, and may overshoot. Here none is larger than the table, and none is smaller at worst than
+    on average.
+    """
     plan = mechanism.plan(problem)
     if isinstance(plan, Refusal):
         return plan

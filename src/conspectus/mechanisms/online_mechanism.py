@@ -35,10 +35,12 @@ class BadState(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class SessionProblem(Problem):
-    """The public facts of a session: a Problem whose workload is empty, and how many questions will be asked.
+    """The public facts of a session: a Problem whose workload is empty, since nobody knows what will be asked.
 
-    `held` are all columns of the table: any of them may be asked about. `concentrated` says that the acts of a session
-    with a pure budget are debited in a ledger that counts ρ: each must then have a price there too.
+    Attributes:
+        questions: How many different questions are prepared for.
+        concentrated: Whether the acts of a session with a pure budget are debited in a ledger that counts ρ. Each must
+            then have a price there too.
     """
 
     questions: int
@@ -46,6 +48,7 @@ class SessionProblem(Problem):
 
     @property
     def held(self) -> tuple[int, ...]:
+        """All columns of the table: any of them may be asked about."""
         return tuple(range(len(self.workload.domain)))
 
 

@@ -88,6 +88,12 @@ def neighbours_of(neighbours: str | None, schema: Schema) -> Neighbours:
     return Neighbours.of(neighbours or schema.neighbours or Neighbours.REPLACE)
 
 
+def check_rows(rows: int | None) -> None:
+    """Refuse a declared number of rows that is none."""
+    if rows is not None and (type(rows) is not int or rows < 1):
+        raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
+
+
 def problem_of(
     schema: Schema,
     workload: Workload,
@@ -103,8 +109,7 @@ def problem_of(
         raise ProblemError("the workload was built from another schema: build it from the schema of this table")
     if not len(workload):
         raise ProblemError("the workload holds no query: ask at least one")
-    if rows is not None and (type(rows) is not int or rows < 1):
-        raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
+    check_rows(rows)
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=filtered)
     return Problem(workload=workload, budget=budget, relation=relation, rows=rows)
 
@@ -154,7 +159,7 @@ def plan(
 ) -> Plan:
     """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not.
 
-    No row is read, and no budget is needed yet: all that is used is public.
+    No row is read and nothing is spent: all that is used is public.
 
     Args:
         schema: The schema of the table.

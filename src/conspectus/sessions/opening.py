@@ -20,7 +20,7 @@ from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
 from conspectus.queries.workload import Workload
-from conspectus.releases.planning import neighbours_of
+from conspectus.releases.planning import check_rows, neighbours_of
 from conspectus.releases.run import warnings
 
 from .account import Account, label_of, reservation_of
@@ -100,13 +100,13 @@ def open_session(
         >>> abs(first.fraction - 0.4) < 0.1, again.repeated, again.fraction == first.fraction
         (True, True, True)
     """
-    rule = make_online(mechanism, settings, also=KEYWORDS)
+    chosen = make_online(mechanism, settings, also=KEYWORDS)
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     truth = Truth.of(table)
-    problem = stream_of(truth, budget, questions=questions, neighbours=neighbours, rows=rows)
+    problem = session_problem(truth, budget, questions=questions, neighbours=neighbours, rows=rows)
     if isinstance(ledger, str | Path):
         ledger = Ledger.open(ledger)
-    return begin(truth, problem, rule, ledger=ledger, path=path, progress=progress)
+    return begin(truth, problem, chosen, ledger=ledger, path=path, progress=progress)
 
 
 def resume_session(
@@ -149,7 +149,7 @@ def resume_session(
 
 
 def truth_of(table: Table) -> Truth:
-    """What a session will know of its table; given to `stream_of` and to `begin`, both read the table once."""
+    """What a session will know of its table; given to `session_problem` and to `begin`, both read the table once."""
     return Truth.of(table)
 
 
@@ -162,14 +162,13 @@ def terms_of(path: str | Path) -> Terms:
         store.close()
 
 
-def stream_of(
+def session_problem(
     table: Table | Truth, budget: Budget, *, questions: int, neighbours: str | None, rows: int | None
 ) -> SessionProblem:
-    """The public facts of a session. A truth that had to read its table for them goes on to `begin`."""
+    """The public facts of a session, checked. A truth that had to read its table for them goes on to `begin`."""
     if type(questions) is not int or questions < 1:
         raise ProblemError(f"questions, the number of questions, is a positive integer, not {questions!r}")
-    if rows is not None and (type(rows) is not int or rows < 1):
-        raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
+    check_rows(rows)
     truth = Truth.of(table)
     schema = truth.table.schema
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=truth.table.filtered)
@@ -186,7 +185,7 @@ def stream_of(
 def begin(
     table: Table | Truth,
     problem: SessionProblem,
-    rule: OnlineMechanism[Any],
+    mechanism: OnlineMechanism[Any],
     *,
     ledger: Ledger | None = None,
     path: str | Path | None = None,
@@ -201,7 +200,7 @@ def begin(
     truth = Truth.of(table)
     table = truth.table
     problem = dataclasses.replace(problem, concentrated=ledger is not None and ledger.currency == "zcdp")
-    proposal = propose_online(rule, problem)
+    proposal = propose_online(mechanism, problem)
     file = None if path is None else Path(path).resolve()  # one file, one lock, under whatever name
     bound = {"fingerprint": table.schema.fingerprint, "neighbours": problem.neighbours, "unit": str(table.schema.unit)}
     if ledger is not None:
@@ -284,7 +283,7 @@ def go_on(
             reservation, settled = reservation_of(_ledger_of(store, terms, ledger), terms)
             truth = Truth.of(table)
             problem = _same_table(truth, terms)
-            rule = make_online(terms.mechanism, terms.settings)
+            mechanism = make_online(terms.mechanism, terms.settings)
             account = Account(terms, store, reservation)
             account.reconcile()
             if store.state() is None:
@@ -294,7 +293,7 @@ def go_on(
                     f"{path} died while it was being opened, and what it did not spend is back in its ledger: "
                     "open another one"
                 )
-            proposal = propose_online(rule, problem)
+            proposal = propose_online(mechanism, problem)
             session = _session(truth, proposal, account, store, progress=progress, sampler=sampler, settled=settled)
     finally:
         if session is None:
@@ -333,7 +332,9 @@ def _same_table(truth: Truth, terms: Terms) -> SessionProblem:
     schema = truth.table.schema
     if (schema.fingerprint, str(schema.unit), truth.table.filtered) != (terms.fingerprint, terms.unit, terms.filtered):
         raise SessionError("this session was opened on a table with another schema or source: give it that table")
-    found = stream_of(truth, terms.budget, questions=terms.questions, neighbours=terms.neighbours, rows=terms.rows)
+    found = session_problem(
+        truth, terms.budget, questions=terms.questions, neighbours=terms.neighbours, rows=terms.rows
+    )
     if found.rows != terms.rows:
         # The number is compared where it is public only: elsewhere it is the declared one.
         raise SessionError("this table has another number of rows than the session's: give it the same table")

@@ -1,17 +1,20 @@
 """OnlineMW, private multiplicative weights: the online loop with a histogram over all cells as its guess.
 
-The book's Algorithm 6, OnlineMW via NumericSparse (x, {f_i}, ε, δ, α, β), is OnlineIC (`loop.py`) with U = MW:
+The book's Algorithm 6, OnlineMW via NumericSparse (x, {f_i}, ε, δ, α, β). It is OnlineIC (`loop.py`) with U = MW:
 
-    let c = 4 ln|X|/α²                                  `theorem.multiplicative_updates`
-    let x⁰_i = 1/|X| for all cells i                    `Pmw.start`
-    for each query f_i: answer with f_i(xᵗ), unless NumericSparse finds it wrong by T or so;
-        then with a measured a_i, and xᵗ⁺¹ = MW(xᵗ, f_i, a_i)
+    let c = 4 ln|X|/α², and T = 2α for the α that the noise allows    `theorem.theorem_plan`
+    start NumericSparse(x, {f'_i}, T, c, ε, δ), which says E_i        `sparse_vector.NumericSparse`
+    let t = 0, and x⁰_i = 1/|X| for all cells i                       `Pmw.start`
+    for each query f_i:                                               `loop.OnlineConstruction.ask`
+        let f'_{2i−1} = f_i(·) − f_i(xᵗ), f'_{2i} = f_i(xᵗ) − f_i(·)
+        if E_{2i−1} = ⊥ and E_{2i} = ⊥: a_i = f_i(xᵗ)                 `DenseGuess.of`
+        else: a_i = f_i(xᵗ) + E_{2i−1}, or f_i(xᵗ) − E_{2i}
+              xᵗ⁺¹ = MW(xᵗ, f_i, a_i), t ← t + 1                      `DenseGuess.learn`
 
-Its Algorithm 5, MW(xᵗ, f_t, v_t) with rate η = α/2:
+Its Algorithm 5, MW(xᵗ, f_t, v_t) with η = α/2:
 
-    r_t = f_t if v_t < f_t(xᵗ), else 1 − f_t            the sign of the error
-    x̂_i = exp(−η·r_t[i])·xᵗ_i                           `iterative.MultiplicativeWeights.update`
-    xᵗ⁺¹_i = x̂_i / Σ_j x̂_j
+    let r_t = f_t if v_t < f_t(xᵗ), else 1 − f_t
+    x̂_i = exp(−η·r_t[i])·xᵗ_i, then xᵗ⁺¹_i = x̂_i / Σ_j x̂_j           `iterative.MultiplicativeWeights.update`
 
     book   here                                         book   here
     xᵗ     `DenseGuess`, as fractions                   |X|    `SessionProblem.cells`
@@ -54,6 +57,7 @@ from .priming import Priming, plan_priming
 PRIMING = Fraction(1, 2)
 """The share of the budget that buys marginals first, unless one is given."""
 EVALUATIONS, RIDGE = 200, 1.0
+"""Of each refit: how often its objective is evaluated at most, and how strong its ridge is."""
 
 
 class FullStep(MultiplicativeWeights):

@@ -6,7 +6,7 @@ update algorithm U of OnlineIC (`loop.py`):
     at first: s variables of weight 1/s, and no record has one
         s is the smallest integer with s/(ln s + 1) ≥ 4m/α²     `theorem.sparse_variables`
     for all x with Q(x) > 0 and h(x) = ∅: h(x) ← ind, ind ← ind + 1, or FAILURE if ind > s
-    for all x with Q(x) > 0: D[h(x)] ← D[h(x)]·exp(±η·Q(x))     − if Â < Q(D^SMW), else +; `SparseGuess._move`
+    for all x with Q(x) > 0: D[h(x)] ← D[h(x)]·exp(±η·Q(x))     − if Â < Q(D^SMW), else +; `SparseGuess._step`
     D[i] ← D[i] / Σ_j D[j]
 
 and its Definition 3.4, the value of a question:
@@ -76,6 +76,7 @@ class SparseGuess:
 
     @property
     def _free(self) -> float:
+        """D[ind]: the weight of a variable that no record has yet."""
         return 1.0 if len(self._weights) < self._size else 0.0
 
     def _found(self, addresses: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -89,13 +90,20 @@ class SparseGuess:
             return  # nothing is listed, or no variable is left, which cannot happen within the theorem's count
         answer = noisy / self._total.divisor
         if self._rate is not None:
-            before = self._found(listed[0])
-            guess = float((listed[1] * before).sum()) / self._mass
-            self._move(listed, before, self._rate if answer >= guess else -self._rate)
-            return
-        near = min(law.scale / self._total.divisor, 0.25)
-        self._measured.append((listed, min(max(answer, near), 1 - near)))
-        # Each step meets one answer and disturbs the others; in turns they come to agree with all of them.
+            self._step(listed, answer, self._rate)
+        else:
+            near = min(law.scale / self._total.divisor, 0.25)
+            self._measured.append((listed, min(max(answer, near), 1 - near)))
+            self._refit()
+
+    def _step(self, listed: Listed, answer: float, rate: float) -> None:
+        """Algorithm 1: one step of η towards the answer."""
+        before = self._found(listed[0])
+        guess = float((listed[1] * before).sum()) / self._mass
+        self._move(listed, before, rate if answer >= guess else -rate)
+
+    def _refit(self) -> None:
+        """Each step meets one answer and disturbs the others; in turns they come to agree with all of them."""
         for _ in range(_SWEEPS):
             farthest = 0.0
             for known, wanted in reversed(self._measured):
@@ -107,6 +115,7 @@ class SparseGuess:
                 break
 
     def _move(self, listed: Listed, before: NDArray[np.float64], step: float) -> None:
+        """D[h(x)] ← D[h(x)]·exp(step·Q(x)) for all x that are listed, which have a variable from then on."""
         addresses, shares = listed
         after = before * np.exp(step * shares)
         self._mass += float((after - before).sum())
