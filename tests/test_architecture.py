@@ -315,7 +315,6 @@ BROKEN = {
     "mechanisms/boosting/rounds.py": "from ..dual_query.game import play\nfrom .. import certificate\n",
     "mechanisms/iterative.py": "from .online import loop\n",
     "mechanisms/curious.py": "from conspectus.data.schema import Schema\n",
-    "mechanisms/registry.py": "from .online import loop\nfrom .boosting import rounds\n",
     "releases/planning.py": "from conspectus.sessions import session\n",
     "attic.py": "",
     # what is sealed
