@@ -33,11 +33,12 @@ curator                -> counting*, privacy, data, data.sources
 synopses.fitting       -> counting*
 synopses               -> synopses.fitting*, queries.builders, privacy.events, privacy.tails,
                           privacy.noise_plus_shift, suggestions
-mechanisms             -> curator, synopses*, privacy
+mechanisms             -> curator, synopses*, privacy, mechanisms.registry, suggestions
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
                        -> mechanisms*
-mechanisms.registry    -> mechanisms, mechanisms.boosting, mechanisms.dual_query, mechanisms.online,
-                          mechanisms.small_db, mechanisms.sparse_project, suggestions
+mechanisms.registry    -> suggestions
+mechanisms.__init__    -> mechanisms, mechanisms.boosting, mechanisms.dual_query, mechanisms.online,
+                          mechanisms.small_db, mechanisms.sparse_project, mechanisms.registry
 releases               -> mechanisms.registry, mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
                           data, data.sources
 sessions               -> releases*
@@ -211,7 +212,7 @@ def _sizes(root: Path, house: list[Module]) -> Iterator[str]:
 
 def _direction(one: Import) -> list[str]:
     name, target = one.module.removesuffix(".__init__"), one.target[1:]
-    mine = place_of(name)
+    mine = place_of(one.module)
     assert mine is not None
     theirs = place_of(target) if target else "conspectus"
     named = any(inside(target, place) and place not in ALLOWED for place in ALLOWED[mine])
@@ -312,7 +313,7 @@ BROKEN = {
     "mechanisms/boosting/rounds.py": "from ..dual_query.game import play\nfrom .. import certificate\n",
     "mechanisms/iterative.py": "from .online import loop\n",
     "mechanisms/curious.py": "from conspectus.data.schema import Schema\n",
-    "mechanisms/registry.py": "from .online import loop\nfrom .boosting import rounds\n",
+    "mechanisms/__init__.py": "from .online import loop\nfrom .boosting import rounds\n",
     "releases/planning.py": "from conspectus.sessions import session\n",
     "attic.py": "",
     # what is sealed

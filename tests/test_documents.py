@@ -356,26 +356,14 @@ def test_a_wrong_example_is_noticed(tmp_path: Path) -> None:
 
 
 WITHOUT: tuple[str, ...] = (
-    "NoisySample",
-    "OwnGenerator",
-    "plan",
-    "Ledger",
-    "release",
-    "Release",
-    "load",
-    "open_session",
-    "resume_session",
-    "Session",
     "Ledger.check",
     "Ledger.cost_of",
     "Ledger.create",
-    "Ledger.delta_remaining",
     "Ledger.entries",
     "Ledger.entries_of",
     "Ledger.guarantee",
     "Ledger.open",
     "Ledger.price_of",
-    "Ledger.remaining",
     "Ledger.reserve",
     "Ledger.resume",
     "Ledger.spending",
@@ -403,6 +391,8 @@ def public_names() -> dict[str, Any]:
         elif callable(value):
             found[name] = value
     for name, value in list(found.items()):
+        if name.startswith("mechanisms."):
+            continue  # users make these objects; the methods of the role are called by us, and described there
         if inspect.isclass(value) and not issubclass(value, Exception):
             members = inspect.getmembers_static(value)
             found |= {f"{name}.{key}": member for key, member in members if _public_member(key, member, value)}
