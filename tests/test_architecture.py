@@ -314,7 +314,8 @@ BROKEN = {
     "mechanisms/iterative.py": "from .online import loop\n",
     "mechanisms/curious.py": "from conspectus.data.schema import Schema\n",
     "mechanisms/__init__.py": (
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .online import loop\n    from .boosting import rounds\n"
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from .online import loop\n    from .boosting import rounds\n"
     ),
     "releases/planning.py": "from conspectus.sessions import session\n",
     "attic.py": "",
