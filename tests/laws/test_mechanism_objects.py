@@ -124,6 +124,14 @@ def test_a_misspelt_setting_of_a_class_is_answered_with_the_right_one(name: str)
         kind(**{word + "s": 1})
 
 
+@pytest.mark.parametrize("name", ONLINE)
+def test_every_setting_of_an_online_mechanism_is_explained(name: str) -> None:
+    kind = ONLINE[name].load()
+    explained, example = kind.__doc__.split("Args:")[1].split("Example:")
+    assert all(f"    {field.name}: " in explained for field in dataclasses.fields(kind))
+    assert f"cs.mechanisms.{kind.__name__}(" in example
+
+
 MADE = """
 from dataclasses import dataclass
 from typing import ClassVar
