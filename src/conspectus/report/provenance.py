@@ -96,27 +96,27 @@ def _shown(cost: Cost) -> str:
 def describe(act: Event, neighbours: Neighbours) -> str:
     """An act in words; sensitivities are in counts, or in steps of the grid that a score is put on."""
 
-    def reach(bound: ByRelation) -> str:
+    def shown(bound: ByRelation) -> str:
         value = bound.under(neighbours)
         return "an unknown amount" if value is None else f"{float(value):.6g}"
 
     match act:
         case LaplaceNoise():
-            moved = f"one unit moves them by {reach(act.l1)} in all"
+            moved = f"one unit moves them by {shown(act.l1)} in all"
             return f"counts published with Laplace noise of scale {float(act.scale):.5g}; {moved}"
         case GaussianNoise():
             sigma = float(act.sigma_squared) ** 0.5
-            moved = f"the squares of what one unit moves sum to {reach(act.l2_squared)}"
+            moved = f"the squares of what one unit moves sum to {shown(act.l2_squared)}"
             return f"counts published with Gaussian noise of deviation {sigma:.5g}; {moved}"
         case ExponentialDraws():
             chosen = "one choice" if act.draws == 1 else f"{act.draws:,} choices"
-            return f"{chosen} by the exponential mechanism, of range {reach(act.range)}"
+            return f"{chosen} by the exponential mechanism, of range {shown(act.range)}"
         case ThresholdWatch():
-            return f"questions compared with a noisy threshold until the first hit, with ε {reach(act.epsilon)}"
+            return f"questions compared with a noisy threshold until the first hit, with ε {shown(act.epsilon)}"
         case FurtherHit():
-            return f"questions compared with the same threshold until the next hit, with ε {reach(act.epsilon)}"
+            return f"questions compared with the same threshold until the next hit, with ε {shown(act.epsilon)}"
         case StableKeys():
-            moved = f"one unit moves them by {reach(act.l1)} in all"
+            moved = f"one unit moves them by {shown(act.l1)} in all"
             noise = f"Laplace noise of scale {float(act.scale):.5g}"
             return f"keys published where their counts, with {noise}, reach {act.threshold:,}; {moved}"
         case RowTotal():
