@@ -91,13 +91,14 @@ PLANNED = ("mwem", "iterative", "projection", "boosting")
 def test_a_release_plans_once(name, neighbours, monkeypatch):
     schema, table = people(300, neighbours=neighbours)
     made = []
-    right = OFFLINE[name].load().plan
+    kind = OFFLINE[name].load()
+    right = kind.plan
 
     def counted(self, problem):
         made.append(right(self, problem))
         return made[-1]
 
-    monkeypatch.setattr(OFFLINE[name].load(), "plan", counted)
+    monkeypatch.setattr(kind, "plan", counted)
     release = cs.release(table, cs.marginals(schema, 2), epsilon=1, mechanism=name)
     assert len(made) == 1
     if name == "boosting":

@@ -52,11 +52,10 @@ def left_after_total(problem: Problem) -> Fraction:
 
 def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
     """The total, and what is left of the budget: `left_after_total`."""
+    left = left_after_total(problem)
     if problem.workload.denominator:
-        return Total(value=float(problem.workload.denominator), exact=True), problem.cap
+        return Total(value=float(problem.workload.denominator), exact=True), left
     if problem.total_is_public:
-        return Total(value=float(curator.rows()), exact=True), problem.cap
-    question = always(problem.workload.domain)
-    law = problem.law(problem.sensitivity(question), problem.cap * SHARE)
-    noisy = float(curator.measure(question, law)[0])
-    return Total(value=noisy, exact=False, kind=law.kind, scale=law.scale, terms=1), left_after_total(problem)
+        return take_total(curator, problem, None), left
+    law = problem.law(problem.sensitivity(always(problem.workload.domain)), problem.cap * SHARE)
+    return take_total(curator, problem, law), left

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile
-from conspectus.privacy.tails import variance_of as variance_of
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate, Sparse
