@@ -1,4 +1,4 @@
-"""Plans: a release makes one, it says before anything is spent what the release will do, and its settings are explained."""
+"""Plans: a release makes one, which says before anything is spent what it will do; every setting is explained."""
 
 from __future__ import annotations
 
