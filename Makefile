@@ -37,7 +37,7 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 audit: setup
-	$(BIN)/python -m pytest -n 2 tests/audits tests/coins
+	$(BIN)/python -m pytest -n 2 tests/audits tests/samplers
 	$(BIN)/conspectus audit
 
 bench: setup

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.reference import theorem_4_3
 
 import conspectus as cs
 from bench import census_income, data_file, encodings, markdown, record
 from conspectus.counting.counters import count
-from conspectus.mechanisms.dual_query.theorem import theorem_4_3
 from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 

@@ -11,6 +11,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
+from tests.reference import rounds_for
 
 import conspectus as cs
 from bench import markdown, record
@@ -18,7 +19,7 @@ from conspectus.counting.counters import count
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, Reweighting
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.boosting.generators import all_tables
-from conspectus.mechanisms.boosting.reweighting import potential_bound, rate_of, rounds_for
+from conspectus.mechanisms.boosting.reweighting import potential_bound, rate_of
 from conspectus.privacy.relation import Relation
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.query import Literal, Predicate

@@ -7,7 +7,18 @@ import pyarrow as pa
 
 import conspectus as cs
 from conspectus.counting.counters import count
+from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import Claim, Mechanism, Problem, Refusal, propose
+
+
+class BareSchema:
+    """A schema of which only the domain matters: one of its own, or columns of these sizes."""
+
+    def __init__(self, *sizes: int, domain: Domain | None = None) -> None:
+        self.domain = domain or Domain(tuple(f"c{i}" for i in range(len(sizes))), sizes)
+
+    def column(self, name: str) -> object:
+        raise LookupError(name)
 
 
 def people(rows: int = 2000, *, public_seed: int = 1, neighbours: str = "replace", unit: dict | None = None):

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.made import claimed
+from tests.reference import truth_table
 
 import conspectus as cs
 from conspectus.counting.counters import count
-from conspectus.counting.evaluation import indicator
 from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.expectations import TAIL
 from conspectus.mechanisms.interactions import Errors, Interactions
@@ -37,20 +37,6 @@ def marginals_of(schema, sets):
     return Workload(schema.domain, tuple(blocks))
 
 
-def matrix(workload):
-    """Every question on every record, as they are."""
-    sizes = workload.domain.sizes
-    lines = []
-    for block in workload.blocks:
-        for i in range(len(block)):
-            columns, inside = indicator(block.query(i), workload.domain)
-            order = np.argsort(columns)
-            inside = np.asarray(inside).reshape([sizes[c] for c in columns]).transpose(order)
-            shape = [size if c in columns else 1 for c, size in enumerate(sizes)]
-            lines.append(np.broadcast_to(inside.reshape(shape), sizes).ravel())
-    return np.array(lines, dtype=float)
-
-
 overlapping = st.lists(st.integers(1, 3), min_size=2, max_size=4).flatmap(
     lambda sizes: st.tuples(
         st.just(sizes),
@@ -65,7 +51,7 @@ def test_what_least_squares_leaves_is_exact(made):
     """The variance of each answer is the diagonal of the projection onto the space of possible answers."""
     sizes, sets = made
     workload = marginals_of(schema_of(*sizes), sorted(sets))
-    a = matrix(workload)
+    a = truth_table(workload).T.astype(float)
     moving = a - a.mean(axis=1, keepdims=True)  # the total is known
     brute = np.diag(moving @ np.linalg.pinv(moving))
     errors = Interactions.of(workload).least_squares(2.0)

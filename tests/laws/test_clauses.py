@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 from tests.made import people
+from tests.reference import records, truth_table
 
 import conspectus as cs
-from conspectus.counting.evaluation import is_true
 from conspectus.mechanisms.dual_query import oracles
 from conspectus.mechanisms.dual_query.clauses import AskedClauses
 from conspectus.mechanisms.dual_query.oracles import OracleError, exact, search
@@ -42,9 +42,8 @@ def asked():
 @pytest.fixture(scope="module")
 def game():
     schema, workload = asked()
-    universe = np.array(list(product(*map(range, schema.domain.sizes))), dtype=np.uint8)
-    truth = np.array([[is_true(query, row) for query in workload.queries()] for row in universe], dtype=np.int64)
-    return AskedClauses(workload), universe, truth
+    universe = np.array(records(schema.domain), dtype=np.uint8)
+    return AskedClauses(workload), universe, truth_table(workload)
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 150])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.made import BareSchema
+from tests.reference import counts_of
 
 from conspectus.counting import tally as counting
 from conspectus.counting.counters import Tally, count, counter_of
-from conspectus.counting.evaluation import indicator
 from conspectus.counting.joints import JOINT_CELLS, joint_tables
 from conspectus.data.domain import Chunk, Domain, code_dtype
 from conspectus.queries.blocks.conjunction_list import Conjunctions
@@ -26,14 +26,6 @@ from conspectus.queries.builders.parities import parities
 from conspectus.queries.builders.random_conjunctions import random_conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
-
-
-class Bare:
-    def __init__(self, *sizes: int) -> None:
-        self.domain = Domain(tuple(f"c{i}" for i in range(len(sizes))), sizes)
-
-    def column(self, name: str) -> Any:
-        raise LookupError(name)
 
 
 def table_of(domain: Domain, rows: int, seed: int) -> Chunk:
@@ -51,16 +43,7 @@ def cut(chunk: Chunk, sizes: list[int]) -> Iterator[Chunk]:
         start = end
 
 
-def by_brute_force(workload: Workload, chunk: Chunk) -> list[int]:
-    counts = []
-    for query in workload.queries():
-        columns, inside = indicator(query, workload.domain)
-        cells = tuple(chunk.column(c) for c in columns)
-        counts.append(int(inside[cells].sum()) if columns else int(inside) * chunk.rows)
-    return counts
-
-
-SMALL = Bare(2, 3, 1, 5, 2, 2)
+SMALL = BareSchema(2, 3, 1, 5, 2, 2)
 MIXED = (
     marginals(SMALL, 2)
     + marginals(SMALL, 0)
@@ -90,7 +73,7 @@ def test_counts_are_the_truth(rows: int, seed: int, sizes: list[int], threads: i
     counts, seen = count(MIXED, cut(chunk, sizes), threads=threads)
     assert seen == rows
     assert counts.dtype == np.int64
-    assert counts.tolist() == by_brute_force(MIXED, chunk)
+    assert counts.tolist() == counts_of(MIXED, chunk)
 
 
 def boxes(domain: Domain) -> st.SearchStrategy[tuple[Literal, ...]]:
@@ -108,11 +91,11 @@ def boxes(domain: Domain) -> st.SearchStrategy[tuple[Literal, ...]]:
 def test_any_conjunctions_are_counted(queries: list[Predicate], seed: int) -> None:
     workload = Workload(SMALL.domain, (Conjunctions.of(SMALL.domain, queries),))
     chunk = table_of(SMALL.domain, 300, seed)
-    assert count(workload, [chunk])[0].tolist() == by_brute_force(workload, chunk)
+    assert count(workload, [chunk])[0].tolist() == counts_of(workload, chunk)
 
 
 def test_wide_codes_many_chunks_and_more_rows_than_a_buffer() -> None:
-    wide = Bare(300, 70_000, 3, 2)
+    wide = BareSchema(300, 70_000, 3, 2)
     chunk = table_of(wide.domain, counting.BUFFER_ROWS + 5000, 3)
     asked = [
         Predicate(((Literal(0, (0, 1, 2)), Literal(1, (0, 5))),)),
@@ -126,7 +109,7 @@ def test_wide_codes_many_chunks_and_more_rows_than_a_buffer() -> None:
     for columns, start, end in zip(tables, workload.offsets, workload.offsets[1:]):
         cells = np.ravel_multi_index([chunk.column(c) for c in columns], wide.domain.shape(columns))
         assert np.array_equal(counts[start:end], np.bincount(cells, minlength=end - start))
-    assert counts[-2:].tolist() == by_brute_force(listed, chunk)
+    assert counts[-2:].tolist() == counts_of(listed, chunk)
 
 
 def test_a_counter_adds_up_and_can_go_on() -> None:
@@ -135,16 +118,16 @@ def test_a_counter_adds_up_and_can_go_on() -> None:
         counter = counter_of(block)
         first, second = list(cut(chunk, [300]))
         counter.add(first)
-        assert counter.counts().tolist() == by_brute_force(Workload(SMALL.domain, (block,)), first)
+        assert counter.counts().tolist() == counts_of(Workload(SMALL.domain, (block,)), first)
         counter.add(second)
-        assert counter.counts().tolist() == by_brute_force(Workload(SMALL.domain, (block,)), chunk)
+        assert counter.counts().tolist() == counts_of(Workload(SMALL.domain, (block,)), chunk)
 
 
 def test_only_the_columns_of_the_workload_are_read() -> None:
     chunk = table_of(SMALL.domain, 50, 1)
     workload = Workload(SMALL.domain, (Marginal(SMALL.domain, (1, 3)),))
     partial = Chunk(tuple(c if i in (1, 3) else None for i, c in enumerate(chunk.columns)), 50)
-    assert count(workload, [partial])[0].tolist() == by_brute_force(workload, chunk)
+    assert count(workload, [partial])[0].tolist() == counts_of(workload, chunk)
     with pytest.raises(LookupError):
         count(MIXED, [partial])
     counts, rows = count(Workload(SMALL.domain, ()), [Chunk((None,) * 6, 50)])
@@ -157,7 +140,7 @@ def test_read_only_codes_and_other_integer_types_are_served() -> None:
     columns = tuple(np.asarray(c, dtype=np.uint32)[::-1] for c in chunk.columns if c is not None)
     for column in columns:
         column.flags.writeable = False
-    assert count(MIXED, [Chunk(columns, 90)])[0].tolist() == by_brute_force(MIXED, chunk)
+    assert count(MIXED, [Chunk(columns, 90)])[0].tolist() == counts_of(MIXED, chunk)
 
 
 def test_codes_outside_the_domain_never_reach_the_kernels() -> None:
@@ -225,5 +208,5 @@ def test_joint_tables_hold_what_is_wanted_and_stay_small(wanted: list[set[int]])
 
 
 def test_all_marginals_of_few_cells_are_one_table() -> None:
-    sets = [block.columns for block in marginals(Bare(*[2] * 16), 3).blocks]
+    sets = [block.columns for block in marginals(BareSchema(*[2] * 16), 3).blocks]
     assert set(joint_tables((2,) * 16, sets).values()) == {tuple(range(16))}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.made import people
+from tests.reference import truth_table, unit_changes
 
 import conspectus as cs
-from conspectus.counting.evaluation import is_true
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import FASTEST, LOG_WEIGHT_STEPS, MOST_ROWS, DualPayoffs
 from conspectus.data.domain import Domain
@@ -23,31 +23,23 @@ from conspectus.queries.blocks.parity_list import Parities
 from conspectus.queries.workload import Workload
 
 DOMAIN = Domain(("a", "b"), (2, 2))
-UNIVERSE = list(product(range(2), range(2)))
 WORKLOAD = Workload(DOMAIN, (Marginal(DOMAIN, (0,)), Marginal(DOMAIN, (0, 1)), Parities(DOMAIN, (0, 1), 2)))
-TRUTH = np.array([[is_true(query, record) for record in UNIVERSE] for query in WORKLOAD.queries()], dtype=np.int64)
+TRUTH = truth_table(WORKLOAD).T
+PLACES = range(DOMAIN.cells)
 
 
 def counts(table):
     """The counts of a table given as places in the universe."""
-    return TRUTH @ np.bincount(np.array(table, dtype=np.int64), minlength=len(UNIVERSE))
+    return TRUTH @ np.bincount(np.array(table, dtype=np.int64), minlength=len(PLACES))
 
 
 def tables(rows):
-    return list(combinations_with_replacement(range(len(UNIVERSE)), rows))
+    return list(combinations_with_replacement(PLACES, rows))
 
 
 def score(total=3, rate=5, seed=0):
     rng = np.random.Generator(np.random.PCG64(seed))
     return DualPayoffs(WORKLOAD, total, rate, rng.integers(0, rate + 1, len(WORKLOAD)))
-
-
-def neighbouring(relation, max_rows):
-    """Counts of the rows of one unit before and after: at most max_rows each, and none on one side for add-remove."""
-    held = [table for rows in range(max_rows + 1) for table in tables(rows)]
-    if relation == "add-remove":
-        return [(counts(unit), counts(())) for unit in held]
-    return [(counts(first), counts(second)) for first in held for second in held]
 
 
 @pytest.mark.parametrize("max_rows", [1, 2])
@@ -58,8 +50,8 @@ def test_one_unit_moves_every_payoff_by_its_reach_at_most_and_some_by_all_of_it(
     widest = 0
     for rest in tables(2):
         crowd = counts(rest)
-        for before, after in neighbouring(relation, max_rows):
-            moved = payoffs.of(crowd + before) - payoffs.of(crowd + after)
+        for before, after in unit_changes(PLACES, relation, max_rows):
+            moved = payoffs.of(crowd + counts(before)) - payoffs.of(crowd + counts(after))
             assert np.abs(moved).max() <= reach
             widest = max(widest, int(moved.max() - moved.min()))
     # The range that is charged is twice the reach, and no less would do, under either relation.
@@ -71,7 +63,7 @@ def test_one_unit_moves_every_payoff_by_its_reach_at_most_and_some_by_all_of_it(
 def test_payoffs_are_those_of_the_definition(total, rate, seed):
     """Σ η(q(D) − q(x)) for queries, and for negations with 1 − q, in steps of 1/(total·LOG_WEIGHT_STEPS)."""
     payoffs = score(total, rate, seed)
-    table = np.random.Generator(np.random.PCG64(seed)).integers(0, len(UNIVERSE), total)
+    table = np.random.Generator(np.random.PCG64(seed)).integers(0, len(PLACES), total)
     found = payoffs.of(counts(table))
     for place, (number, played) in enumerate(zip(counts(table).tolist(), payoffs.played.tolist())):
         share, done = Fraction(number, total), Fraction(played)

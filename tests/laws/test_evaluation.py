@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
-from typing import Any
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.made import BareSchema
+from tests.reference import is_true, marginal_of, records, sums
 
 from conspectus.counting import evaluation
-from conspectus.counting.evaluation import answers_from_marginals, indicator, is_true
+from conspectus.counting.evaluation import answers_from_marginals, indicator
 from conspectus.counting.marginal_tree import MarginalTree
 from conspectus.data.domain import Domain
 from conspectus.queries.blocks.conjunction_list import Conjunctions
@@ -27,21 +28,15 @@ from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (2, 3, 1, 4, 2))
-
-
-class Bare:
-    domain = DOMAIN
-
-    def column(self, name: str) -> Any:
-        raise LookupError(name)
+SCHEMA = BareSchema(domain=DOMAIN)
 
 
 WORKLOAD = (
-    marginals(Bare(), 2)
-    + marginals(Bare(), 0)
+    marginals(SCHEMA, 2)
+    + marginals(SCHEMA, 0)
     + Workload(DOMAIN, (Marginal(DOMAIN, (3, 0, 1)), Intervals(DOMAIN, 3, 3, False), Intervals(DOMAIN, 3, 4, True)))
-    + random_conjunctions(Bare(), 3, 120, 2, negations=True)
-    + parities(Bare(), 2)
+    + random_conjunctions(SCHEMA, 3, 120, 2, negations=True)
+    + parities(SCHEMA, 2)
     + Workload(DOMAIN, (ParityList(DOMAIN, ((), (0,), (0, 4))),))
     + always(DOMAIN)
     + Workload(
@@ -57,15 +52,11 @@ WORKLOAD = (
         ),
     )
 )
-RECORDS = list(product(*map(range, DOMAIN.sizes)))
+RECORDS = records(DOMAIN)
 
 
 def histograms(shape: tuple[int, ...] = DOMAIN.sizes) -> st.SearchStrategy[np.ndarray]:
     return st.integers(0, 10_000).map(lambda seed: np.random.Generator(np.random.PCG64(seed)).random(shape))
-
-
-def plain_marginal(histogram: np.ndarray, columns: tuple[int, ...]) -> np.ndarray:
-    return histogram.sum(axis=tuple(c for c in range(histogram.ndim) if c not in columns))
 
 
 @settings(max_examples=10, deadline=None)
@@ -76,22 +67,20 @@ def test_answers_are_sums_over_records(entries: int, histogram: np.ndarray) -> N
 
     def marginal(columns: tuple[int, ...]) -> np.ndarray:
         asked.append(columns)
-        return plain_marginal(histogram, columns)
+        return marginal_of(histogram, columns)
 
     with pytest.MonkeyPatch.context() as patch:
         # Both ways of summing boxes: all combinations of literals, and one box after another.
         patch.setattr(evaluation, "_MOST_ENTRIES", entries)
         answers = answers_from_marginals(WORKLOAD, marginal)
-    weights = histogram.ravel()
-    expected = [sum(w for w, r in zip(weights, RECORDS) if is_true(q, r)) for q in WORKLOAD.queries()]
-    assert np.allclose(answers, expected, rtol=1e-12, atol=1e-12)
+    assert np.allclose(answers, sums(WORKLOAD, histogram), rtol=1e-12, atol=1e-12)
     assert len(asked) == len(set(asked))
     assert all(columns == tuple(sorted(columns)) for columns in asked)
 
 
 def test_integers_stay_integers() -> None:
     histogram = np.arange(DOMAIN.cells).reshape(DOMAIN.sizes)
-    answers = answers_from_marginals(WORKLOAD, lambda columns: plain_marginal(histogram, columns), dtype=np.int64)
+    answers = answers_from_marginals(WORKLOAD, lambda columns: marginal_of(histogram, columns), dtype=np.int64)
     assert answers.dtype == np.int64
     assert answers[-3] == histogram.sum()
 
@@ -112,11 +101,11 @@ def test_marginals_by_the_shared_tree(histogram: np.ndarray, sets: list[tuple[in
     found = MarginalTree(DOMAIN.sizes, sets).marginals(histogram)
     assert len(found) == len(sets)
     for columns, table in zip(sets, found):
-        assert np.allclose(table.reshape(DOMAIN.shape(columns)), plain_marginal(histogram, columns), rtol=1e-13)
+        assert np.allclose(table.reshape(DOMAIN.shape(columns)), marginal_of(histogram, columns), rtol=1e-13)
 
 
 def test_all_marginals_of_sixteen_columns() -> None:
     histogram = np.random.Generator(np.random.PCG64(1)).random((2,) * 16)
     sets = list(combinations(range(16), 3))
     for columns, table in zip(sets, MarginalTree((2,) * 16, sets).marginals(histogram)):
-        assert np.allclose(table, plain_marginal(histogram, columns).ravel(), rtol=1e-12)
+        assert np.allclose(table, marginal_of(histogram, columns).ravel(), rtol=1e-12)

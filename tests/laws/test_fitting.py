@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
+from tests.reference import marginal_of
 
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.iterative import fitted_deviation
@@ -32,7 +33,7 @@ def domain_of(*sizes):
 
 
 def marginal(table, columns):
-    return table.sum(axis=tuple(c for c in range(table.ndim) if c not in columns)).ravel()
+    return marginal_of(table, columns).ravel()
 
 
 def measured(domain, seed, *, order=2, sigma=5.0, rows=1000):

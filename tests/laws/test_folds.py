@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.laws.test_counting import by_brute_force
+from tests.reference import counts_of
 
 import conspectus as cs
 from conspectus.counting.counters import Counting, count
@@ -268,7 +268,7 @@ def test_what_was_not_counted_is_not_made_up(rows: list[tuple[int, ...]], data: 
             box.append(one(column, *sorted(codes)))
     block = Conjunctions.of(DOMAIN, [Predicate((tuple(box),))])
     found = known.find(block)
-    right = by_brute_force(Workload(DOMAIN, (block,)), chunk)
+    right = counts_of(Workload(DOMAIN, (block,)), chunk)
     assert found is None or found.tolist() == right
     if {literal.column for literal in block.literals} == {0, 1} and all(len(x.codes) == 1 for x in block.literals):
         assert found is not None

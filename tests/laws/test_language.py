@@ -9,8 +9,8 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import is_true, records
 
-from conspectus.counting.evaluation import is_true
 from conspectus.data.columns.column import CutsBin, NotOrdered, UnknownValue
 from conspectus.data.schema import Schema
 from conspectus.queries.builders.arguments import UnknownColumn
@@ -40,7 +40,7 @@ SCHEMA = Schema.from_dict(
     }
 )
 DOMAIN = SCHEMA.domain
-RECORDS = list(product(*map(range, DOMAIN.sizes)))
+RECORDS = records(DOMAIN)
 VALUES: list[list[list[object]]] = [
     # for each column, the values of each code: the least and the greatest
     [["Male", "Male"], ["Fe'male", "Fe'male"], ["other", "other"]],

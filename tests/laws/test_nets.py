@@ -13,13 +13,14 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.reference import groups_of_databases, records, unit_changes
 
 import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.curator.acts import selection_range, selection_rate
 from conspectus.curator.curator import Curator
 from conspectus.curator.laminar import LaminarDatabases, laminar_tree
-from conspectus.curator.nets import ListedNet, SmallDatabases, answer_levels, databases
+from conspectus.curator.nets import ListedNet, SmallDatabases, databases
 from conspectus.data.domain import Chunk
 from conspectus.mechanisms.small_db.answer_vectors import AnswerVectors
 from conspectus.mechanisms.small_db.net_draws import listed
@@ -51,16 +52,6 @@ LAMINAR = {
 OVERLAPPING = {"sql": cs.sql(SCHEMA, ["a = 'x' AND b", "b OR d < 2", "a IN ('x', 'y')"])}
 
 
-def brute(truth, sizes, size, counts, total, coarse):
-    """Every group of databases with its mass and its level, one by one."""
-    levels = answer_levels(counts, size, total, coarse)
-    for group in itertools.combinations_with_replacement(range(len(sizes)), size):
-        rows = np.bincount(group, minlength=len(sizes))
-        answers = rows @ truth
-        mass = math.prod(databases(w, int(j)) for w, j in zip(sizes, rows))
-        yield tuple(rows.tolist()), mass, int(max(levels[q, a] for q, a in enumerate(answers)))
-
-
 def checked(ranked, expected, mass):
     """Levels and masses as expected, and ranks that go to groups as often as these have members."""
     best = min(level for _, _, level in expected)
@@ -84,7 +75,7 @@ def test_enumeration_and_the_tree_find_what_brute_force_does(name, size, merge):
     known = signatures(workload)
     sizes = (1,) * len(known) if merge else known.sizes
     counts = np.random.Generator(np.random.PCG64(size)).integers(0, 20, len(workload))
-    expected = list(brute(known.truth, sizes, size, counts, 20.0, 3))
+    expected = list(groups_of_databases(known.truth, sizes, size, counts, 20.0, 3))
     given = (workload, known.truth, sizes, size, 20.0, 3)
     net = SmallDatabases(*given)
     checked(net.ranked(counts, 10**9), expected, net.mass)
@@ -102,7 +93,7 @@ def test_levels_beyond_the_farthest_are_one_and_their_members_are_right(name):
     known = signatures(workload)
     counts = np.random.Generator(np.random.PCG64(3)).integers(0, 20, len(workload))
     net = LaminarDatabases(workload, known.truth, known.sizes, 2, 20.0, 3)
-    expected = list(brute(known.truth, known.sizes, 2, counts, 20.0, 3))
+    expected = list(groups_of_databases(known.truth, known.sizes, 2, counts, 20.0, 3))
     best = min(level for _, _, level in expected)
     short = net.ranked(counts, 2)
     assert short.distances == [0, 1, 2, 3]
@@ -145,16 +136,14 @@ def _law(ranked, rate):
 
 
 COINS = cs.Schema.from_dict({"name": "coins", "columns": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}})
-RECORDS = list(itertools.product((0, 1), repeat=2))
+RECORDS = records(COINS.domain)
 
 
 def neighbours_of(relation, max_rows, rows):
     """All pairs of tables over four records that one unit of at most so many rows tells apart."""
     for rest in itertools.combinations_with_replacement(RECORDS, rows - max_rows):
-        units = [u for m in range(max_rows + 1) for u in itertools.combinations_with_replacement(RECORDS, m)]
-        for one, other in itertools.permutations(units, 2):
-            if relation == "replace" or not one or not other:
-                yield rest + one, rest + other
+        for one, other in unit_changes(RECORDS, relation, max_rows):
+            yield rest + one, rest + other
 
 
 def laws(workload, kind, tables, epsilon, max_rows, coarse, *, factor=1):

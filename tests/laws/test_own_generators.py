@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.made import people, truth
+from tests.reference import rounds_for
 
 import conspectus as cs
 from conspectus.curator.scores import LOG_WEIGHT_STEPS
-from conspectus.mechanisms.boosting.reweighting import growing_rates, rounds_for
+from conspectus.mechanisms.boosting.reweighting import growing_rates
 from conspectus.mechanisms.mechanism import SettingError
 from conspectus.privacy.events import LaplaceNoise
 from conspectus.synopses.histogram import Histogram

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 from tests.made import people, truth
+from tests.reference import polynomial_at
 
 import conspectus as cs
 from conspectus.audit.keys_and_projections import column, opposed
@@ -25,7 +26,7 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.relation import Relation
 from conspectus.privacy.tails import moments_of, weighted_quantile
 from conspectus.queries.blocks.sparse_projection import SparseProjection
-from conspectus.queries.hashing import SIGNS, polynomials, values_at
+from conspectus.queries.hashing import SIGNS, polynomials, value_at
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.synopses.random_projection import RandomProjection
 from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis
@@ -34,23 +35,16 @@ ALPHA = 1e-6
 FIVE = norm.isf(ALPHA / 2)
 
 
-def horner(coefficients, point, modulus):
-    state = 0
-    for coefficient in coefficients:
-        state = (state * point + coefficient) % modulus
-    return state
-
-
 @pytest.mark.parametrize(("field", "r"), [(5, 2), (7, 2), (5, 3), (7, 3), (3, 3)])
 def test_polynomials_are_exactly_r_wise_independent(field, r):
     """Over all p^r polynomials of degree below r, the values at any r points are each tuple exactly once."""
     family = list(itertools.product(range(field), repeat=r))
     for points in itertools.combinations(range(field), r):
-        values = [tuple(horner(each, point, field) for point in points) for each in family]
+        values = [tuple(polynomial_at(each, point, field) for point in points) for each in family]
         assert len(set(values)) == len(family)
     if r < field:  # one degree less is not enough, and the test sees it
         fewer = [(0, *each) for each in itertools.product(range(field), repeat=r - 1)]
-        values = {tuple(horner(each, point, field) for point in range(r)) for each in fewer}
+        values = {tuple(polynomial_at(each, point, field) for point in range(r)) for each in fewer}
         assert len(values) < field**r
 
 
@@ -68,8 +62,8 @@ def test_the_kernel_takes_any_values_at_any_points(pairs):
             basis = [(a - other * b) % P for a, b in zip([*basis, 0], [0, *basis])]
             scale = scale * pow(point - other, -1, P) % P
         coefficients = [(c + scale * b) % P for c, b in zip(coefficients, basis)]
-    found = values_at(np.array(coefficients, dtype=np.uint64), np.array(points, dtype=np.uint64))
-    assert found.tolist() == [value for _, value in pairs]
+    found = [value_at(np.array(coefficients, dtype=np.uint64), np.uint64(point)) for point in points]
+    assert found == [value for _, value in pairs]
 
 
 def test_coefficients_come_from_the_seed_alone():
@@ -104,7 +98,7 @@ def test_columns_have_one_sign_in_each_block(size, s):
     else:
         with pytest.raises(WorkloadError):
             projection.dot_section(0, places, vector)
-        values = values_at(projection._coefficients[1], places)
+        values = np.array([value_at(projection._coefficients[1], place) for place in places], dtype=np.uint64)
         assert np.array_equal(columns[:, SIGNS], 1 - 2 * (values & np.uint64(1)).astype(np.int64))
 
 

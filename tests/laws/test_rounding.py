@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import marginal_of
 
 from conspectus.synopses.fitting.rounding import CannotRound, integer_histogram, round_to_total, snake, systematic
 
@@ -77,8 +78,7 @@ def test_the_path_visits_every_cell_one_step_at_a_time(sizes):
 def errors_of(counts, shares, order):
     worst = 0.0
     for columns in combinations(range(shares.ndim), order):
-        others = tuple(c for c in range(shares.ndim) if c not in columns)
-        worst = max(worst, float(np.abs((counts - shares).sum(axis=others)).max()))
+        worst = max(worst, float(np.abs(marginal_of(counts - shares, columns)).max()))
     return worst
 
 
@@ -110,8 +110,8 @@ def test_integer_tables_of_any_shape(sizes, seed, total):
     assert np.array_equal(counts.ravel(), integer_histogram(table.ravel(), total, sizes=sizes))
     # All published tables are marginals of this one, so they agree wherever they overlap.
     for a, b in product(range(len(sizes)), repeat=2):
-        pair = counts.sum(axis=tuple(c for c in range(len(sizes)) if c not in (a, b)))
-        one = counts.sum(axis=tuple(c for c in range(len(sizes)) if c != a))
+        pair = marginal_of(counts, (a, b))
+        one = marginal_of(counts, (a,))
         assert np.array_equal(pair if a == b else pair.sum(axis=1 if a < b else 0), one)
 
 

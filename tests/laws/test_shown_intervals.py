@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import binom
+from tests.reference import law_given_shown
 
 import conspectus as cs
 from conspectus.data.domain import RECORDS
@@ -16,13 +17,6 @@ from conspectus.synopses.sparse_table import SparseTable
 from conspectus.synopses.synopsis import BadSynopsis, Total
 
 ALPHA = 1e-6
-
-
-def chances(scale, count, threshold, most):
-    """The law of a published count given that it is published, and the counts it may be."""
-    shown = np.arange(threshold, most)
-    weights = np.exp(-np.abs(shown - count) / scale + max(threshold - count, 0) / scale)
-    return shown, weights / weights.sum()
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
@@ -40,7 +34,7 @@ def test_each_end_holds_given_that_a_record_was_shown(scale, confidence):
         threshold + int(3 * scale),
         9 * threshold,
     }:
-        shown, law = chances(scale, count, threshold, threshold + count + int(60 * scale) + 20)
+        shown, law = law_given_shown(scale, count, threshold, threshold + count + int(60 * scale) + 20)
         low, high = shown_interval(scale, shown, threshold, confidence)
         assert law[low > count].sum() <= missed
         assert law[high < count].sum() <= missed
@@ -49,7 +43,7 @@ def test_each_end_holds_given_that_a_record_was_shown(scale, confidence):
     far = np.array([10**6])
     assert [end.tolist() for end in shown_interval(scale, far, threshold, confidence)] == [far - margin, far + margin]
     # The interval of the noise alone is the wrong one: of a single row it shows nothing but what is too high.
-    shown, law = chances(scale, 1, threshold, 10 * threshold + 100)
+    shown, law = law_given_shown(scale, 1, threshold, 10 * threshold + 100)
     if threshold - margin > 1:
         assert law[shown - margin > 1].sum() > 0.99
 
@@ -61,7 +55,7 @@ def test_intervals_are_no_wider_than_they_must_be():
     low, high = shown_interval(scale, shown, threshold, confidence)
     for y, least, most in zip(shown, low.tolist(), high.tolist()):
         for count in (least, most):
-            support, law = chances(scale, count, threshold, 300)
+            support, law = law_given_shown(scale, count, threshold, 300)
             tail = law[support >= y].sum() if count == least else law[support <= y].sum()
             assert tail > 0.025 * (1 - 1e-6)
     assert low[0] == 1

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 
 import pytest
+from tests.reference import is_true, records
 
 import conspectus as cs
-from conspectus.counting.evaluation import is_true
 from conspectus.mechanisms.small_db.signatures import MOST_QUESTIONS, signatures
 
 SCHEMA = cs.Schema.from_dict(
@@ -37,14 +36,14 @@ def test_classes_are_what_looking_at_every_record_finds(name):
     found = signatures(workload)
     queries = list(workload.queries())
     seen: dict[tuple[bool, ...], set[tuple[int, ...]]] = {}
-    for record in itertools.product(*(range(size) for size in workload.domain.sizes)):
+    for record in records(workload.domain):
         read = tuple(record[c] for c in found.columns)
         seen.setdefault(tuple(is_true(query, record) for query in queries), set()).add(read)
     assert Counter(dict(zip(map(tuple, found.truth.tolist()), found.sizes))) == {k: len(v) for k, v in seen.items()}
     for number, truth in enumerate(found.truth.tolist()):
-        records = [found.record(number, rank) for rank in range(found.sizes[number])]
-        assert set(records) == seen[tuple(truth)]
-        assert len(set(records)) == len(records)
+        members = [found.record(number, rank) for rank in range(found.sizes[number])]
+        assert set(members) == seen[tuple(truth)]
+        assert len(set(members)) == len(members)
     with pytest.raises(IndexError):
         found.record(0, found.sizes[0])
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.made import people
+from tests.reference import norms
 
 import conspectus as cs
 from conspectus.counting.counters import count
@@ -161,12 +162,7 @@ def test_blocks_are_values(mappings, data):
 def brute(mappings, universe, neighbours):
     """The norms of what one row moves, over all pairs of neighbours."""
     weight = np.array([[int(mapping.get(x, 0) * 2**16) for mapping in mappings] for x in universe], dtype=np.int64)
-    if neighbours == "add-remove":
-        moves = weight
-    else:
-        moves = (weight[:, None] - weight[None]).reshape(-1, len(mappings))
-    moves = np.abs(moves)
-    return int(moves.sum(1).max()), int((moves**2).sum(1).max()), int(moves.max(initial=0))
+    return norms(weight if neighbours == "add-remove" else (weight[:, None] - weight[None]).reshape(-1, len(mappings)))
 
 
 @pytest.mark.parametrize("compared", [True, False])

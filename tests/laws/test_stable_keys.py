@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from fractions import Fraction
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 from tests.made import people, truth
+from tests.reference import hockey_stick, laplace_upper_tail, renyi_divergence, shown_law
 
 import conspectus as cs
 from conspectus.counting.counters import count
@@ -50,44 +50,13 @@ from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 ALPHA = 1e-6
 
 
-def tail(scale, t):
-    """P(Z ≥ t), term by term."""
-    p = math.exp(-1 / scale)
-    if t <= 0:
-        return 1 - tail(scale, 1 - t)
-    return sum((1 - p) / (1 + p) * p**z for z in range(t, t + math.ceil(800 * scale)))
-
-
 @pytest.mark.parametrize("m", [1, 2, 5])
 @pytest.mark.parametrize(("scale", "delta"), [(1.0, 1e-6), (2.0, 1e-6), (0.5, 0.01), (30.0, 1e-9)])
 def test_the_threshold_is_the_least_whose_tail_fits(scale, delta, m):
     level = threshold(scale, m, delta)
-    assert m * tail(scale, level - m) <= delta
-    assert level == m + 1 or m * tail(scale, level - 1 - m) > delta * (1 - 1e-9)
+    assert m * laplace_upper_tail(scale, level - m) <= delta
+    assert level == m + 1 or m * laplace_upper_tail(scale, level - 1 - m) > delta * (1 - 1e-9)
     assert level <= m + scale * math.log(m / (2 * delta)) + 2
-
-
-def distribution(counts, scale, level, most):
-    """P(output) for a table {key: count}: an output is the tuple of what is shown of each key, 0 where nothing is."""
-    laws = []
-    for amount in counts:
-        if not amount:
-            laws.append({0: 1.0})
-            continue
-        law = {}
-        for noisy in range(amount - most, amount + most + 1):
-            shown = noisy if noisy >= level else 0
-            p = math.exp(-1 / scale)
-            law[shown] = law.get(shown, 0.0) + (1 - p) / (1 + p) * p ** abs(noisy - amount)
-        laws.append(law)
-    return {
-        tuple(value for value, _ in outcome): math.prod(chance for _, chance in outcome)
-        for outcome in itertools.product(*(law.items() for law in laws))
-    }
-
-
-def hockey_stick(here, there, epsilon):
-    return sum(max(0.0, chance - math.exp(epsilon) * there.get(outcome, 0.0)) for outcome, chance in here.items())
 
 
 TABLES = {
@@ -105,8 +74,8 @@ def test_neighbours_are_indistinguishable_by_enumeration(neighbours):
     worst = broken = 0.0
     for here, there in TABLES[neighbours]:
         most = 60
-        worst = max(worst, hockey_stick(*(distribution(t, scale, level, most) for t in (here, there)), epsilon))
-        broken = max(broken, hockey_stick(*(distribution(t, scale, level - 2, most) for t in (here, there)), epsilon))
+        worst = max(worst, hockey_stick(*(shown_law(t, scale, level, most) for t in (here, there)), epsilon))
+        broken = max(broken, hockey_stick(*(shown_law(t, scale, level - 2, most) for t in (here, there)), epsilon))
     assert worst <= delta
     assert broken > delta
 
@@ -122,15 +91,9 @@ def test_units_of_several_rows(neighbours):
     else:
         pairs = [((2, 2, 0), (2, 0, 0)), ((2, 1, 1), (2, 0, 0)), ((3, 2, 0), (2, 1, 0)), ((2, 0, 0), (2, 1, 1))]
     for here, there in pairs:
-        laws = [distribution(table, scale, level, 45) for table in (here, there)]
+        laws = [shown_law(table, scale, level, 45) for table in (here, there)]
         assert hockey_stick(*laws, epsilon) <= delta
         assert hockey_stick(*reversed(laws), epsilon) <= delta
-
-
-def divergence(here, there, alpha):
-    """The Rényi divergence of order α of two laws {output: chance}."""
-    logs = [alpha * math.log(chance) + (1 - alpha) * math.log(there[outcome]) for outcome, chance in here.items()]
-    return float(np.logaddexp.reduce(logs)) / (alpha - 1)
 
 
 @pytest.mark.parametrize("alpha", [1.01, 1.5, 2.0, 8.0, 64.0])
@@ -149,11 +112,11 @@ def test_common_keys_are_concentrated_at_their_price(alpha, neighbours, m, pairs
     rho = float(cost_of(act(scale, level, m), "zcdp", neighbours).price)
     found = []
     for here, there in [*pairs, *((there, here) for here, there in pairs)]:
-        laws = [[distribution((amount,), scale, level, most) for amount in table] for table in (here, there)]
+        laws = [[shown_law((amount,), scale, level, most) for amount in table] for table in (here, there)]
         # Windows of 1,000 either way leave out e^-40, and what lies at their ends is beyond the other's.
         shared = [(set(one) & set(other), one, other) for one, other in zip(*laws)]
         parts = [({key: one[key] for key in keys}, other) for keys, one, other in shared]
-        found.append(sum(divergence(one, other, alpha) for one, other in parts))
+        found.append(sum(renyi_divergence(one, other, alpha) for one, other in parts))
     assert max(found) <= alpha * rho * (1 + 1e-9)
     if alpha < 2:
         assert max(found) > alpha * rho / 2
@@ -168,8 +131,8 @@ def test_an_act_with_a_delta_is_never_priced_without_it():
     assert from_json(to_json(event)) == event
     epsilon, delta = price_approximate(event, "replace")
     assert epsilon == 1
-    assert float(delta) == pytest.approx(tail(2.0, 29), rel=1e-9)
-    assert float(delta) >= tail(2.0, 29)
+    assert float(delta) == pytest.approx(laplace_upper_tail(2.0, 29), rel=1e-9)
+    assert float(delta) >= laplace_upper_tail(2.0, 29)
     for currency in ("pure", "zcdp"):
         with pytest.raises(Unpriced):
             price(event, currency, "replace")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import sums
 
 from conspectus.counting.marginal_tree import MarginalTree
 from conspectus.data.domain import Domain
@@ -75,18 +75,6 @@ def workloads(draw, domain):
     return Workload(domain, tuple(blocks))
 
 
-def holds(query, record):
-    if isinstance(query, Parity):
-        return sum(record[c] for c in query.columns) % 2 == 0
-    return any(all(record[literal.column] in literal.codes for literal in box) for box in query.boxes)
-
-
-def brute(workload, table):
-    """The sum of a table over the records that satisfy each query, one record at a time."""
-    records = list(product(*(range(size) for size in workload.domain.sizes)))
-    return np.array([sum(table[x] for x in records if holds(q, x)) for q in workload.queries()], dtype=float)
-
-
 def tables(domain, seed):
     return coins(seed).integers(0, 9, domain.sizes)
 
@@ -118,7 +106,7 @@ def test_histograms_and_rows_answer_as_the_table_they_describe(problem):
     table, synopses = made(domain, seed)
     for synopsis in synopses:
         answers = synopsis.answer(workload)
-        np.testing.assert_allclose(answers, brute(workload, table) / table.sum(), atol=1e-12)
+        np.testing.assert_allclose(answers, sums(workload, table) / table.sum(), atol=1e-12)
         assert answers.min(initial=0) >= 0
         assert answers.max(initial=1) <= 1
 
@@ -137,7 +125,7 @@ def test_answers_are_linear_in_the_weights(problem, other_seed, share):
 @given(problems)
 def test_parts_put_together_answer_the_same_to_the_bit(problem):
     domain, workload, seed = problem
-    noisy = brute(workload, tables(domain, seed)) + coins(seed).normal(size=len(workload))
+    noisy = sums(workload, tables(domain, seed)) + coins(seed).normal(size=len(workload))
     own = NoisyAnswers(domain, workload, noisy, (Noise("laplace", 2.5),), EXACT)
     for synopsis in [*made(domain, seed)[1], own]:
         meta, parts = synopsis.parts()
@@ -209,9 +197,9 @@ def test_whatever_is_answered_from_exact_counts_is_right(problem, seed, exact):
     domain, workload, asked = problem
     table = tables(domain, seed)
     total = Total(value=float(table.sum()), exact=exact, kind=None if exact else "laplace", terms=0 if exact else 1)
-    own = NoisyAnswers(domain, workload, brute(workload, table), (Noise("laplace", 3.0),), total)
+    own = NoisyAnswers(domain, workload, sums(workload, table), (Noise("laplace", 3.0),), total)
     known = []
-    for query, truth in zip(asked.queries(), brute(asked, table)):
+    for query, truth in zip(asked.queries(), sums(asked, table)):
         try:
             estimate = own.sum_for(query)
         except CannotAnswer:
@@ -221,7 +209,7 @@ def test_whatever_is_answered_from_exact_counts_is_right(problem, seed, exact):
         assert math.isclose(estimate.count, truth, abs_tol=1e-9)
         assert estimate.variance <= variance_of(Noise("laplace", 3.0)) * max(domain.cells, 4) ** 2
     if all(known):
-        np.testing.assert_allclose(own.answer(asked) * total.divisor, brute(asked, table), atol=1e-9)
+        np.testing.assert_allclose(own.answer(asked) * total.divisor, sums(asked, table), atol=1e-9)
     else:
         with pytest.raises(CannotAnswer):
             own.answer(asked)
@@ -236,12 +224,12 @@ def test_a_narrower_marginal_averages_all_wider_ones_of_a_kind():
     domain, table = three_columns()
     pairs = Workload(domain, tuple(Marginal(domain, c) for c in [(0, 2), (2, 0), (1, 2), (0, 1)]))
     noisy = coins(1).normal(size=len(pairs))
-    own = NoisyAnswers(domain, pairs, brute(pairs, table) + noisy, (Noise("laplace", 7.0),), EXACT)
+    own = NoisyAnswers(domain, pairs, sums(pairs, table) + noisy, (Noise("laplace", 7.0),), EXACT)
     estimate = own.sum_for(Predicate(((Literal(0, (1,)),),)))
     # sex = 1 from sex × ill has 2 terms, from sex × age 5; the repeated sex × ill may share its noise and is left out.
     assert (estimate.terms, estimate.averaged, estimate.scale) == (2, 1, 7.0)
     triples = Workload(domain, (Marginal(domain, (0, 1)), Marginal(domain, (1, 2))))
-    own = NoisyAnswers(domain, triples, brute(triples, table), (Noise("gaussian", 7.0),), EXACT)
+    own = NoisyAnswers(domain, triples, sums(triples, table), (Noise("gaussian", 7.0),), EXACT)
     estimate = own.sum_for(Predicate(((Literal(1, (0,)),),)))
     assert (estimate.terms, estimate.averaged) == (4, 2)
     assert math.isclose(estimate.variance, 49.0)
@@ -254,20 +242,20 @@ def test_the_rest_of_a_public_total_has_fewer_terms():
     total = float(table.sum())
     measured = Workload(domain, (Marginal(domain, (1,)),))
     most = Predicate(((Literal(1, (0, 1, 2, 3)),),))
-    counts = brute(measured, table)
+    counts = sums(measured, table)
     public = NoisyAnswers(domain, measured, counts, (Noise("laplace", 1.0),), Total(value=total, exact=True))
     assert public.sum_for(most).terms == 1
     paid = Total(value=total, exact=False, kind="laplace", scale=1.0, terms=5)
     assert NoisyAnswers(domain, measured, counts, (Noise("laplace", 1.0),), paid).sum_for(most).terms == 4
     listed = Workload(domain, (Conjunctions.of(domain, [Predicate(((Literal(1, (4,)),),))]),))
-    own = NoisyAnswers(domain, listed, brute(listed, table), (Noise("laplace", 1.0),), Total(value=total, exact=True))
+    own = NoisyAnswers(domain, listed, sums(listed, table), (Noise("laplace", 1.0),), Total(value=total, exact=True))
     assert own.sum_for(most).count == float(table[:, :4].sum())
 
 
 def test_prefixes_give_ranges_as_differences():
     domain, table = three_columns()
     prefixes = Workload(domain, (Intervals(domain, 1, 5, True),))
-    own = NoisyAnswers(domain, prefixes, brute(prefixes, table), (Noise("gaussian", 1.0),), EXACT)
+    own = NoisyAnswers(domain, prefixes, sums(prefixes, table), (Noise("gaussian", 1.0),), EXACT)
     middle = own.sum_for(Predicate(((Literal(1, (1, 2)),),)))
     assert (middle.count, middle.terms) == (float(table[:, 1:3].sum()), 2)
 
@@ -275,7 +263,7 @@ def test_prefixes_give_ranges_as_differences():
 def test_parities_are_sums_of_cells():
     domain, table = three_columns()
     measured = Workload(domain, (Marginal(domain, (2, 0)), Parities(domain, (0, 2), 1)))
-    own = NoisyAnswers(domain, measured, brute(measured, table), (Noise("gaussian", 1.0),), EXACT)
+    own = NoisyAnswers(domain, measured, sums(measured, table), (Noise("gaussian", 1.0),), EXACT)
     both = own.sum_for(Parity((0, 2)))
     assert (both.count, both.terms) == (float(table[0, :, 0].sum() + table[1, :, 1].sum()), 2)
     assert (own.sum_for(Parity((2,))).count, own.sum_for(Parity((2,))).terms) == (float(table[..., 0].sum()), 1)
@@ -284,7 +272,7 @@ def test_parities_are_sums_of_cells():
 def test_a_refusal_names_the_columns_that_nothing_covers():
     domain, table = three_columns()
     measured = Workload(domain, (Marginal(domain, (0,)), Marginal(domain, (1,))))
-    own = NoisyAnswers(domain, measured, brute(measured, table), (Noise("laplace", 1.0),), EXACT)
+    own = NoisyAnswers(domain, measured, sums(measured, table), (Noise("laplace", 1.0),), EXACT)
     with pytest.raises(CannotAnswer, match="covers ill:"):
         own.sum_for(Predicate(((Literal(2, (0,)),),)))
     with pytest.raises(CannotAnswer, match="covers sex, age together"):
@@ -298,7 +286,7 @@ def test_repeated_questions_are_answered_by_the_one_measurement():
     listed = Conjunctions.of(domain, [Predicate(((Literal(1, (code,)),),)) for code in (0, 3, 0)])
     asked = Workload(domain, (listed, Marginal(domain, (0, 2)), Marginal(domain, (2, 0))))
     once = asked.distinct()
-    noisy = brute(once, table) + coins(5).normal(size=len(once))
+    noisy = sums(once, table) + coins(5).normal(size=len(once))
     answers = NoisyAnswers(domain, once, noisy, (Noise("laplace", 1.0),), EXACT).answer(asked) * 50
     assert answers[0] == answers[2]
     np.testing.assert_allclose(answers[3:7].reshape(2, 2), answers[7:].reshape(2, 2).T)
@@ -310,7 +298,7 @@ def test_a_measured_query_is_found_however_it_is_written():
     rest = (Literal(1, (2, 3, 4)), ill)
     listed = Conjunctions.of(domain, [Predicate(()), Predicate(((young,), rest)), Predicate(((),))])
     workload = Workload(domain, (listed,))
-    own = NoisyAnswers(domain, workload, brute(workload, table), (Noise("laplace", 1.0),), EXACT)
+    own = NoisyAnswers(domain, workload, sums(workload, table), (Noise("laplace", 1.0),), EXACT)
     either = float(table[:, :2].sum() + table[:, 2:, 1].sum())
     everyone = Literal(0, (0, 1))
     for boxes in (((young,), rest), (rest, (young,)), ((everyone, young), rest)):
@@ -322,7 +310,7 @@ def test_a_measured_query_is_found_however_it_is_written():
 def test_a_paid_total_is_the_average_of_the_shortest_marginals():
     domain, table = three_columns()
     measured = Workload(domain, tuple(Marginal(domain, c) for c in [(0,), (2,), (1,), (0, 1)]))
-    total = paid_total(measured, brute(measured, table), Noise("laplace", 2.0))
+    total = paid_total(measured, sums(measured, table), Noise("laplace", 2.0))
     assert (total.value, total.terms, total.averaged, total.exact) == (float(table.sum()), 4, 2, False)
     listed = Workload(domain, (Conjunctions.of(domain, [Predicate(((Literal(0, (1,)),),))]),))
     with pytest.raises(BadSynopsis, match="measure a marginal"):

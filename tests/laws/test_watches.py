@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import noise_law, sparse_vector_chance
 
 import conspectus as cs
 from conspectus.counting.counters import count
@@ -30,36 +31,20 @@ from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
-# --- the proof, summed exactly: P(outcome) = Σ_t P(T̂ = t) Π P(e + ν < t) Π P(e + ν ≥ t)
-
-
-def laplace(scale: float) -> np.ndarray:
-    z = np.arange(-3000, 3001)
-    mass = np.exp(-np.abs(z) / scale)
-    return mass / mass.sum()
-
-
-def outcome_probability(errors, pattern, hiding: np.ndarray, comparing: np.ndarray, threshold: int) -> float:
-    """Of these hits and misses, for integer errors and noises on −3000..3000."""
-    below = np.concatenate([[0.0], np.cumsum(comparing)])  # P(ν < z − 3000)
-    places = np.arange(-3000, 3001) + threshold
-    chance = hiding.copy()
-    for error, hit in zip(errors, pattern):
-        at = np.clip(places - error + 3000, 0, len(below) - 1)
-        chance = chance * (1 - below[at] if hit else below[at])
-    return float(chance.sum())
+# --- the proof, summed exactly
 
 
 def loss(reach: int, first: float, each: float, hits: int, scale: float | None = None) -> float:
     """The largest log-ratio over all patterns with this many hits and all errors that one unit moves by `reach`."""
-    hiding, comparing = laplace(reach / first), laplace(2 * reach / each if scale is None else scale)
+    scales = reach / first, 2 * reach / each if scale is None else scale
+    hiding, comparing = (noise_law("laplace", each, 3000) for each in scales)
     most = 0.0
     for pattern in product((False, True), repeat=4):
         if sum(pattern) != hits:
             continue
         for moves in product((-reach, reach), repeat=4):
-            here = outcome_probability((3, 3, 3, 3), pattern, hiding, comparing, 4)
-            there = outcome_probability([3 + move for move in moves], pattern, hiding, comparing, 4)
+            here = sparse_vector_chance((3, 3, 3, 3), pattern, hiding, comparing, 4)
+            there = sparse_vector_chance([3 + move for move in moves], pattern, hiding, comparing, 4)
             most = max(most, abs(math.log(here / there)))
     return most
 

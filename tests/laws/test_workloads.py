@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 import json
 import math
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.made import BareSchema
+from tests.reference import is_true, records, true_sensitivity, truth_table
 
-from conspectus.counting.evaluation import is_true
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.privacy.relation import Relation, RelationError
@@ -48,45 +49,6 @@ SCHEMA = Schema.from_dict(
 )
 
 
-class Bare:
-    """A schema of which only the domain matters."""
-
-    def __init__(self, *sizes: int) -> None:
-        self.domain = Domain(tuple(f"c{i}" for i in range(len(sizes))), sizes)
-
-    def column(self, name: str) -> Any:
-        raise LookupError(name)
-
-
-def records(domain: Domain) -> list[tuple[int, ...]]:
-    return list(product(*map(range, domain.sizes)))
-
-
-def truth_table(workload: Workload) -> np.ndarray:
-    """Records × queries, by the meaning of each query."""
-    universe = records(workload.domain)
-    columns = [[is_true(query, record) for record in universe] for query in workload.queries()]
-    return np.array(columns, dtype=np.int64).reshape(len(workload), len(universe)).T
-
-
-def norms(moves: np.ndarray) -> tuple[int, int, int]:
-    """The largest L1, squared L2 and L∞ norms of some moves."""
-    size = np.abs(moves)
-    return int(size.sum(1).max()), int((size**2).sum(1).max()), int(size.max(initial=0))
-
-
-def true_sensitivity(workload: Workload, neighbours: str, max_rows: int, rows_are_units: bool) -> tuple[int, int, int]:
-    """Over all pairs of units: the rest of a table cancels, so one unit against another is every pair of tables."""
-    table = truth_table(workload)
-    sizes = range(1, 2) if rows_are_units else range(max_rows + 1)
-    chosen = [unit for m in sizes for unit in combinations_with_replacement(range(len(table)), m)]
-    units = np.array([table[list(unit)].sum(0) for unit in chosen])
-    if neighbours == "add-remove":
-        return norms(units)
-    best = np.array([norms(units - unit) for unit in np.unique(units, axis=0)])
-    return tuple(best.max(0).tolist())
-
-
 def covers(declared: Sensitivity, true: tuple[int, int, int]) -> bool:
     return declared.l1 >= true[0] and declared.l2_squared >= true[1] and declared.linf >= true[2]
 
@@ -110,7 +72,7 @@ EXACT = [
     prefixes(SCHEMA, "age"),
     ranges(Schema.from_dict({"columns": {"x": {"type": "integer", "min": 1, "max": 5}}, "name": "x"}), "x"),
     prefixes(Schema.from_dict({"columns": {"x": {"type": "integer", "min": 1, "max": 5}}, "name": "x"}), "x"),
-    *(parities(Bare(2, 2, 2, 2, 2), k) for k in range(6)),
+    *(parities(BareSchema(2, 2, 2, 2, 2), k) for k in range(6)),
     always(SCHEMA.domain),
     conjunctions(SCHEMA, [{"sex": "Male", "age": 1}, {"sex": "Female", "age": 1}, {"sex": "Male", "age": 1}]),
     conjunctions(SCHEMA, [{"age": between(0, 1)}, {"age": [1, None]}, {"age": 2}]),
@@ -127,12 +89,12 @@ def test_single_blocks_have_exact_sensitivities(workload: Workload) -> None:
 @pytest.mark.parametrize("max_rows", [1, 2, 3])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_sensitivities_are_never_below_the_truth(neighbours: str, max_rows: int) -> None:
-    small = Bare(2, 3)
+    small = BareSchema(2, 3)
     for workload in (
         marginals(small, 1),
         marginals(small, 2) + marginals(small, 1),
         random_conjunctions(small, 2, 12, 3, negations=True),
-        parities(Bare(2, 2, 2), 2) + parities(Bare(2, 2, 2), 1),
+        parities(BareSchema(2, 2, 2), 2) + parities(BareSchema(2, 2, 2), 1),
         marginals(small, 2)[1:4] + always(small.domain),
     ):
         declared = workload.sensitivity(Relation(neighbours, max_rows, False))
@@ -146,12 +108,12 @@ def test_sensitivities_are_never_below_the_truth(neighbours: str, max_rows: int)
 
 def test_the_brute_force_would_notice_a_sensitivity_that_is_too_small() -> None:
     # The same comparison with the second record forgotten (a marginal counted as moving one cell under replacement).
-    workload = marginals(Bare(2, 3), 2)
+    workload = marginals(BareSchema(2, 3), 2)
     assert true_sensitivity(workload, "replace", 1, True)[0] > workload.sensitivity(Relation("add-remove")).l1
 
 
 def test_persons_of_different_sizes_are_paid_for() -> None:
-    total = always(Bare(2, 2).domain)
+    total = always(BareSchema(2, 2).domain)
     assert total.sensitivity(Relation("replace")).l1 == 0
     assert total.sensitivity(Relation("replace", 3, False)).l1 == 3
     assert true_sensitivity(total, "replace", 3, False) == (3, 9, 3)
@@ -222,7 +184,7 @@ def test_the_orders_of_the_contract() -> None:
 
 def test_impossible_requests_are_refused_with_their_numbers() -> None:
     with pytest.raises(WorkloadError, match="1,000,000,000 queries"):
-        marginals(Bare(1000, 1000, 1000), 3)
+        marginals(BareSchema(1000, 1000, 1000), 3)
     with pytest.raises(WorkloadError, match="1,000,000,000 queries"):
         marginal(Schema.from_dict(_wide()), ["a", "b", "c"])
     with pytest.raises(UnknownColumn, match="did you mean 'sex'"):
@@ -234,7 +196,7 @@ def test_impossible_requests_are_refused_with_their_numbers() -> None:
     with pytest.raises(WorkloadError, match="twice"):
         marginal(SCHEMA, ["sex", "sex"])
     with pytest.raises(WorkloadError, match="do not mix"):
-        marginals(SCHEMA, 1) + marginals(Bare(2, 2), 1)
+        marginals(SCHEMA, 1) + marginals(BareSchema(2, 2), 1)
     with pytest.raises(WorkloadError, match="disjoint"):
         Predicate(((Literal(0, (1,)),), (Literal(1, (0,)),)))
 
@@ -403,7 +365,7 @@ def test_every_query_survives_json(queries: list[Predicate], sets: list[tuple[in
 
 
 def test_random_conjunctions_are_distinct_and_follow_their_seed() -> None:
-    schema = Bare(5, 1, 2, 7, 3)
+    schema = BareSchema(5, 1, 2, 7, 3)
     workload = random_conjunctions(schema, 3, 200, 11, negations=True)
     queries = list(workload.queries())
     assert len(set(queries)) == 200
@@ -429,7 +391,7 @@ def share_negated(workload: Workload) -> tuple[float, int]:
 
 def test_half_of_the_literals_are_negated() -> None:
     """False alarms: at most ALPHA by Hoeffding; without negations the same check fails."""
-    schema = Bare(*[10] * 30)
+    schema = BareSchema(*[10] * 30)
     share, draws = share_negated(random_conjunctions(schema, 3, 20_000, 5, negations=True))
     margin = math.sqrt(math.log(2 / ALPHA) / (2 * draws))
     assert abs(share - 1 / 2) <= margin
@@ -438,7 +400,7 @@ def test_half_of_the_literals_are_negated() -> None:
 
 def test_literals_are_uniform_over_values_and_not_over_columns() -> None:
     """A column of 30 of the 90 values is in a pair with probability 1 − P(both elsewhere); Hoeffding, at most ALPHA."""
-    schema = Bare(30, *[2] * 30)
+    schema = BareSchema(30, *[2] * 30)
     asked = random_conjunctions(schema, 2, 1500, 9)
     (block,) = asked.blocks
     assert isinstance(block, Conjunctions)

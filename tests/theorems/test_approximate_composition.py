@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
+from tests.reference import hockey_stick
 
 from conspectus.curator.acts import keys_act
 from conspectus.mechanisms.stable_histogram import threshold
@@ -57,11 +58,10 @@ def views(menu: list[StableKeys], missing: Fraction, seen: tuple[tuple[int, int]
 
 def delta_at(epsilon: float, menu: list[StableKeys], missing: Fraction) -> float:
     """The least δ at ε of all views, exactly: the worse of the two directions."""
-    laws = list(views(menu, missing))
-    for law in zip(*laws):
-        assert math.fsum(law) == pytest.approx(1)
-    sides = (laws, [(there, here) for here, there in laws])
-    return max(math.fsum(max(0.0, p - math.exp(epsilon) * q) for p, q in side) for side in sides)
+    here, there = (dict(enumerate(law)) for law in zip(*views(menu, missing)))
+    for law in (here, there):
+        assert math.fsum(law.values()) == pytest.approx(1)
+    return max(hockey_stick(here, there, epsilon), hockey_stick(there, here, epsilon))
 
 
 @pytest.mark.parametrize("menu", MENUS.values(), ids=MENUS)

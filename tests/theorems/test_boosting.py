@@ -16,17 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 from tests.made import truth
+from tests.reference import edge_for, neighbours_of_counts, number_of_tables, rounds_for
 
 import conspectus as cs
 from conspectus.curator.acts import selection_range
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, LogPotential, Reweighting, reweighting_sensitivity
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.boosting.first_sample import first_sample, first_size
-from conspectus.mechanisms.boosting.generators import SOLVER, all_tables, least_deviation, number_of_tables
+from conspectus.mechanisms.boosting.generators import SOLVER, all_tables, least_deviation
 from conspectus.mechanisms.boosting.reweighting import (
     FLOOR,
     RATE,
-    edge_for,
     growing_rates,
     needed_edge,
     plan_sampling,
@@ -34,7 +34,6 @@ from conspectus.mechanisms.boosting.reweighting import (
     rate_for,
     rate_of,
     rounds_as_drawn,
-    rounds_for,
 )
 from conspectus.mechanisms.boosting.theorem import theorem_parameters
 from conspectus.mechanisms.iterative import Candidates
@@ -65,17 +64,6 @@ def pair_counts(cells) -> np.ndarray:
     return np.concatenate([table.ravel(), table.sum(axis=1), table.sum(axis=0)])
 
 
-def neighbours_of(cells: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """All tables with one row replaced or one row less."""
-    found = []
-    for gone in range(4):
-        if cells[gone]:
-            less = [count - (i == gone) for i, count in enumerate(cells)]
-            found.append(tuple(less))
-            found += [tuple(count + (i == new) for i, count in enumerate(less)) for new in range(4) if new != gone]
-    return found
-
-
 # Lemma 6.4: how far the log-weights of a draw can move.
 
 
@@ -94,7 +82,7 @@ def test_no_neighbour_moves_the_weights_beyond_the_range(cells, guesses, near, g
     score = Reweighting(PAIR, starts, near, gap, tuple(np.array(guess) for guess in guesses), rates)
     reach = score.sensitivity(Relation("replace")).replace
     here, potential = score.of(pair_counts(cells)), LogPotential(score).of(pair_counts(cells))[0]
-    for other in neighbours_of(cells):
+    for other in neighbours_of_counts(cells):
         moved = score.of(pair_counts(other)) - here
         assert np.abs(moved).max() <= reach
         assert moved.max() - moved.min() <= 2 * reach

@@ -10,6 +10,7 @@ import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import exact_optimal, exact_zcdp, theorem_4_2, theorem_4_3
 
 from conspectus.privacy import composition
 from conspectus.privacy.composition import (
@@ -36,21 +37,11 @@ from conspectus.privacy.composition import (
 TINY = math.exp(-32)
 
 
-def dual_query_pure(eta: float, rounds: int, samples: int, rows: int) -> float:
-    """Theorem 4.2 of the DualQuery paper."""
-    return eta * rounds * (rounds - 1) * samples / rows
+def dual_query_draws(eta: float, rounds: int, draws: int, rows: int) -> list[float]:
+    return [2 * eta * t / rows for t in range(1, rounds) for _ in range(draws)]
 
 
-def dual_query_approximate(eta: float, rounds: int, samples: int, rows: int, delta: float) -> float:
-    """Theorem 4.3 of the DualQuery paper: Theorem 3.20 at the price of the worst round."""
-    return advanced(2 * eta * (rounds - 1) / rows, samples * (rounds - 1), delta)
-
-
-def dual_query_draws(eta: float, rounds: int, samples: int, rows: int) -> list[float]:
-    return [2 * eta * t / rows for t in range(1, rounds) for _ in range(samples)]
-
-
-KDD99 = {"eta": 1.2, "rounds": 170, "samples": 1750, "rows": 494_021}
+KDD99 = {"eta": 1.2, "rounds": 170, "draws": 1750, "rows": 494_021}
 
 
 def test_randomised_response_and_the_names_example() -> None:
@@ -133,13 +124,15 @@ def test_corollary_321_and_where_it_fails() -> None:
     ],
 )
 def test_dual_query_on_adult(samples: int, rounds: int, pure: float, approximate: float) -> None:
-    assert dual_query_pure(0.4, rounds, samples, 30_162) == pytest.approx(pure, abs=6e-6)
-    assert dual_query_approximate(0.4, rounds, samples, 30_162, 1e-3) == pytest.approx(approximate, abs=6e-6)
+    assert theorem_4_2(eta=0.4, rounds=rounds, draws=samples, rows=30_162) == pytest.approx(pure, abs=6e-6)
+    assert theorem_4_3(eta=0.4, rounds=rounds, draws=samples, rows=30_162, delta=1e-3) == pytest.approx(
+        approximate, abs=6e-6
+    )
 
 
 def test_dual_query_on_kdd99_by_every_theorem() -> None:
-    assert dual_query_approximate(**KDD99, delta=1e-3) == pytest.approx(1.85902, abs=5e-6)
-    assert dual_query_pure(**KDD99) == pytest.approx(122.126, abs=5e-4)
+    assert theorem_4_3(**KDD99, delta=1e-3) == pytest.approx(1.85902, abs=5e-6)
+    assert theorem_4_2(**KDD99) == pytest.approx(122.126, abs=5e-4)
     draws = dual_query_draws(**KDD99)
     assert len(draws) == 295_750
     assert advanced_heterogeneous(draws, 1e-3) == pytest.approx(1.02947, abs=5e-6)
@@ -149,7 +142,7 @@ def test_dual_query_on_kdd99_by_every_theorem() -> None:
     assert zcdp_simple(as_pure, 1e-3) == pytest.approx(0.99593, abs=5e-6)
     assert zcdp_simple(as_bounded_range, 1e-3) == pytest.approx(0.48959, abs=5e-6)
     assert zcdp(as_bounded_range, 1e-3) == pytest.approx(0.320, abs=5e-4)
-    within = [t for t in range(100, 130) if dual_query_approximate(1.2, t, 1750, 494_021, 1e-3) <= 1]
+    within = [t for t in range(100, 130) if theorem_4_3(**{**KDD99, "rounds": t}, delta=1e-3) <= 1]
     assert max(within) == 116
 
 
@@ -163,13 +156,13 @@ def test_dual_query_on_kdd99_by_every_theorem() -> None:
 )
 def test_dual_query_rounds_of_figure_2(rows: int, samples: int, rounds: tuple[int, ...]) -> None:
     for epsilon, most in zip((0.25, 0.5, 1, 2, 3, 4, 5), rounds):
-        assert dual_query_approximate(2.0, most, samples, rows, 1e-3) <= epsilon
-        assert dual_query_approximate(2.0, most + 1, samples, rows, 1e-3) > epsilon
+        assert theorem_4_3(eta=2.0, rounds=most, draws=samples, rows=rows, delta=1e-3) <= epsilon
+        assert theorem_4_3(eta=2.0, rounds=most + 1, draws=samples, rows=rows, delta=1e-3) > epsilon
 
 
 def test_a_thousandth_of_delta_costs_less_than_root_two() -> None:
     for eta, rounds, samples, ratio in ((1.2, 170, 1750, 1.3698), (2.0, 100, 1000, 1.3879)):
-        cost = {d: dual_query_approximate(eta, rounds, samples, 494_021, d) for d in (1e-3, 1e-6)}
+        cost = {d: theorem_4_3(eta=eta, rounds=rounds, draws=samples, rows=494_021, delta=d) for d in (1e-3, 1e-6)}
         assert cost[1e-6] / cost[1e-3] == pytest.approx(ratio, abs=1e-3)
         assert cost[1e-6] / cost[1e-3] <= math.sqrt(2)
 
@@ -183,22 +176,6 @@ def test_the_classical_gaussian_is_loose_below_one_and_false_above(epsilon: floa
     with pytest.raises(CompositionError, match="between 0 and 1"):
         classical_sigma(epsilon, 1e-5)
     assert gaussian_delta(classical_sigma(0.9, 1e-5), 0.9) < 1e-7
-
-
-def exact_zcdp(rho: float, delta: float) -> mpmath.mpf:
-    """The tight conversion by minimising over α in 50 digits."""
-
-    def epsilon(excess: mpmath.mpf) -> mpmath.mpf:
-        alpha = 1 + excess
-        return alpha * rho + (-mpmath.log(delta) - mpmath.log(excess) + alpha * mpmath.log(excess / alpha)) / excess
-
-    # d ε / d α has the sign of ρ(α−1)² + ln α − ln(1/δ), which increases in α.
-    low, high = mpmath.mpf(-60), mpmath.mpf(60)
-    for _ in range(100):
-        root = (low + high) / 2
-        rising = rho * mpmath.exp(2 * root) + mpmath.log1p(mpmath.exp(root)) + mpmath.log(delta) > 0
-        low, high = (low, root) if rising else (root, high)
-    return max(mpmath.mpf(0), epsilon(mpmath.exp(root)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -217,18 +194,6 @@ def test_tight_conversion_inverted(epsilon: float, delta: float) -> None:
     rho = zcdp_share(epsilon, delta)
     assert zcdp(rho, delta) <= epsilon
     assert zcdp(rho * (1 + 1e-6), delta) > epsilon
-
-
-def exact_optimal(epsilon: float, shares: list[float]) -> mpmath.mpf:
-    """δ(ε) of randomised responses by enumerating every outcome."""
-    total = mpmath.mpf(0)
-    for signs in itertools.product((1, -1), repeat=len(shares)):
-        loss = mpmath.fsum(s * mpmath.mpf(e) for s, e in zip(signs, shares))
-        chance = mpmath.mpf(1)
-        for s, e in zip(signs, shares):
-            chance /= 1 + mpmath.exp(-s * mpmath.mpf(e))
-        total += chance * max(mpmath.mpf(0), 1 - mpmath.exp(epsilon - loss))
-    return total
 
 
 @settings(max_examples=60, deadline=None)

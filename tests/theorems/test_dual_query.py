@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from tests.made import people, truth
+from tests.reference import theorem_4_2, theorem_4_3
 
 import conspectus as cs
 from conspectus.mechanisms.dual_query.clauses import AskedClauses
@@ -19,7 +20,7 @@ from conspectus.mechanisms.dual_query.initial_rows import InitialRows, single_co
 from conspectus.mechanisms.dual_query.mechanism import DualQuery, play
 from conspectus.mechanisms.dual_query.row_weights import fitted, most_drawn
 from conspectus.mechanisms.dual_query.schedule import Shape, fit, lay_out
-from conspectus.mechanisms.dual_query.theorem import theorem_4_2, theorem_4_3, theorem_4_6
+from conspectus.mechanisms.dual_query.theorem import theorem_4_6
 from conspectus.mechanisms.mechanism import Problem, SettingError
 from conspectus.privacy.accounting import cap_of, price
 from conspectus.privacy.events import ExponentialDraws

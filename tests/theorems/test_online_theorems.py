@@ -13,6 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.stats import binom
+from tests.reference import (
+    above_threshold_error,
+    book_plan,
+    numeric_error,
+    numeric_scales,
+    numeric_shares,
+    sparse_error,
+    sparse_scale,
+)
 
 import conspectus as cs
 from conspectus.counting.counters import count
@@ -22,19 +31,12 @@ from conspectus.mechanisms.mechanism import Problem
 from conspectus.mechanisms.online import median
 from conspectus.mechanisms.online.loop import OnlineConstruction
 from conspectus.mechanisms.online.theorem import (
-    above_threshold_error,
     book_level,
-    book_plan,
     multiplicative_updates,
     net_rows,
     net_size,
-    numeric_error,
-    numeric_scales,
-    numeric_shares,
     online_threshold,
     perceptron_updates,
-    sparse_error,
-    sparse_scale,
     sparse_variables,
 )
 from conspectus.mechanisms.online_mechanism import SessionProblem, propose_online

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom, chi2
 from tests.made import claimed, people, truth
+from tests.reference import exponential_law
 
 import conspectus as cs
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
@@ -38,12 +39,12 @@ def guesses() -> list[np.ndarray]:
 def exact_law(members: list[np.ndarray], epsilon: float, table=TABLE, rows: int = 9) -> np.ndarray:
     """Algorithm 7 by hand: probabilities ∝ exp(−ε·level/(2·reach)), levels in sixteenths of a count."""
     counts, _ = truth(table, QUESTIONS)
-    weights = []
+    scores = []
     for cells in members:
         _, b01, b10, b11 = cells / cells.sum()
         guessed = np.rint(16 * rows * np.array([b10 + b11, b01 + b11, b11]))
-        weights.append(math.exp(-epsilon * np.abs(16 * counts - guessed).max() / (2 * 16)))
-    return np.array(weights) / sum(weights)
+        scores.append(-epsilon * np.abs(16 * counts - guessed).max() / (2 * 16))
+    return exponential_law(scores)
 
 
 def test_the_law_is_the_exponential_mechanisms_over_the_members():

@@ -5,7 +5,6 @@ Randomised tests raise a false alarm with probability ALPHA = 1e-6, and each has
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from fractions import Fraction
@@ -15,9 +14,9 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom, chi2
 from tests.made import claimed, people, truth
+from tests.reference import small_db_law
 
 import conspectus as cs
-from conspectus.counting.evaluation import is_true
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
 from conspectus.mechanisms.small_db.mechanism import SmallDb
@@ -38,24 +37,6 @@ QUESTIONS = {
     "laminar": ["a", "a AND b = 'x'"],
     "vectors": ["b = 'x' OR a"],
 }
-
-
-def exact_law(workload, table, *, epsilon, size, merge):
-    """Algorithm 4 by its definition: every database, as a multiset of records (or of what questions tell apart)."""
-    counts, rows = truth(table, workload)
-    queries = list(workload.queries())
-    records = list(itertools.product(*(range(s) for s in workload.domain.sizes)))
-    kinds = [tuple(is_true(query, record) for query in queries) for record in records]
-    read = [tuple(record[c] for c in workload.columns) for record in records]
-    universe = list(dict.fromkeys(kinds if merge else zip(kinds, read)))
-    law: Counter = Counter()
-    for database in itertools.combinations_with_replacement(universe, size):
-        answers = np.sum([kind if merge else kind[0] for kind in database], axis=0) / size
-        worst = np.abs(counts / rows - answers).max()
-        # Δu = 1/n, so a database has weight exp(ε·n·u/2).
-        law[tuple(answers.tolist())] += math.exp(-epsilon * rows * worst / 2)
-    whole = sum(law.values())
-    return {answers: weight / whole for answers, weight in law.items()}
 
 
 def statistic(found, law, draws):
@@ -82,8 +63,10 @@ def test_frequencies_are_those_of_the_exponential_mechanism(method, merge, monke
     found: Counter = Counter()
     for member in curator.select(draw.net, Fraction(epsilon), draws=draws):
         found[tuple((draw.counts(member, rng) @ net.signatures.truth / size).tolist())] += 1
-    right = exact_law(workload, TABLE, epsilon=epsilon, size=size, merge=merge)
-    wrong = exact_law(workload, TABLE, epsilon=epsilon / 2, size=size, merge=merge)
+    counts, rows = truth(TABLE, workload)
+    right, wrong = (
+        small_db_law(workload, counts, rows, epsilon=eps, size=size, merge=merge) for eps in (epsilon, epsilon / 2)
+    )
     assert set(found) <= set(right)
     for law, stands in ((right, True), (wrong, False)):
         pooled, seen = pool(law, found, draws)

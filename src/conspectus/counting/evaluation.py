@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -144,14 +144,3 @@ def indicator(query: Query, domain: Domain) -> tuple[tuple[int, ...], NDArray[np
         sides = {literal.column: np.array(literal.codes) for literal in box}
         inside[np.ix_(*(sides.get(c, np.arange(domain.sizes[c])) for c in columns))] = 1
     return columns, inside
-
-
-def is_true(query: Query, record: Sequence[int]) -> bool:
-    """Whether a query holds on one record, given by its codes."""
-    if isinstance(query, Predicate):
-        return any(all(record[literal.column] in literal.codes for literal in box) for box in query.boxes)
-    if isinstance(query, Sparse):
-        raise WorkloadError("a sparse query has a weight on a record, and is neither true nor false")
-    if not isinstance(query, Parity):
-        raise TypeError("a function of the table has no value on a record")
-    return sum(int(record[column]) for column in query.columns) % 2 == 0

@@ -89,6 +89,9 @@ def peel(scores: NDArray[np.int64], barred: Indices, *, rate: Fraction, draws: i
 def report_noisy_max(scores: NDArray[np.int64], *, scale: float, sampler: Sampler) -> int:
     """The index of the largest score after discrete Laplace noise on each; the first one where several are equal.
 
+    No mechanism draws by it: a draw of `draw` has bounded range and costs less in ρ. It is here with its proof, which
+    corrects the book's.
+
     Only the index may leave. The noisy maximum itself is *not* free (the book's Example 3.4 is wrong about that: for m
     candidates it costs m times as much): measure the winner afresh, with its own noise and price.
 
@@ -101,7 +104,11 @@ def report_noisy_max(scores: NDArray[np.int64], *, scale: float, sampler: Sample
 
 
 def integer_weights(scores: NDArray[np.int64], *, rate: Fraction) -> list[int]:
-    """The very weights by which `draw` draws, as exact integers: a function of the truth, for audits and tests."""
+    """The weights w_q by which `draw` draws, as exact integers: a function of the truth, which may not leave.
+
+    No mechanism calls it. The proof of `draw` is about these numbers, and what it says of them (their error, their
+    range on neighbours) is tested on the numbers themselves, as the same code makes them.
+    """
     _check(scores, rate)
     high, low = _cumulative(scores, np.max(scores), _powers(rate), 1)
     sums = [(int(upper) << 64) | int(lower) for upper, lower in zip(high, low)]

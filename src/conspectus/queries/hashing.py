@@ -44,15 +44,6 @@ def value_at(coefficients: Any, point: Any) -> Any:
 
 
 @compiled
-def values_at(coefficients: Any, points: Any) -> Elements:
-    """The values of one polynomial at many points."""
-    found = np.empty(len(points), dtype=np.uint64)
-    for place in range(len(points)):
-        found[place] = value_at(coefficients, points[place])
-    return found
-
-
-@compiled
 def add_signs(coefficients: Any, points: Any, weights: Any, sums: Any) -> None:
     """sums[i] ±= weight for every point: the dense form, `SIGNS` coordinates from each value.
 

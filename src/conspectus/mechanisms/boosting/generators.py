@@ -218,13 +218,8 @@ def most_tables(problem: Problem) -> int:
     return MOST_TABLES if problem.counting else MOST_EVALUATED
 
 
-def number_of_tables(cells: int, rows: int) -> int:
-    """How many tables of this many rows there are, up to the order of rows."""
-    return math.comb(rows + cells - 1, rows)
-
-
 def log_number_of_tables(cells: int, rows: int) -> float:
-    """Its natural logarithm, which is never too large to compute."""
+    """ln of the number of tables of so many rows, C(n + |X| − 1, n): it is never too large to compute."""
     return math.lgamma(rows + cells) - math.lgamma(rows + 1) - math.lgamma(cells)
 
 

@@ -35,11 +35,6 @@ def rate_of(edge: float) -> float:
     return 0.5 * math.log((1 + 2 * edge) / (1 - 2 * edge))
 
 
-def rounds_for(queries: int, edge: float) -> int:
-    """The fewest rounds with (1 − 4η²)^(T/2)·|Q| < 1."""
-    return math.floor(2 * math.log(max(queries, 1)) / -math.log1p(-4 * edge * edge)) + 1
-
-
 FLOOR = 2.0**-40
 """What a draw's weights are raised to, as a share of the largest: at most |Q| times this of the mass is drawn amiss."""
 
@@ -58,13 +53,11 @@ def rounds_as_drawn(queries: int, edge: float, rate: int) -> int:
     return math.floor(math.log(max(queries, 1)) / -factor) + 1
 
 
-def edge_for(queries: int, rounds: int) -> float:
-    """η_T = ½√(1 − |Q|^(−2/T)): the edge with which this many rounds just suffice."""
-    return 0.5 * math.sqrt(-math.expm1(-2 * math.log(max(queries, 2)) / rounds))
-
-
 def rate_for(queries: int, rounds: int) -> float:
-    """α_T, the rate that suits η_T: artanh of 2η_T, in a form that loses nothing where η_T is nearly ½."""
+    """α_T, the rate that suits the edge η_T = ½√(1 − |Q|^(−2/T)) with which T rounds just suffice.
+
+    It is artanh of 2η_T, in a form that loses nothing where η_T is nearly ½.
+    """
     part = math.log(max(queries, 2)) / rounds
     return part + math.log1p(math.sqrt(-math.expm1(-2 * part)))
 

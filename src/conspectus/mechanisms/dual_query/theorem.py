@@ -17,16 +17,6 @@ FAILURE = 0.05
 """β: how often Theorem 4.6 may fail."""
 
 
-def theorem_4_2(*, eta: float, rounds: int, draws: int, rows: int) -> float:
-    """ε = ηT(T − 1)s/n: pure, by basic composition."""
-    return eta * rounds * (rounds - 1) * draws / rows
-
-
-def theorem_4_3(*, eta: float, rounds: int, draws: int, rows: int, delta: float) -> float:
-    """ε at δ by advanced composition of s(T − 1) draws, each charged 2η(T − 1)/n, as one of the last round."""
-    return advanced(2 * eta * (rounds - 1) / rows, draws * (rounds - 1), delta)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TheoremParameters:
     """η, T and s with which all answers are within `alpha`, except with the failure probability (Theorem 4.6)."""

@@ -5,9 +5,9 @@ at most A together, and every measured answer by at most B, in counts. An answer
 surprise was wrong by at least T − A. So with T − A ≥ αn and B < αn every update is one of level α, of which a rule with
 T(α) updates makes no more: with c = T(α) hits the loop never ends. With A ≤ αn and T = 2αn every answer is within 3α.
 
-The book's own constants follow, with the errata applied, for queries that one unit moves by at most 1 (§3.6). They are
-there to be compared with. σ is the scale of a threshold's noise, and a comparison has twice as much. Error bounds hold
-for all k questions except with probability β, where at most c of them are near or above the threshold.
+The level with the book's own constants follows, with the errata applied, for queries that one unit moves by at most 1
+(§3.6). It is there to be compared with. The bounds hold for all k questions except with probability β, where at most c
+of them are near or above the threshold.
 """
 
 from __future__ import annotations
@@ -16,18 +16,12 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from conspectus.curator.curator import HALF
-from conspectus.mechanisms.mechanism import Problem
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.mechanisms.sparse_vector import FAILURE, SparsePlan, plan_sparse
-from conspectus.privacy.accounting import scale_up
-from conspectus.privacy.events import Noise
 
 CITES = ("Dwork & Roth 2014, Algorithms 3 and 11, Theorems 5.13 to 5.15",)
 MOST_MEMBERS = 1 << 15
 """The largest net of databases that a median is taken of."""
-
-_ROOT = math.sqrt(512)
 
 
 # --- T(α): how often a rule can be off by α
@@ -139,46 +133,6 @@ def _smallest_level(keeps: Callable[[float], bool]) -> float | None:
 # --- the book's own constants
 
 
-def sparse_scale(hits: int, epsilon: float, delta: float = 0.0) -> float:
-    """σ of Sparse (Algorithm 2): 2c/ε, or √(32 c ln(1/δ))/ε."""
-    return 2 * hits / epsilon if not delta else math.sqrt(32 * hits * math.log(1 / delta)) / epsilon
-
-
-def above_threshold_error(questions: int, epsilon: float, failure: float) -> float:
-    """α of AboveThreshold (Theorem 3.24): 8(ln k + ln(2/β))/ε."""
-    return 8 * (math.log(questions) + math.log(2 / failure)) / epsilon
-
-
-def sparse_error(questions: int, hits: int, epsilon: float, failure: float, delta: float = 0.0) -> float:
-    """α of Sparse (Theorem 3.26)."""
-    logs = math.log(questions) + math.log(2 * hits / failure)
-    return logs * (8 * hits if not delta else math.sqrt(512 * hits * math.log(1 / delta))) / epsilon
-
-
-def numeric_shares(epsilon: float, delta: float = 0.0) -> tuple[float, float]:
-    """ε₁ for finding and ε₂ for answering in NumericSparse (Algorithm 3); its noise makes of ε₂ what is left of ε."""
-    if not delta:
-        return 8 * epsilon / 9, 2 * epsilon / 9
-    return _ROOT / (_ROOT + 1) * epsilon, 2 / (_ROOT + 1) * epsilon
-
-
-def numeric_scales(hits: int, epsilon: float, delta: float = 0.0) -> tuple[float, float]:
-    """σ(ε₁) of thresholds and σ(ε₂) of released answers: 2c/ε, or √(32 c ln(2/δ))/ε."""
-    finding, answering = numeric_shares(epsilon, delta)
-    half = delta / 2
-    return sparse_scale(hits, finding, half), sparse_scale(hits, answering, half)
-
-
-def numeric_error(questions: int, hits: int, epsilon: float, failure: float, delta: float = 0.0) -> float:
-    """α of NumericSparse. Theorem 3.28 leaves out that a released answer may miss it by its own noise: the maximum."""
-    logs = math.log(questions) + math.log(4 * hits / failure)
-    if not delta:
-        finding = 9 * hits * logs / epsilon
-    else:
-        finding = logs * math.sqrt(hits * math.log(2 / delta)) * (_ROOT + 1) / epsilon
-    return max(finding, numeric_scales(hits, epsilon, delta)[1] * math.log(2 * hits / failure))
-
-
 def online_threshold(questions: int, hits: int, epsilon: float, failure: float, delta: float = 0.0) -> float:
     """T of Algorithms 6 and 11, twice the α of the NumericSparse that is asked both signs of each question.
 
@@ -205,20 +159,3 @@ def book_level(problem: SessionProblem, rows: float, updates: Callable[[float], 
         return wanted * problem.max_rows <= alpha * rows
 
     return _smallest_level(keeps)
-
-
-def book_plan(problem: Problem, *, hits: int, threshold: float) -> SparsePlan:
-    """NumericSparse with the book's constants, scaled by what one unit moves; costs at most the problem's budget."""
-    budget = problem.budget
-    if budget.epsilon is None:
-        raise ValueError("the book's constants are for a budget of epsilon, with or without delta")
-    finding, answering = numeric_scales(hits, budget.epsilon, budget.delta)
-    moved = problem.max_rows
-    return SparsePlan(
-        hits=hits,
-        threshold=threshold,
-        epsilon=2 / Fraction(math.nextafter(finding, math.inf)),
-        share=HALF,
-        law=Noise("laplace", scale_up(Fraction(math.nextafter(answering, math.inf)) * moved)),
-        max_rows=moved,
-    )

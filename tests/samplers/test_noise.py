@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
+from tests.reference import noise_law
 
 from conspectus.privacy.noise import (
     LARGEST_SCALE,
@@ -27,16 +28,10 @@ DRAWS = 30_000
 Draw = Callable[[NDArray[np.int64], float, Sampler], NDArray[np.int64]]
 
 
-def exact_law(kind: str, scale: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    support = np.arange(-int(60 * scale) - 20, int(60 * scale) + 21)
-    logs = -np.abs(support) / scale if kind == "laplace" else -(support**2) / (2 * scale**2)
-    chances = np.exp(logs)
-    return support, chances / chances.sum()
-
-
 def p_value(draws: NDArray[np.int64], kind: str, scale: float) -> float:
     """Chi-square over cells that each expect at least 50 draws."""
-    support, chances = exact_law(kind, scale)
+    chances = noise_law(kind, scale)
+    support = np.arange(len(chances)) - len(chances) // 2
     needed = 50 / len(draws)
     edges, mass = [], 0.0
     for value, chance in zip(support, chances):

@@ -7,8 +7,8 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import binom
+from tests.reference import noise_law, quantile_of_sum
 
 from conspectus.privacy import tails
 from conspectus.privacy.events import Noise
@@ -17,21 +17,6 @@ from conspectus.privacy.tails import Kind, deviation_of, gaussian_tail, laplace_
 
 ALPHA = 1e-6
 KINDS: tuple[Kind, ...] = ("laplace", "gaussian")
-
-
-def law_of(kind: Kind, scale: float) -> NDArray[np.float64]:
-    support = np.arange(-int(60 * scale) - 20, int(60 * scale) + 21)
-    chances = np.exp(-np.abs(support) / scale if kind == "laplace" else -(support**2) / (2 * scale**2))
-    return chances / chances.sum()
-
-
-def brute_quantile(kind: Kind, scale: float, terms: int, confidence: float) -> int:
-    law = total = law_of(kind, scale)
-    for _ in range(terms - 1):
-        total = np.convolve(total, law)
-    middle = len(total) // 2
-    within = np.cumsum(np.concatenate(([total[middle]], total[middle + 1 :] + total[middle - 1 :: -1])))
-    return int(np.argmax(within >= confidence))
 
 
 @pytest.mark.parametrize("scale", [0.15, 1.0, 7.3])
@@ -60,7 +45,7 @@ def test_wide_gaussian_tails_agree_at_the_change_of_method(t: int) -> None:
 @pytest.mark.parametrize("terms", [1, 2, 3, 8])
 def test_quantiles_of_sums_are_exact(kind: Kind, scale: float, terms: int) -> None:
     for confidence in (0.3, 0.9, 0.95, 0.999, 1 - 1e-6):
-        assert sum_quantile(kind, scale, terms, confidence) == brute_quantile(kind, scale, terms, confidence)
+        assert sum_quantile(kind, scale, terms, confidence) == quantile_of_sum(kind, scale, terms, confidence)
 
 
 @pytest.mark.parametrize(("scale", "terms"), [(300.0, 2), (300.0, 50), (40.0, 4_000)])
@@ -109,7 +94,7 @@ def test_confidence_must_be_a_probability() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scale", [0.05, 0.1, 0.3, 1.0, 2.9, 3.1, 40.0])
 def test_the_deviation_is_that_of_the_discrete_law(kind: Kind, scale: float) -> None:
-    law = law_of(kind, scale)
+    law = noise_law(kind, scale)
     reach = len(law) // 2
     brute = math.sqrt(float(law @ np.arange(-reach, reach + 1) ** 2.0))
     assert deviation_of(Noise(kind, scale)) == pytest.approx(brute, rel=1e-9)

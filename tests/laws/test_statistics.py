@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.made import people, truth
+from tests.reference import statistic_value
 
 import conspectus as cs
 from conspectus.counting.counters import count
@@ -55,40 +55,10 @@ def values(workload: Workload, rows) -> np.ndarray:
     return count(workload, [Chunk((codes[:, 0], codes[:, 1]), len(codes))], threads=1)[0]
 
 
-def plainly(f: Statistic, rows) -> int:
-    """The definition, read off the docstring, in exact fractions."""
-    held = [r for r in rows if any(all(r[a.column] in a.codes for a in box) for box in f.given)]
-    if f.kind == "satisfied":
-        total = sum(all(r[a.column] in a.codes for a in box) for r in rows for box in f.given)
-        return int(Fraction(STATISTIC_STEPS * total, len(f.given)) // 1)
-    classes = [tuple(c[r[at]] for at, c in zip(f.over, f.classes)) for r in held]
-    classes = [c for c in classes if min(c) >= 0]
-    shape = f.shape
-    v = {c: classes.count(c) for c in itertools.product(*(range(s) for s in shape))}
-    t = len(classes)
-    if f.kind == "mode":
-        return STATISTIC_STEPS * max(v.values())
-    if f.kind == "mean":
-        return sum(f.numbers[c[0]] for c in classes)
-    if f.kind == "balance":
-        return STATISTIC_STEPS * min(v.values())
-    if f.kind == "quantile":
-        lowest = sorted(classes)[: t * f.numbers[0] // f.numbers[1]]
-        return sum(f.numbers[2 + c[0]] for c in lowest)
-    if f.kind == "reference":
-        return max(abs(STATISTIC_STEPS * sum(c[0] <= k for c in classes) - t * f.numbers[k]) for k in range(shape[0]))
-    if not t:
-        return 0
-    r = [sum(v[i, j] for j in range(shape[1])) for i in range(shape[0])]
-    s = [sum(v[i, j] for i in range(shape[0])) for j in range(shape[1])]
-    total = sum((abs(v[i, j] - Fraction(r[i] * s[j], t)) for i, j in v), Fraction(0))
-    return int(STATISTIC_STEPS * total / 4 // 1)
-
-
 @given(st.lists(st.sampled_from(CELLS), max_size=12))
 @settings(max_examples=60, deadline=None)
 def test_values_are_their_definition(rows):
-    expected = [plainly(f, rows) for f in EVERYTHING.queries()]
+    expected = [statistic_value(f, rows) for f in EVERYTHING.queries()]
     assert values(EVERYTHING, rows).tolist() == expected
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.made import BareSchema
 
 import conspectus as cs
 from conspectus.data.columns.kinds import Boolean, Integer
@@ -28,19 +29,11 @@ def wide(size: int, records: int, copies: bool) -> tuple[Domain, Rows]:
     return domain, Rows(domain, codes, TOTAL, times)
 
 
-class Bare:
-    def __init__(self, domain: Domain) -> None:
-        self.domain = domain
-
-    def column(self, name: str) -> object:
-        raise LookupError(name)
-
-
 @pytest.mark.parametrize("size", [2, 3, 300, 70_000])
 @pytest.mark.parametrize("copies", [False, True])
 def test_wide_rows_answer_and_survive_their_parts(size: int, copies: bool) -> None:
     domain, rows = wide(size, 37, copies)
-    workload = cs.random_conjunctions(Bare(domain), 3, 300, 1, negations=True)
+    workload = cs.random_conjunctions(BareSchema(domain=domain), 3, 300, 1, negations=True)
     times = np.ones(37) if rows.multiplicities is None else rows.multiplicities
     expected = []
     for query in workload.queries():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import permutations
 
 import mpmath
 import numpy as np
@@ -17,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chi2
+from tests.reference import log_weights, noise_law, peeled_sequences
 
 from conspectus.privacy.exponential import (
     FLOOR_BITS,
@@ -51,13 +51,6 @@ class Replayed:
         return said.ljust(count, b"\xff")
 
 
-def true_logs(scores: Sequence[int], rate: Fraction) -> list[mpmath.mpf]:
-    """Shifted and clamped log-weights, in 60 digits."""
-    best = max(scores)
-    exact = mpmath.mpf(rate.numerator) / rate.denominator
-    return [max(-exact * (best - score), -FLOOR_BITS * mpmath.log(2)) for score in scores]
-
-
 @settings(max_examples=150, deadline=None)
 @given(rate=RATES, data=st.data())
 def test_weights_are_exact_to_their_claimed_error(rate: Fraction, data: st.DataObject) -> None:
@@ -65,7 +58,7 @@ def test_weights_are_exact_to_their_claimed_error(rate: Fraction, data: st.DataO
     scores = data.draw(st.lists(st.integers(-widest, widest), min_size=1, max_size=8))
     weights = integer_weights(np.array(scores, np.int64), rate=rate)
     with mpmath.workdps(60):
-        for weight, log in zip(weights, true_logs(scores, rate)):
+        for weight, log in zip(weights, log_weights(scores, rate)):
             error = mpmath.mpf(weight) / (mpmath.exp(log) * mpmath.mpf(2) ** (FLOOR_BITS + 55)) - 1
             assert -(2.0**-53) <= error <= 2.0**-150
 
@@ -163,21 +156,9 @@ def test_draws_follow_the_weights(sampler: SystemSampler | UnsafeSeededSampler) 
         assert (p_value(chosen, weights / weights.sum()) > ALPHA) == right
 
 
-def sequences(weights: Sequence[int], barred: Sequence[int], draws: int) -> dict[tuple[int, ...], Fraction]:
-    """The exact chance of every sequence of different candidates, drawn one after the other."""
-    chances = {}
-    for sequence in permutations(sorted(set(range(len(weights))) - set(barred)), draws):
-        left, chance = set(range(len(weights))) - set(barred), Fraction(1)
-        for candidate in sequence:
-            chance *= Fraction(weights[candidate], sum(weights[other] for other in left))
-            left.remove(candidate)
-        chances[sequence] = chance
-    return chances
-
-
 def test_peeled_draws_are_different_and_follow_the_weights_of_what_is_left() -> None:
     scores, barred = np.array([5, 0, 9, 7, 2]), np.array([2, 2])
-    exact = sequences(integer_weights(scores, rate=Fraction(1, 3)), barred.tolist(), 3)
+    exact = peeled_sequences(integer_weights(scores, rate=Fraction(1, 3)), barred.tolist(), 3)
     sampler, number = UnsafeSeededSampler(8), {sequence: place for place, sequence in enumerate(exact)}
     peeled = [peel(scores, barred, rate=Fraction(1, 3), draws=3, sampler=sampler) for _ in range(20_000)]
     chosen = np.array([number[tuple(sequence.tolist())] for sequence in peeled])
@@ -194,11 +175,13 @@ def test_peeled_sequences_keep_the_range_of_as_many_draws(data: st.DataObject) -
     scores = np.array(data.draw(st.lists(st.integers(0, 30), min_size=4, max_size=6)))
     moves = np.array(data.draw(st.lists(st.integers(-1, 1), min_size=len(scores), max_size=len(scores))))
     barred, draws, rate = data.draw(st.sets(st.integers(0, 3), max_size=2)), 2, Fraction(1, 4)
-    both = [sequences(integer_weights(s, rate=rate), sorted(barred), draws) for s in (scores, scores + moves)]
+    both = [peeled_sequences(integer_weights(s, rate=rate), sorted(barred), draws) for s in (scores, scores + moves)]
     charge = draws * float(2 * rate + slack())
     assert all(abs(math.log(both[0][s] / both[1][s])) <= charge * (1 + 1e-12) for s in both[0])
     # A broken twin: the best candidate of the true table is barred.
-    best = [sequences(integer_weights(s, rate=rate), [int(np.argmax(s))], draws) for s in (scores, scores + moves)]
+    best = [
+        peeled_sequences(integer_weights(s, rate=rate), [int(np.argmax(s))], draws) for s in (scores, scores + moves)
+    ]
     assert np.argmax(scores) == np.argmax(scores + moves) or best[0].keys() != best[1].keys()
 
 
@@ -212,8 +195,7 @@ def test_noisy_maximum_follows_its_law() -> None:
     scores, support = np.array([0, 1, 3]), np.arange(-150, 151)
 
     def winner(scale: float) -> NDArray[np.float64]:
-        ratio = math.exp(-1 / scale)
-        law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(support)
+        law = noise_law("laplace", scale, 150)
         chances = []
         for mine, score in enumerate(scores):
             total = 0.0
@@ -237,8 +219,7 @@ def test_noisy_maximum_follows_its_law() -> None:
 def test_noisy_maximum_needs_twice_the_noise_where_scores_move_apart() -> None:
     """Two scores that move by one in opposite directions: more than 1/scale, and at most 2/scale."""
     scale = 1.0
-    ratio = math.exp(-1 / scale)
-    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(np.arange(-80, 81))
+    law = noise_law("laplace", scale, 80)
     difference = np.convolve(law, law)  # of the two noises
     middle = len(difference) // 2
 

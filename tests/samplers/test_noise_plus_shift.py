@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.reference import noise_law, weighted_sum_law
 
 from conspectus.privacy.events import Noise
 from conspectus.privacy.noise_plus_shift import shifted_quantile, weighted_tail
@@ -14,27 +15,10 @@ from conspectus.privacy.tails import moments_of, sum_quantile
 LAWS = [Noise("laplace", 1.5), Noise("laplace", 0.4), Noise("gaussian", 1.3), Noise("gaussian", 0.7)]
 
 
-def single(law, most=60):
-    z = np.arange(-most, most + 1)
-    chances = np.exp(-np.abs(z) / law.scale if law.kind == "laplace" else -(z**2) / (2 * law.scale**2))
-    return chances / chances.sum()
-
-
-def convolved(law, weights):
-    """P(S = z) for z from −most to most, term by term."""
-    found = np.ones(1)
-    for weight in weights:
-        one = single(law)
-        spread = np.zeros((len(one) - 1) * abs(weight) + 1)
-        spread[:: abs(weight)] = one
-        found = np.convolve(found, spread)
-    return found
-
-
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("weights", [[1], [1, -1, 2], [3, -6, 0, 9], [5] * 4])
 def test_tails_of_weighted_sums_are_those_of_their_law(law, weights):
-    chances = convolved(law, [weight for weight in weights if weight])
+    chances = weighted_sum_law(noise_law(law.kind, law.scale, 60), [weight for weight in weights if weight])
     middle = len(chances) // 2
     unit = 0.25
     tail = weighted_tail(law, np.array(weights), unit)

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.made import BareSchema
 
 from conspectus.counting.counters import count
 from conspectus.data.chunks import MOST_ROWS, SetChunk, packed
-from conspectus.data.domain import Chunk, Domain
+from conspectus.data.domain import Chunk
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.builders.conjunctions import always
 from conspectus.queries.builders.marginals import marginals
@@ -19,16 +20,7 @@ from conspectus.queries.builders.random_conjunctions import random_conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
-
-class Bare:
-    def __init__(self, *sizes: int) -> None:
-        self.domain = Domain(tuple(f"c{i}" for i in range(len(sizes))), sizes)
-
-    def column(self, name: str) -> object:
-        raise LookupError(name)
-
-
-WIDE = Bare(*[2] * 9)
+WIDE = BareSchema(*[2] * 9)
 EITHER = Predicate(((Literal(0, (1,)),), (Literal(0, (0,)), Literal(4, (1,)), Literal(7, (0,)))))
 MIXED = (
     random_conjunctions(WIDE, 3, 400, 1, negations=True)
@@ -109,7 +101,7 @@ def test_what_does_not_fit_is_refused() -> None:
         SetChunk.of_bits(np.arange(2), np.zeros((1, 1), np.uint64), rows=4)
     with pytest.raises(LookupError, match="not read"):
         SetChunk.of_bits(np.arange(2), np.zeros((2, 1), np.uint64), rows=4).slots(np.array([5]))
-    three = Bare(2, 3)
+    three = BareSchema(2, 3)
     chunk = SetChunk.of_bits(np.arange(2), np.zeros((2, 1), np.uint64), rows=4)
     with pytest.raises(ValueError, match="fit"):
         count(random_conjunctions(three, 2, 3, 0), [chunk])

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import SparseWeights
 
 import conspectus as cs
 from conspectus.counting.counters import count
@@ -189,25 +190,6 @@ def test_settings_are_checked(name, settings_):
 # --- sparse multiplicative weights
 
 
-class Definition:
-    """Definition 3.4 to the letter: s variables, a hash table, everything normalised each time."""
-
-    def __init__(self, size: int) -> None:
-        self.variables = np.full(size, 1 / size)
-        self.hash: dict[int, int] = {}
-
-    def of(self, addresses, shares) -> float:
-        free = self.variables[len(self.hash)] if len(self.hash) < len(self.variables) else 0.0
-        return sum(q * (self.variables[self.hash[x]] if x in self.hash else free) for x, q in zip(addresses, shares))
-
-    def learn(self, addresses, shares, answer: float, rate: float) -> None:
-        sign = -1 if answer < self.of(addresses, shares) else 1
-        for x, q in zip(addresses, shares):
-            self.hash.setdefault(x, len(self.hash))
-            self.variables[self.hash[x]] *= np.exp(sign * rate * q)
-        self.variables /= self.variables.sum()
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_weights_are_those_of_the_definition(data):
@@ -217,7 +199,7 @@ def test_weights_are_those_of_the_definition(data):
     )
     total = Total(value=100.0, exact=True)
     guess = SparseGuess(problem, total, size=60, sparsity=5, rate=0.2)
-    plain = Definition(60)
+    plain = SparseWeights(60)
     for _ in range(data.draw(st.integers(1, 10))):
         addresses = sorted(data.draw(st.sets(st.integers(0, 20), min_size=1, max_size=5)))
         steps = data.draw(st.lists(st.integers(1, 4), min_size=len(addresses), max_size=len(addresses)))

@@ -1,11 +1,12 @@
-"""A plan of one mechanism with its settings says what a release with the same words would, before anything is spent."""
+"""Plans: a release makes one, which says before anything is spent what it will do; every setting is explained."""
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import importlib
-from dataclasses import fields
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.made import people
@@ -14,7 +15,7 @@ import conspectus as cs
 from conspectus.mechanisms.boosting import parameters
 from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.iterative_construction import promised_alpha
-from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism, Refusal, SettingError
 from conspectus.mechanisms.registry import OFFLINE
 from conspectus.mechanisms.total import SHARE
 from conspectus.privacy.guarantee import Budget
@@ -83,29 +84,58 @@ def test_what_the_theorem_leaves_open_can_be_set():
         assert release.parameters["aggregate"] == "median"
 
 
-PLANNED = ("mwem", "iterative", "projection", "boosting")
+ITERATED = ("mwem", "iterative", "projection", "boosting")
+OF_PAPERS = ("dual-query", "small-db", "net", "sparse-project", "stable-histogram")
+
+
+def asked(name, schema):
+    """A workload that the mechanism serves, and the settings that it cannot do without."""
+    if name in ITERATED:
+        return cs.marginals(schema, 2), {}
+    return cs.prefixes(schema, "age"), {"net": cs.net(schema, [np.ones(schema.domain.cells)])} if name == "net" else {}
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-@pytest.mark.parametrize("name", PLANNED)
+@pytest.mark.parametrize("name", [*ITERATED, *OF_PAPERS])
 def test_a_release_plans_once(name, neighbours, monkeypatch):
-    schema, table = people(300, neighbours=neighbours)
-    made = []
+    rows, budget = (300, {"epsilon": 1}) if name in ITERATED else (200, {"epsilon": 1, "delta": 1e-6})
+    schema, table = people(rows, neighbours=neighbours)
+    workload, settings = asked(name, schema)
     kind = OFFLINE[name].load()
-    right = kind.plan
+    made, plan = [], kind.plan
 
     def counted(self, problem):
-        made.append(right(self, problem))
+        made.append(plan(self, problem))
         return made[-1]
 
     monkeypatch.setattr(kind, "plan", counted)
-    release = cs.release(table, cs.marginals(schema, 2), epsilon=1, mechanism=name)
+    release = cs.release(table, workload, **budget, mechanism=name, **settings)
     assert len(made) == 1
+    assert dataclasses.is_dataclass(made[0])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made[0].price = 0
     if name == "boosting":
         assert release.parameters["draws"] == list(made[0].sampling.draws)
         assert release.parameters["rates"] == [rate / (1 << 20) for rate in made[0].sampling.rates]
     if name == "projection":
         assert release.parameters["scale"] == made[0].law.scale
+
+
+@pytest.mark.parametrize("name", OF_PAPERS)
+def test_what_is_declared_is_what_happens(name):
+    """A declared list is complete: the acts of the release are those that the plan declares."""
+    schema, table = people(200)
+    workload, settings = asked(name, schema)
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    problem = problem_of(schema, workload, budget=budget, neighbours=None, rows=200)
+    mechanism = make(name, settings)
+    plan = mechanism.plan(problem)
+    assert not isinstance(plan, Refusal)
+    declared = mechanism.declare(problem, plan)
+    release = cs.release(table, workload, epsilon=1, delta=1e-6, mechanism=name, **settings)
+    assert (declared is None) == (name in ("dual-query", "small-db", "net"))
+    assert declared is None or tuple(declared) == release.events
+    assert mechanism.claim(problem, plan).citations == release.claim.citations
 
 
 def test_the_parts_of_a_plan_are_not_planned_again(monkeypatch):
@@ -137,12 +167,13 @@ def test_a_plan_shares_out_the_whole_budget_and_no_more(neighbours, budget):
     assert plan.price + plan.certificate == left
 
 
-@pytest.mark.parametrize("name", PLANNED)
+@pytest.mark.parametrize("name", [*ITERATED, *OF_PAPERS])
 def test_every_setting_is_explained_and_the_example_runs(name):
     kind = OFFLINE[name].load()
-    arguments = kind.__doc__.split("Args:")[1].split("Example:")[0]
-    for setting in fields(kind):
-        assert f"\n        {setting.name}: " in arguments
+    text, _, example = kind.__doc__.partition("Example:")
+    assert example
+    for setting in dataclasses.fields(kind):
+        assert f"\n        {setting.name}: " in text.split("Args:")[1]
     _run_examples(kind)
 
 
