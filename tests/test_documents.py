@@ -23,6 +23,7 @@ import conspectus as cs
 from conspectus.cli import run
 from conspectus.cli.people import write_people
 from conspectus.data.schema import Schema
+from conspectus.mechanisms.registry import ONLINE
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.sessions.session import Session
 
@@ -347,6 +348,20 @@ def test_examples_in_docstrings_run(path: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     home = ".".join(["conspectus", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
     assert failed_examples(path, vars(importlib.import_module(home)) | example_names()) == []
+
+
+def test_the_calls_that_people_make_have_examples() -> None:
+    kinds = (cs.mechanisms.Pmw, cs.mechanisms.SparseMw, cs.mechanisms.Median, cs.mechanisms.Perceptron)
+    for call in (cs.plan, cs.release, cs.open_session, cs.resume_session, *kinds):
+        assert ">>> " in (call.__doc__ or ""), call
+        assert "Args:" in (call.__doc__ or ""), call
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_every_setting_of_an_online_mechanism_is_explained(name: str) -> None:
+    kind = ONLINE[name].load()
+    explained = kind.__doc__.split("Args:")[1].split("Example:")[0]
+    assert all(f"    {field.name}: " in explained for field in dataclasses.fields(kind))
 
 
 def test_a_wrong_example_is_noticed(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ class TrueDraws:
         self.counts, self.sign = counts, sign
         self.rng = np.random.Generator(np.random.PCG64(8))
 
-    def tell(self, *_):
+    def report_progress(self, *_):
         pass
 
     def select(self, payoffs, spread, *, draws):
