@@ -117,11 +117,15 @@ class ExactCounts:
         if known.all():
             return found
         missed = np.unique(np.repeat(np.arange(len(block)), np.diff(block.starts))[~known])
-        if (np.diff(block.starts)[missed] == 1).any() or not all(map(self._literals.__contains__, block.literals)):
+        if (np.diff(block.starts)[missed] == 1).any():
             return None
+        strange = self._strange(block)
         keys = self._box_keys(block)
         for place in missed.tolist():
-            union = tuple(sorted(keys[block.starts[place] : block.starts[place + 1]].tolist()))
+            boxes = slice(block.starts[place], block.starts[place + 1])
+            if strange[block.terms[boxes]].any():
+                return None
+            union = tuple(sorted(keys[boxes].tolist()))
             value = self._named.get((Conjunctions, union))
             if value is None:
                 return None
@@ -141,8 +145,7 @@ class ExactCounts:
         return values, known
 
     def _from_lists(self, block: Conjunctions, values: Counts, known: NDArray[np.bool_]) -> None:
-        strange = np.array([literal not in self._literals for literal in block.literals] + [False], dtype=bool)
-        left = np.flatnonzero(~known & ~strange[block.terms].any(axis=1))
+        left = np.flatnonzero(~known & ~self._strange(block)[block.terms].any(axis=1))
         places = self._boxes.places(self._box_keys(block, left))
         held = left[places >= 0]
         values[held] = self._boxes.counts[places[places >= 0]]
@@ -171,6 +174,10 @@ class ExactCounts:
                 continue
             values[place] = counts[high if intervals.prefixes_only else _number(intervals.regular, low, high)]
             known[place] = True
+
+    def _strange(self, block: Conjunctions) -> NDArray[np.bool_]:
+        """Which literals of a block no listed question has had, so that they have no number in keys; padding has one."""
+        return np.array([literal not in self._literals for literal in block.literals] + [False], dtype=bool)
 
     def _box_keys(self, block: Conjunctions, boxes: NDArray[np.int64] | None = None) -> Keys:
         """One key for each box, equal exactly for boxes of the same literals, whatever block they stand in."""
