@@ -176,7 +176,7 @@ class ExactCounts:
             known[place] = True
 
     def _strange(self, block: Conjunctions) -> NDArray[np.bool_]:
-        """Which literals of a block no listed question has had, so that they have no number in keys; padding has one."""
+        """Which literals of a block stand in no listed question, and so have no number in keys; padding has one."""
         return np.array([literal not in self._literals for literal in block.literals] + [False], dtype=bool)
 
     def _box_keys(self, block: Conjunctions, boxes: NDArray[np.int64] | None = None) -> Keys:
