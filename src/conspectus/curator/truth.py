@@ -41,6 +41,7 @@ class Truth:
         table: The table.
         columns: The positions of the columns that may be asked about: the first pass puts them all aside.
         keys: Whether the keys of whole rows may be asked for, so that the first pass puts these aside too.
+        once: Whether the first count will be the last, so that it need not put anything aside.
         progress: Told that counting goes on, and nothing else.
     """
 
@@ -50,10 +51,12 @@ class Truth:
         *,
         columns: Iterable[int] = (),
         keys: bool = False,
+        once: bool = False,
         progress: Progress | None = None,
     ) -> None:
         self.table = table
         self.progress = progress
+        self._once = once
         self._records = keys and table.reads_records
         self._columns = {*columns, *(range(len(table.domain)) if keys and not self._records else ())}
         self._known = ExactCounts()
@@ -115,7 +118,9 @@ class Truth:
 
     def _counted(self, wanted: Workload) -> dict[Block, Counts]:
         self._tell()
-        values, self._known.rows = self._fold(Counting(wanted))
+        counting = Counting(wanted)
+        plain = self._once and self._spool is None and self._held is None
+        values, self._known.rows = self.table.fold(counting) if plain else self._fold(counting)
         found = {}
         for block, start in zip(wanted.blocks, wanted.offsets):
             # Kept in the block's own steps: the next workload that holds it may have another grid.

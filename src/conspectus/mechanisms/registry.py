@@ -35,6 +35,7 @@ class Entry:
         by_itself: Whether its synopsis answers without the questions of the release, which can then be left out.
         whole_rows: Whether it asks about whole rows, whichever columns its workload reads.
         keys: Whether it asks for the keys of rows.
+        counts_once: Whether it counts its workload and nothing else, so that rows need not be put aside.
     """
 
     home: str
@@ -43,6 +44,7 @@ class Entry:
     by_itself: bool = False
     whole_rows: bool = False
     keys: bool = False
+    counts_once: bool = False
 
     def load(self) -> Any:
         """The class, imported now if it was not before. It answers a misspelt setting with the right one."""
@@ -53,11 +55,11 @@ class Entry:
 
 
 OFFLINE: dict[str, Entry] = {
-    "laplace": Entry(".additive", "Laplace", ("measure-laplace",)),
-    "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian",)),
+    "laplace": Entry(".additive", "Laplace", ("measure-laplace",), counts_once=True),
+    "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian",), counts_once=True),
     "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE)),
     "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE)),
-    "projection": Entry(".projection", "Projection", MEASURE),
+    "projection": Entry(".projection", "Projection", MEASURE, counts_once=True),
     "boosting": Entry(".boosting.mechanism", "Boosting", ("boosting", "functions", *MEASURE)),
     "dual-query": Entry(".dual_query.mechanism", "DualQuery", ("dual-query", *MEASURE)),
     "small-db": Entry(".small_db.mechanism", "SmallDb", ("net-listed", "net-enumerated", "net-laminar", *MEASURE)),

@@ -165,14 +165,15 @@ def _truth(table: Table, problem: Problem, asked: str | Mechanism[Any], progress
     """
     columns: Sequence[int] = problem.workload.columns
     every = range(len(problem.workload.domain))
+    once = False
     if asked == "auto":
         keys = len(columns) == len(every) and any(
             entry.keys and isinstance(propose(entry.load()(), problem), Proposal) for entry in OFFLINE.values()
         )
     else:
         columns = every if _whole_rows(asked) else columns
-        keys = OFFLINE[_name(asked)].keys
-    return Truth(table, columns=columns, keys=keys, progress=progress)
+        keys, once = OFFLINE[_name(asked)].keys, OFFLINE[_name(asked)].counts_once
+    return Truth(table, columns=columns, keys=keys, once=once, progress=progress)
 
 
 def _whole_rows(asked: str | Mechanism[Any]) -> bool:
