@@ -453,8 +453,8 @@ def test_a_csv_inside_sql_takes_its_types_from_the_schema(tmp_path: Path) -> Non
 
 
 def test_memory_stays_with_the_chunk_and_not_with_the_table(tmp_path: Path) -> None:
-    """A pass over a million rows never holds more than a few chunks of them in Arrow."""
-    count = 1_000_000
+    """A pass over four million rows never holds more than a few chunks of them in Arrow, however far it reads ahead."""
+    count = 4_000_000
     rng = np.random.Generator(np.random.PCG64(5))
     schema = Schema("wide", (Integer("a", 0, 99), Integer("b", 0, 99)))
     big = pa.table({"a": rng.integers(0, 100, count), "b": rng.integers(0, 100, count)})
