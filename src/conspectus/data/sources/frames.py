@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -35,90 +36,97 @@ def open_frame(
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     with guarded("the table"):
-        names, table = _held(source, wanted, records)
+        names, columns = _held(source, wanted, records)
+    table = pa.table({name: column.values for name, column in columns.items()})
     connection = Connection(memory_limit=memory_limit)
-    held = table.column_names
+    held = list(columns)
     places = {name: f"c{held.index(name) if name in held else 0}" for name in names}
 
-    def relation(columns: Collection[str]) -> Any:
-        positions = [position for position in range(len(held)) if f"c{position}" in columns] or [0]
+    def arrays(positions: Sequence[int], rows: int) -> Iterator[list[pa.Array]]:
+        """One pass over some columns in the types that are read here, whatever values they hold."""
+        apart = sorted(set(positions))
+        for batch in table.select(apart).to_batches(max_chunksize=rows):
+            found = {at: _tidy(values, columns[held[at]].mended) for at, values in zip(apart, batch.columns)}
+            yield [found[position] for position in positions]
+
+    def relation(wanted: Collection[str]) -> Any:
+        positions = [position for position in range(len(held)) if f"c{position}" in wanted] or [0]
         kind = pa.schema([(f"c{position}", _tidied(table.schema.field(position).type)) for position in positions])
-        batches = (pa.RecordBatch.from_arrays(found, schema=kind) for found in _arrays(table, positions, _ROWS))
+        batches = (pa.RecordBatch.from_arrays(found, schema=kind) for found in arrays(positions, _ROWS))
         return connection.cursor().from_arrow(pa.RecordBatchReader.from_batches(kind, batches))
 
-    def batches(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        positions = [int(column.removeprefix("c")) for column in columns]
+    def batches(wanted: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        positions = [int(name.removeprefix("c")) for name in wanted]
         if not positions:
             sizes = [min(rows, len(table) - start) for start in range(0, len(table), rows)]
             return (pa.RecordBatch.from_arrays([pa.nulls(size)], names=["c"]) for size in sizes)
-        names = [f"c{position}" for position in positions]
-        return (pa.RecordBatch.from_arrays(found, names=names) for found in _arrays(table, positions, rows))
+        return (pa.RecordBatch.from_arrays(found, names=list(wanted)) for found in arrays(positions, rows))
 
     fingerprinted = frozenset(places[name] for name in names if name in records)
     return Origin(connection, relation, places, fingerprinted=fingerprinted, batches=batches)
 
 
-def _held(source: Any, wanted: Collection[str], records: Collection[str]) -> tuple[list[str], pa.Table]:
-    """The names of a frame, and its wanted columns."""
+@dataclass(frozen=True)
+class _Held:
+    """A column in memory; `mended` says that its texts have been, as those of objects are: once is enough."""
+
+    values: pa.Array | pa.ChunkedArray
+    mended: bool = False
+
+
+def _held(source: Any, wanted: Collection[str], records: Collection[str]) -> tuple[list[str], dict[str, _Held]]:
+    """The names of a frame, and its wanted columns; those of records as fingerprints."""
+    library = _library(source)
+    names = _names(source)
+    if twice := next((name for name in wanted if names.count(name) > 1), None):
+        raise SourceError(f'the table has two columns "{twice}": rename one of them')
+    chosen = [place for place, name in enumerate(names) if name in wanted] or [0][: len(names)]
+    if library == "polars":
+        frame = source.select([names[place] for place in chosen])
+        held = (frame.collect() if hasattr(frame, "collect") else frame).get_columns()
+    else:
+        held = [source.iloc[:, place] if library == "pandas" else source.column(place) for place in chosen]
+    columns = {}
+    for place, column in zip(chosen, held):
+        if names[place] in records:
+            values = fingerprints(column) if library == "pyarrow" else FINGERPRINTS.of_series(column)
+            columns[names[place]] = _Held(pa.array(values))
+        elif library == "pandas":
+            columns[names[place]] = _of_pandas(column)
+        else:
+            columns[names[place]] = _of_polars(column) if library == "polars" else _Held(column)
+    return names, columns
+
+
+def _names(source: Any) -> list[str]:
     if _library(source) == "pandas":
-        return _from_pandas(source, wanted, records)
-    if _library(source) == "polars":
-        return _from_polars(source, wanted, records)
-    table = _pick(source, source.column_names, wanted)
-    for name in set(records) & set(source.column_names):
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, pa.array(fingerprints(table.column(name))))
-    return source.column_names, table
+        return [str(name) for name in source.columns]
+    return list(source.collect_schema().names() if _library(source) == "polars" else source.column_names)
 
 
-def _arrays(table: pa.Table, positions: Sequence[int], rows: int) -> Iterator[list[pa.Array]]:
-    """One pass over some columns in the types that are read here, whatever values they hold."""
-    chosen = table.select(sorted(set(positions)))
-    for batch in chosen.to_batches(max_chunksize=rows):
-        found = dict(zip(sorted(set(positions)), map(_tidy, batch.columns)))
-        yield [found[position] for position in positions]
-
-
-def _tidy(values: pa.Array) -> pa.Array:
+def _tidy(values: pa.Array, mended: bool) -> pa.Array:
     """Values in the types that are read here. A list, say, is an unreadable text, and like no other list."""
-    if pa.types.is_nested(values.type):
+    if _is_nested(values.type):
         return pa.array([_digest(form) for form in CANONICAL.of(values)], TEXT)
-    return tidy(values)
+    return tidy(values, mended=mended)
 
 
 def _tidied(kind: pa.DataType) -> pa.DataType:
-    return TEXT if pa.types.is_nested(kind) else tidied(kind)
+    return TEXT if _is_nested(kind) else tidied(kind)
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(kind) and not pa.types.is_run_end_encoded(kind))
 
 
 def _library(source: object) -> str:
     return type(source).__module__.partition(".")[0]
 
 
-def _pick(table: Any, names: list[str], wanted: Collection[str]) -> Any:
-    _check_twins(names, wanted)
-    return table.select([name for name in names if name in wanted] or names[:1])
-
-
-def _check_twins(names: list[str], wanted: Collection[str]) -> None:
-    if twice := next((name for name in wanted if names.count(name) > 1), None):
-        raise SourceError(f'the table has two columns "{twice}": rename one of them')
-
-
-def _from_pandas(frame: Any, wanted: Collection[str], records: Collection[str]) -> tuple[list[str], pa.Table]:
-    names = [str(name) for name in frame.columns]
-    _check_twins(names, wanted)
-    columns = {}
-    for position, name in enumerate(names):
-        if name in wanted or (position == 0 and not set(names) & set(wanted)):
-            series = frame.iloc[:, position]
-            columns[name] = pa.array(FINGERPRINTS.of_series(series)) if name in records else _from_series(series)
-    return names, pa.table(columns)
-
-
-def _from_series(series: Any) -> pa.Array:
+def _of_pandas(series: Any) -> _Held:
     if type(series.dtype).__name__ == "CategoricalDtype":
-        codes = series.cat.codes.to_numpy()
-        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), _objects(series.cat.categories))
+        codes, known = series.cat.codes.to_numpy(), _objects(series.cat.categories)
+        return _Held(pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), known), mended=True)
     if series.dtype != object:
         try:
             found = pa.array(series, from_pandas=True)
@@ -126,9 +134,15 @@ def _from_series(series: Any) -> pa.Array:
             pass  # Arrow does not know the type, or one of the values: read each one as text, like objects
         else:
             if not isinstance(found.type, pa.BaseExtensionType) and not pa.types.is_nested(found.type):
-                return found
+                return _Held(found)
     # The type of an object column would be guessed from its rows: read each value by itself instead.
-    return _objects(series)
+    return _Held(_objects(series), mended=True)
+
+
+def _of_polars(series: Any) -> _Held:
+    """A column of polars; objects and long integers one by one, for Arrow has addresses in memory for them, or none."""
+    odd = is_odd(series.dtype)
+    return _Held(_objects(series.to_list()) if odd else series.to_arrow(), mended=odd)
 
 
 def _objects(values: Iterable[object]) -> pa.Array:
@@ -153,19 +167,3 @@ def _text(value: object) -> str | None:
 def _digest(form: bytes) -> str | None:
     """The unreadable text of a value that no column reads, by its canonical form."""
     return None if form == CANONICAL.missing else marked(hashlib.sha256(form).hexdigest())
-
-
-def _from_polars(frame: Any, wanted: Collection[str], records: Collection[str]) -> tuple[list[str], pa.Table]:
-    names = list(frame.collect_schema().names())
-    frame = _pick(frame, names, wanted)
-    frame = frame.collect() if hasattr(frame, "collect") else frame
-    columns = {
-        series.name: pa.array(FINGERPRINTS.of_series(series)) if series.name in records else _of_polars(series)
-        for series in frame.get_columns()
-    }
-    return names, pa.table(columns)
-
-
-def _of_polars(series: Any) -> pa.Array:
-    """A column of polars; objects and long integers one by one, for Arrow has addresses in memory for them, or none."""
-    return _objects(series.to_list()) if is_odd(series.dtype) else series.to_arrow()
