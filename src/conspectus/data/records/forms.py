@@ -97,6 +97,8 @@ def _written(record: Any, depth: int, room: _Room) -> Form:
         record = plain_time(record)  # None beyond the years 1 to 9999
     elif isinstance(record, np.longdouble):
         record = float(record)
+    elif isinstance(record, np.clongdouble):
+        record = complex(record)
     elif isinstance(record, np.generic):
         record = record.item()
     if record is None or type(record).__name__ in ("NAType", "NaTType"):
