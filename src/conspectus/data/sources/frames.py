@@ -27,6 +27,14 @@ def is_frame(source: object) -> bool:
     return _library(source) in ("pandas", "polars") and type(source).__name__ in ("DataFrame", "LazyFrame")
 
 
+def collected(frame: Any) -> Any:
+    """A frame of polars that is computed. Where that fails, the message of polars would quote a value."""
+    try:
+        return frame.collect() if hasattr(frame, "collect") else frame
+    except Exception:
+        raise SourceError("the lazy frame cannot be computed: collect it first, and pass what comes of it") from None
+
+
 def open_frame(
     source: Any, wanted: Collection[str], *, records: Collection[str] = (), memory_limit: str | None = None
 ) -> Origin:
@@ -82,8 +90,7 @@ def _held(source: Any, wanted: Collection[str], records: Collection[str]) -> tup
         raise SourceError(f'the table has two columns "{twice}": rename one of them')
     chosen = [place for place, name in enumerate(names) if name in wanted] or [0][: len(names)]
     if library == "polars":
-        frame = source.select([names[place] for place in chosen])
-        held = (frame.collect() if hasattr(frame, "collect") else frame).get_columns()
+        held = collected(source.select([names[place] for place in chosen])).get_columns()
     else:
         held = [source.iloc[:, place] if library == "pandas" else source.column(place) for place in chosen]
     columns = {}
