@@ -38,6 +38,7 @@ docs: setup
 
 audit: setup
 	$(BIN)/python -m pytest -n 2 tests/audits tests/samplers
+	$(BIN)/python -m pytest -n 2 -m audit tests/laws tests/edges
 	$(BIN)/conspectus audit
 
 bench: setup
