@@ -17,7 +17,7 @@ from pathlib import PurePath
 from typing import Any
 
 from .origin import SourceError, quoted, text
-from .sql_functions import CLASSES, FUNCTIONS, OPERATORS, attempted, check_cast, check_function, refuse
+from .sql_functions import CLASSES, FUNCTIONS, OPERATORS, attempted, check_cast, check_function, refuse, tried_cast
 from .sql_growth import Columns, Growth
 
 Run = Callable[[str], list[tuple[Any, ...]]]
@@ -104,13 +104,9 @@ class _Examiner:
         self._verdict = verdict
         self._depth = 0
         self._growth = Growth()
-        listed = ", ".join(map(text, sorted(FUNCTIONS)))
         # A name that the owner has given another meaning would be read here by the first one: it is not known.
-        rows = run(
-            f"SELECT lower(function_name) FROM duckdb_functions() WHERE lower(function_name) IN ({listed}) "
-            "GROUP BY ALL HAVING bool_and(internal)"
-        )
-        self._functions = frozenset(name for (name,) in rows)
+        rows = run("SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal")
+        self._functions = FUNCTIONS - {name for (name,) in rows}
 
     def select(self, node: dict[str, Any], scope: dict[str, _Named]) -> Columns:
         """Examine a SELECT and what it reads; return a bound of the columns that it gives."""
@@ -139,7 +135,8 @@ class _Examiner:
         if node["where_clause"] is not None:
             self._verdict.filtered = True
             self._expression(node["where_clause"], 0)
-            node["where_clause"] = attempted(node["where_clause"])
+            # What is no truth would be read as one by a cast outside the TRY, which fails on a value.
+            node["where_clause"] = attempted(tried_cast(node["where_clause"], "BOOLEAN"))
         inside = self._table(node["from_table"], scope)
         # What nothing reads is not examined, and what is not examined shall not run.
         if not all(named.seen for named in own):

@@ -123,6 +123,9 @@ def _open(connection: Connection, query: str, verdict: Verdict, base: _Base, sch
     check_types(verdict.levels, bound)
     given = connection.cursor().from_arrow(nothing).query(lines, spelled(verdict.tree))
     checked = _cut(given.columns, given.types, f"({spelled(verdict.tree)})")
+    # What fails whatever the rows are, such as a pattern that is none, fails here, on a row of nothing.
+    absent = pa.table([pa.nulls(1, field.type) for field in nothing.schema], schema=nothing.schema)
+    connection.cursor().from_arrow(absent).query(lines, checked).fetchall()
 
     def relation(columns: Collection[str]) -> Any:
         return connection.cursor().from_arrow(base.pieces(positions)).query(lines, checked)

@@ -132,13 +132,13 @@ def check_function(part: dict[str, Any], known: frozenset[str]) -> None:
     if name in MOMENTS and (not values or str(written(values[0])).casefold() not in _STEPS):
         raise refuse(f"a {name} whose step is not written out, as in {name}('day', …)")
     if name in _CALENDAR and len(values) == 1:
-        arguments[0]["expression"] = _moment(values[0])
+        arguments[0]["expression"] = tried_cast(values[0], "TIMESTAMP")
     if name in _PARTS:
         asked = str(written(values[0]) or "").casefold() if values else ""
         if asked not in _CALENDAR_PARTS | _CLOCK_PARTS or len(values) != 2:
             raise refuse(f"a {name} whose part is not written out, as in {name}('year', …)")
         if asked in _CALENDAR_PARTS:
-            arguments[1]["expression"] = _moment(values[1])
+            arguments[1]["expression"] = tried_cast(values[1], "TIMESTAMP")
 
 
 def expanded(pattern: str) -> int:
@@ -177,15 +177,10 @@ def _end_of_class(pattern: str, place: int) -> int:
     return place
 
 
-def _moment(part: dict[str, Any]) -> dict[str, Any]:
+def tried_cast(part: dict[str, Any], name: str) -> dict[str, Any]:
+    """An expression as a type, NULL where it is none of it."""
     kind = {
-        "class": "TYPE",
-        "type": "TYPE",
-        "alias": "",
-        "catalog": "",
-        "schema": "",
-        "type_name": "TIMESTAMP",
-        "children": [],
-        "qualified_name": {"path": ["TIMESTAMP"]},
+        **{"class": "TYPE", "type": "TYPE", "alias": "", "catalog": "", "schema": "", "type_name": name},
+        **{"children": [], "qualified_name": {"path": [name]}},
     }
     return {"class": "CAST", "type": "OPERATOR_CAST", "alias": "", "child": part, "try_cast": True, "type_expr": kind}
