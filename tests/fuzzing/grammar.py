@@ -6,7 +6,7 @@ from random import Random
 
 from conspectus.data.sources.sql_functions import CASTS, FUNCTIONS
 
-from .extremes import OWNED
+from tests.fuzzing.extremes import OWNED
 
 COLUMNS = {
     "int": "i8 i16 i32 i64 u8 u16 u32 u64".split(),

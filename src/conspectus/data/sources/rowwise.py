@@ -73,8 +73,8 @@ class Verdict:
         )
 
 
-def examine(query: str, run: Run) -> Verdict:
-    """Check a query against the catalogue that `run` asks, or refuse it."""
+def examine(query: str, run: Run, *, empty: bool = False) -> Verdict:
+    """Check a query against the catalogue that `run` asks, or refuse it; `empty` says that nothing was put there."""
     if len(query) > _LONGEST_QUERY:
         raise SourceError(f"the SQL source is longer than {_LONGEST_QUERY:,} characters: write a shorter SELECT")
     try:
@@ -82,7 +82,7 @@ def examine(query: str, run: Run) -> Verdict:
         if tree.get("error") or len(tree.get("statements", ())) != 1:
             raise SourceError("the SQL source is not one SELECT that can be understood: write a single plain SELECT")
         verdict = Verdict(tree=tree)
-        _Examiner(run, verdict).select(tree["statements"][0]["node"], {})
+        _Examiner(run, verdict, empty=empty).select(tree["statements"][0]["node"], {})
     except RecursionError:
         raise refuse("expressions that are nested too deeply") from None
     return verdict
@@ -99,14 +99,19 @@ class _Named:
 
 
 class _Examiner:
-    def __init__(self, run: Run, verdict: Verdict) -> None:
+    def __init__(self, run: Run, verdict: Verdict, *, empty: bool) -> None:
         self._run = run
+        self._empty = empty
         self._verdict = verdict
         self._depth = 0
         self._growth = Growth()
         # A name that the owner has given another meaning would be read here by the first one: it is not known.
-        rows = run("SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal")
+        rows = self._found("SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal")
         self._functions = FUNCTIONS - {name for (name,) in rows}
+
+    def _found(self, question: str) -> list[tuple[Any, ...]]:
+        """What somebody has put into the catalogue."""
+        return [] if self._empty else self._run(question)
 
     def select(self, node: dict[str, Any], scope: dict[str, _Named]) -> Columns:
         """Examine a SELECT and what it reads; return a bound of the columns that it gives."""
@@ -213,7 +218,7 @@ class _Examiner:
         )
         asked = f"lower({{}}) = {text(name.casefold())}{place}"
         # The names within a view mean what they mean where it stands: only here do they mean the same.
-        views = self._run(
+        views = self._found(
             "SELECT view_name, sql, schema_name = current_schema() AND database_name IN (current_database(), 'temp') "
             f"FROM duckdb_views() WHERE {asked.format('view_name')}"
         )
@@ -221,7 +226,7 @@ class _Examiner:
             if len(views) > 1 or not views[0][2]:
                 raise refuse("a view of another schema")
             return self._view(node, *views[0][:2])
-        if tables := self._run(
+        if tables := self._found(
             "SELECT t.sql, d.type FROM duckdb_tables() AS t JOIN duckdb_databases() AS d USING (database_name) "
             f"WHERE {asked.format('table_name').replace('lower(', 'lower(t.')}"
         ):

@@ -89,7 +89,7 @@ def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -
     """A SELECT over one CSV or Parquet file that maps each row by itself."""
     connection = Connection(memory_limit=memory_limit)
     with _closing(connection, WHAT):
-        verdict = examine(query, connection.run)
+        verdict = examine(query, connection.run, empty=True)
         return _open(connection, query, verdict, _file(verdict, schema), schema)
 
 
