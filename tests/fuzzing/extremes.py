@@ -109,7 +109,10 @@ _OWNED = {
     "uh": ("UHUGEINT", ["340282366920938463463374607431768211455", "0"]),
     "span": ("INTERVAL", ["2147483647 months", "-2147483648 days", "9223372036854775807 microseconds", "1 day"]),
     "ti": ("TIME", ["00:00:00", "24:00:00", "23:59:59.999999"]),
-    "tz": ("TIMESTAMPTZ", ["infinity", "-infinity", "290309-12-22 (BC) 00:00:00+00", "294247-01-10 04:00:54.775806+00"]),
+    "tz": (
+        "TIMESTAMPTZ",
+        ["infinity", "-infinity", "290309-12-22 (BC) 00:00:00+00", "294247-01-10 04:00:54.775806+00"],
+    ),
     "zt": ("TIMETZ", ["00:00:00+15:59:59", "24:00:00-15:59:59"]),
     "ns": ("TIMESTAMP_NS", ["1677-09-22 00:00:00", "2262-04-11 23:47:16.854775806", "infinity"]),
     "who": ("UUID", ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"]),
@@ -137,7 +140,9 @@ def owned(folder: Path, *, extreme: bool) -> Any:
     columns = []
     for name, (kind, values) in _OWNED.items():
         spelled = ", ".join("'" + value.replace("'", "''") + "'" for value in (values if extreme else values[-1:]))
-        columns.append(f"CAST(([{spelled}])[1 + row_number() OVER () % {len(values) if extreme else 1}] AS {kind}) AS {name}")
+        columns.append(
+            f"CAST(([{spelled}])[1 + row_number() OVER () % {len(values) if extreme else 1}] AS {kind}) AS {name}"
+        )
     connection.execute(f"CREATE TABLE t AS SELECT *, {', '.join(columns)} FROM kept")
     connection.unregister("kept")
     return connection

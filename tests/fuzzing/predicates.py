@@ -35,11 +35,75 @@ SCHEMA = Schema.from_dict(
         },
     }
 )
-_NAMES = ["sex", "age", "kids", "income", '"in bed"', "seen", "SEX", '"Age"', "nothing", "w.age", '"a""b"', "é", "_", "t.*"]
-_VALUES = ["'Male'", "'Fe''male'", "20", "30", "-1", "1.5", "1e400", "-1e400", "1e-400", "9" * 50, "0x1F", "NULL", "TRUE"]
-_VALUES += ["'2020-02-01'", "DATE '2020-02-01'", "DATE '9999-99-99'", "DATE 'x'", "''", "'\U0001f600'", "'\x00'", "'nan'"]
-_VALUES += ["TIMESTAMP '2020-01-01 10:00:00'", "'infinity'", ".5", "5.", "1_000", "$1", "?", ":a", "@a", "'20'", "b'1'", "x'ff'"]
-_VALUES += ["INTERVAL 1 DAY", "ARRAY[1]", "[1, 2]", "{'a': 1}", "(1, 2)", "(SELECT 1)", "+5", "- - 5", "~5", "٣", "NaN", "inf"]
+_NAMES = [
+    "sex",
+    "age",
+    "kids",
+    "income",
+    '"in bed"',
+    "seen",
+    "SEX",
+    '"Age"',
+    "nothing",
+    "w.age",
+    '"a""b"',
+    "é",
+    "_",
+    "t.*",
+]
+_VALUES = [
+    "'Male'",
+    "'Fe''male'",
+    "20",
+    "30",
+    "-1",
+    "1.5",
+    "1e400",
+    "-1e400",
+    "1e-400",
+    "9" * 50,
+    "0x1F",
+    "NULL",
+    "TRUE",
+]
+_VALUES += [
+    "'2020-02-01'",
+    "DATE '2020-02-01'",
+    "DATE '9999-99-99'",
+    "DATE 'x'",
+    "''",
+    "'\U0001f600'",
+    "'\x00'",
+    "'nan'",
+]
+_VALUES += [
+    "TIMESTAMP '2020-01-01 10:00:00'",
+    "'infinity'",
+    ".5",
+    "5.",
+    "1_000",
+    "$1",
+    "?",
+    ":a",
+    "@a",
+    "'20'",
+    "b'1'",
+    "x'ff'",
+]
+_VALUES += [
+    "INTERVAL 1 DAY",
+    "ARRAY[1]",
+    "[1, 2]",
+    "{'a': 1}",
+    "(1, 2)",
+    "(SELECT 1)",
+    "+5",
+    "- - 5",
+    "~5",
+    "٣",
+    "NaN",
+    "inf",
+]
 _FITTING = {
     "sex": ["'Male'", "'Fe''male'", "NULL"],
     "age": ["20", "30", "40", "'30'", "NULL"],
@@ -48,16 +112,96 @@ _FITTING = {
     '"in bed"': ["TRUE", "FALSE", "'true'"],
     "seen": ["'2020-02-01'", "DATE '2020-02-01'", "DATE '2020-03-01'"],
 }
-_SIGNS = ["=", "<>", "!=", "<", "<=", ">", ">=", "==", "<=>", "~", "LIKE", "IS", "IS NOT", "IN", "||", "IS DISTINCT FROM"]
-_BESIDE = [
-    *("age BETWEEN SYMMETRIC 45 AND 20", "age IN ()", "age = ANY (1)", "CASE WHEN age = 1 THEN TRUE END", "age::INT = 3"),
-    *("SELECT 1", "age = 1; DROP TABLE t", "age = 1 --", "/* */", "age = 1 /*", "EXISTS (SELECT 1)", "count(*) > 1", "*"),
-    *("age = 20 AS b", "age = 20, kids = 1", "age COLLATE x = 1", "age IN (SELECT 1)", "upper(sex) = 'A'", "age[1] = 1"),
-    *("INSERT INTO t VALUES (1)", "PIVOT t ON a", "age = 1 ORDER BY 1", "lambda x: x", "x -> 1", "age IS TRUE", "seen IS 1"),
-    *("NOT", "AND", "(", ")", "''", '""', "age =", "= age", "age age", "1 = 1", "TRUE", "NULL", "age IN (NULL, 20, '30')"),
-    *("FROM t", "WITH a AS (SELECT 1) SELECT 1", "age NOT BETWEEN 1 AND NULL", "XOR", "age = 1 XOR age = 2", "age ^ 2 = 1"),
+_SIGNS = [
+    "=",
+    "<>",
+    "!=",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "==",
+    "<=>",
+    "~",
+    "LIKE",
+    "IS",
+    "IS NOT",
+    "IN",
+    "||",
+    "IS DISTINCT FROM",
 ]
-_SCRAPS = [*"'\"();,.*/-+=<>!%$@#?:[]{}\\`|&^~ \n\t\x00é\u202e\U0001f600", "--", "/*", "*/", "''", "NULL", "AND", "NOT ", "((", "{{", "{%"]
+_BESIDE = [
+    *(
+        "age BETWEEN SYMMETRIC 45 AND 20",
+        "age IN ()",
+        "age = ANY (1)",
+        "CASE WHEN age = 1 THEN TRUE END",
+        "age::INT = 3",
+    ),
+    *(
+        "SELECT 1",
+        "age = 1; DROP TABLE t",
+        "age = 1 --",
+        "/* */",
+        "age = 1 /*",
+        "EXISTS (SELECT 1)",
+        "count(*) > 1",
+        "*",
+    ),
+    *(
+        "age = 20 AS b",
+        "age = 20, kids = 1",
+        "age COLLATE x = 1",
+        "age IN (SELECT 1)",
+        "upper(sex) = 'A'",
+        "age[1] = 1",
+    ),
+    *(
+        "INSERT INTO t VALUES (1)",
+        "PIVOT t ON a",
+        "age = 1 ORDER BY 1",
+        "lambda x: x",
+        "x -> 1",
+        "age IS TRUE",
+        "seen IS 1",
+    ),
+    *(
+        "NOT",
+        "AND",
+        "(",
+        ")",
+        "''",
+        '""',
+        "age =",
+        "= age",
+        "age age",
+        "1 = 1",
+        "TRUE",
+        "NULL",
+        "age IN (NULL, 20, '30')",
+    ),
+    *(
+        "FROM t",
+        "WITH a AS (SELECT 1) SELECT 1",
+        "age NOT BETWEEN 1 AND NULL",
+        "XOR",
+        "age = 1 XOR age = 2",
+        "age ^ 2 = 1",
+    ),
+]
+_SCRAPS = [
+    *"'\"();,.*/-+=<>!%$@#?:[]{}\\`|&^~ \n\t\x00é\u202e\U0001f600",
+    "--",
+    "/*",
+    "*/",
+    "''",
+    "NULL",
+    "AND",
+    "NOT ",
+    "((",
+    "{{",
+    "{%",
+]
 
 
 def text_of(seed: int, number: int) -> str:
@@ -72,7 +216,13 @@ def text_of(seed: int, number: int) -> str:
             text = text[:place] + (scrap if random.random() < 0.7 else "") + text[end:]
     if random.random() < 0.01:
         times = random.choice((50, 400, 3000))
-        text = random.choice(("(" * times + text + ")" * times, "NOT " * times + text, f" {random.choice(('AND', 'OR'))} ".join([text] * times)))
+        text = random.choice(
+            (
+                "(" * times + text + ")" * times,
+                "NOT " * times + text,
+                f" {random.choice(('AND', 'OR'))} ".join([text] * times),
+            )
+        )
     return text
 
 
@@ -112,7 +262,7 @@ def _made(random: Random, depth: int) -> str:
 
 
 def judged(text: str) -> tuple[str, str]:
-    """"read", "refused" or "escaped", and what was said."""
+    """ "read", "refused" or "escaped", and what was said."""
     started = time.monotonic()
     try:
         query = parse(SCHEMA, text)

@@ -1,4 +1,4 @@
-"""Random SELECTs over a table of extreme values: what is accepted reads every row, and what is refused is so by its form.
+"""Random SELECTs over extreme values: what is accepted reads every row, what is refused is so by its form.
 
 `python -m tests.fuzzing.selects --count 20000 --seed 1` prints how many were generated, accepted, refused and stopped.
 Cases run in a process of their own, with bounded memory and a time limit for each, so that a crash is counted too.
@@ -21,13 +21,13 @@ from pathlib import Path
 from random import Random
 from typing import IO, Any
 
+from tests.fuzzing.extremes import DATES, owned, write
+from tests.fuzzing.grammar import Grammar
+
 from conspectus.data.columns.kinds import Boolean, Categorical, Date, Integer, Number
 from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources import SourceError, open_table, sql
 from conspectus.data.sources.origin import Connection
-
-from tests.fuzzing.extremes import DATES, owned, write
-from tests.fuzzing.grammar import Grammar
 
 SECONDS = 60.0
 MEMORY = 12 << 30
@@ -60,7 +60,9 @@ def case_of(seed: int, number: int) -> Case:
     random = Random(f"{seed}:{number}")
     place = random.choice(("parquet", "parquet", "parquet", "owned", "csv"))
     grammar = Grammar(random, owned=place == "owned", wild=random.choice((0.0, 0.0, 0.02, 0.1)))
-    shape = random.choice(("column", "column", "column", "filter", "filter", "id", "id", "inside", "with", "alias", "replace"))
+    shape = random.choice(
+        ("column", "column", "column", "filter", "filter", "id", "id", "inside", "with", "alias", "replace")
+    )
     whole = grammar.expression()
     forms = {
         "column": f"SELECT {whole} AS x FROM {{t}}",
@@ -89,7 +91,7 @@ class Bench:
         return case.query.replace("{t}", f"'{self._folder}/{name}.{case.place}'")
 
     def verdict(self, case: Case, name: str) -> tuple[str, str]:
-        """"accepted", "refused", "unbound" or "stopped" on one of the tables, and what was said."""
+        """ "accepted", "refused", "unbound" or "stopped" on one of the tables, and what was said."""
         try:
             source = self.source(case, name)
         except Exception as problem:  # the owner's own connection does not take it: it never comes to us

@@ -8,11 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
-from conspectus.data.sources.sql_functions import FUNCTIONS
-
 from tests.fuzzing import predicates, selects
 from tests.fuzzing.grammar import RULES
+
+from conspectus.data.sources.sql_functions import FUNCTIONS
 
 
 def test_accepted_selects_read_all_rows_of_extreme_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +42,13 @@ def test_the_grammar_speaks_of_every_function() -> None:
     said = " ".join(rule for rules in RULES.values() for rule in rules).casefold()
     spelled = {
         **{"~~": "like", "!~~": "not like", "~~*": "ilike", "!~~*": "ilike", "~~~": "glob", "list_value": "["},
-        **{"datepart": "date_part", "substr": "substring", "ucase": "upper", "lcase": "lower", "character_length": "len"},
+        **{
+            "datepart": "date_part",
+            "substr": "substring",
+            "ucase": "upper",
+            "lcase": "lower",
+            "character_length": "len",
+        },
     }
     words = set(re.findall(r"[a-z_0-9]+", said))
     for name in FUNCTIONS:
@@ -58,7 +63,9 @@ def test_predicates_are_read_or_refused_by_our_own_errors(capsys: pytest.Capture
 
 def test_a_dead_worker_is_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runner counts a case whose process ended, and goes on with the next one."""
-    lines = iter(['[0, "begun", ""]\n[0, "accepted", ""]\n[1, "begun", ""]\n', '[2, "begun", ""]\n[2, "refused", "a"]\n'])
+    lines = iter(
+        ['[0, "begun", ""]\n[0, "accepted", ""]\n[1, "begun", ""]\n', '[2, "begun", ""]\n[2, "refused", "a"]\n']
+    )
 
     class Worker:
         returncode = -11

@@ -133,13 +133,26 @@ REFUSED = [
     *(f"CAST(s AS {kind})" for kind in ("BIGNUM", "BIT", "JSON", "UUID", "BLOB", "TIMESTAMP_NS", "UHUGEINT", "TIMETZ")),
     *(f"CAST(s AS {kind})" for kind in ("INTEGER[]", "STRUCT(a INTEGER)", "ENUM('a')", "MAP(VARCHAR, INTEGER)")),
     *("s::main.VARCHAR", "s::mine", "s::VARIANT", "s::GEOMETRY", "s::DECIMAL(s, 1)", "s::UNION(a INTEGER)"),
-    *("[s]", "[s]::VARCHAR", "row(s, s)", "(s, s) = (s, s)", "s COLLATE nocase", "99999999999999999999999999999999999999999"),
+    *(
+        "[s]",
+        "[s]::VARCHAR",
+        "row(s, s)",
+        "(s, s) = (s, s)",
+        "s COLLATE nocase",
+        "99999999999999999999999999999999999999999",
+    ),
     *("s LIKE s", "s ILIKE s", "s GLOB s", "s ~ s", "regexp_extract(s, s)", "translate(s, s, s)", "trim(s, s)"),
     *("strptime(s, s)", "strftime(TIMESTAMP '2020-01-01', s)", "date_trunc(s, DATE '2020-01-01')", "COLUMNS('s')"),
     *("regexp_matches(s, '((a{100}){100}){100}')", "regexp_matches(s, '(')", "make_timestamp(length(s))", "p"),
     "NOT " * 300 + "true",
     "(" * 300 + "s" + " || s)" * 300,
-    *("date_trunc('hour', TIME '10:00')", "date_sub('year', s::TIME, s::TIME)", "list_contains(s, s)", "s[1]", "s[1:2]"),
+    *(
+        "date_trunc('hour', TIME '10:00')",
+        "date_sub('year', s::TIME, s::TIME)",
+        "list_contains(s, s)",
+        "s[1]",
+        "s[1:2]",
+    ),
 ]
 
 

@@ -69,9 +69,7 @@ class _Base:
     def pieces(self, positions: Sequence[int]) -> pa.RecordBatchReader:
         """One pass over some columns, in pieces that stay small enough to be worked on."""
         whole = self.reader(positions)
-        return pa.RecordBatchReader.from_batches(
-            whole.schema, (piece for batch in whole for piece in in_pieces(batch))
-        )
+        return pa.RecordBatchReader.from_batches(whole.schema, (piece for batch in whole for piece in in_pieces(batch)))
 
 
 def open_relation(relation: Any, schema: Schema, *, memory_limit: str | None = None) -> Origin:
@@ -130,10 +128,8 @@ def _open(connection: Connection, query: str, verdict: Verdict, base: _Base, sch
     def relation(columns: Collection[str]) -> Any:
         return connection.cursor().from_arrow(base.pieces(positions)).query(lines, checked)
 
-    return Origin(
-        *(connection, relation, {name: name for name in given.columns}),
-        **{"filtered": verdict.filtered, "computed": True, "tally": base.tally},
-    )
+    names = {name: name for name in given.columns}
+    return Origin(connection, relation, names, filtered=verdict.filtered, computed=True, tally=base.tally)
 
 
 def _cut(names: Sequence[str], kinds: Sequence[Any], relation: str) -> str:

@@ -29,7 +29,22 @@ to_seconds to_weeks dayofmonth"""
 _CALENDAR = frozenset(["week", "weekofyear", "weekday", "isodow", "dayofweek", "dayofyear", "isoyear", "yearweek"])
 _CALENDAR_PARTS = _CALENDAR | {"dow", "doy", "year", "month", "day", "quarter", "century", "decade", "dayofmonth"}
 _CLOCK_PARTS = frozenset(["hour", "minute", "second", "millisecond", "microsecond", "epoch"])
-_STEPS = frozenset("century decade year quarter month week day hour minute second millisecond microsecond".split())
+_STEPS = frozenset(
+    [
+        "century",
+        "decade",
+        "year",
+        "quarter",
+        "month",
+        "week",
+        "day",
+        "hour",
+        "minute",
+        "second",
+        "millisecond",
+        "microsecond",
+    ]
+)
 _ANY = "nullif if list_value list_contains"
 
 FUNCTIONS = _CALENDAR.union(*(names.split() for names in (_OPERATORS, _NUMBERS, _TEXTS, _DATES, _ANY)))
@@ -41,10 +56,57 @@ OPERATORS = frozenset(
     + ["COMPARE_IN", "COMPARE_NOT_IN"]
 )
 CASTS = frozenset(
-    """boolean bool logical tinyint int1 smallint int2 short int16 integer int int4 int32 signed bigint int8 long int64
-    hugeint int128 utinyint uint8 usmallint uint16 uinteger uint32 ubigint uint64 float real float4 double float8 decimal
-    numeric dec varchar text string char bpchar nvarchar date time timestamp datetime timestamp_us timestamptz
-    interval""".split()
+    [
+        "boolean",
+        "bool",
+        "logical",
+        "tinyint",
+        "int1",
+        "smallint",
+        "int2",
+        "short",
+        "int16",
+        "integer",
+        "int",
+        "int4",
+        "int32",
+        "signed",
+        "bigint",
+        "int8",
+        "long",
+        "int64",
+        "hugeint",
+        "int128",
+        "utinyint",
+        "uint8",
+        "usmallint",
+        "uint16",
+        "uinteger",
+        "uint32",
+        "ubigint",
+        "uint64",
+        "float",
+        "real",
+        "float4",
+        "double",
+        "float8",
+        "decimal",
+        "numeric",
+        "dec",
+        "varchar",
+        "text",
+        "string",
+        "char",
+        "bpchar",
+        "nvarchar",
+        "date",
+        "time",
+        "timestamp",
+        "datetime",
+        "timestamp_us",
+        "timestamptz",
+        "interval",
+    ]
 ) | {"timestamp with time zone"}
 """The types that a source may cast to, by all their names."""
 

@@ -29,8 +29,23 @@ _PLAIN = 128  # bytes that hold any number, date or interval as text
 _VECTOR = 2048  # rows that DuckDB evaluates together
 _MOST_TOGETHER = 1 << 21  # bytes that it is given together, where there is more than one row
 _SHORT = frozenset(
-    """trim ltrim rtrim left right substring substr reverse regexp_extract split_part if nullif greatest least
-    list_value""".split()
+    [
+        "trim",
+        "ltrim",
+        "rtrim",
+        "left",
+        "right",
+        "substring",
+        "substr",
+        "reverse",
+        "regexp_extract",
+        "split_part",
+        "if",
+        "nullif",
+        "greatest",
+        "least",
+        "list_value",
+    ]
 )
 _FACTORS = {"upper": 2, "ucase": 2, "lower": 2, "lcase": 2, "strip_accents": 3, "translate": 4}
 _JOINED = frozenset(["||", "concat", "concat_ws"])

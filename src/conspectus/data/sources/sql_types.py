@@ -17,7 +17,7 @@ Bind = Callable[[dict[str, Any]], Sequence[str]]
 
 _LISTS = frozenset(["list_contains", "contains"])  # the only functions that read a list
 _ALLOWED = re.compile(
-    r'BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|HUGEINT|FLOAT|DOUBLE|DECIMAL\(\d+,\s*\d+\)|VARCHAR|BLOB|DATE|TIME|INTERVAL'
+    r"BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|HUGEINT|FLOAT|DOUBLE|DECIMAL\(\d+,\s*\d+\)|VARCHAR|BLOB|DATE|TIME|INTERVAL"
     r'|TIMESTAMP( WITH TIME ZONE)?|"?NULL"?'
 )
 _MOMENTS = re.compile(r'DATE|TIMESTAMP( WITH TIME ZONE)?|"?NULL"?')
