@@ -28,7 +28,8 @@ _SAME = frozenset(
     + ["FLOAT", "DOUBLE", "DATE", "VARCHAR", "BLOB"]
 )
 _HARMLESS = frozenset({"unused_columns", "column_lifetime"})
-_REPORTS = (duckdb.Error, pa.ArrowException, ValueError, ArithmeticError, TypeError, LookupError, MemoryError)
+# What fails while batches are made reaches the reader as an OSError, with the message of DuckDB in it.
+_REPORTS = (duckdb.Error, pa.ArrowException, ValueError, ArithmeticError, TypeError, LookupError, MemoryError, OSError)
 
 
 @dataclass(frozen=True)
