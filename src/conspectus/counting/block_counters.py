@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,7 +24,7 @@ from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 
-from .statistic_counts import Layout, StatisticCounts
+from .statistic_counts import StatisticCounts, layout_of
 
 
 class BlockCounter(Protocol):
@@ -122,15 +121,10 @@ class GatheredRows:
         return len(self._block.domain)
 
 
-@lru_cache(maxsize=4)
-def _layout(block: Statistics) -> Layout:
-    return Layout(block.domain, block.functions)
-
-
 BLOCK_COUNTERS: dict[type, Callable[[Any], BlockCounter]] = {
     SparseQueries: SparseCounts,
     SparseProjection: ProjectionCounts,
-    Statistics: lambda block: StatisticCounts(_layout(block)),
+    Statistics: lambda block: StatisticCounts(layout_of(block)),
     UnsafeFunctions: GatheredRows,
 }
 """The kinds of blocks that are no lists of counting queries, each with its counter."""

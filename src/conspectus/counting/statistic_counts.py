@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,7 +15,7 @@ from conspectus.compiled import processors
 from conspectus.data.domain import CodedRows, Domain, code_dtype
 from conspectus.data.fold import Vectors
 from conspectus.queries.block import check_length
-from conspectus.queries.blocks.statistic import KINDS, STATISTIC_STEPS, Statistic
+from conspectus.queries.blocks.statistic import KINDS, STATISTIC_STEPS, Statistic, Statistics
 from conspectus.queries.query import Box, Literal
 
 from .statistic_kernels import tabulate_given, values
@@ -90,6 +91,23 @@ class Layout:
         self.table_at = starts_of(cells)
         self.table_of = np.array([by_group[f.given][f.over] for f in functions], dtype=np.int64)
         self.sizes = np.array(domain.shape(self.columns), dtype=np.int64)
+
+
+def layout_of(block: Statistics) -> Layout:
+    """The layout of a block, made once for each block that is alive: a search asks the same functions again and again.
+
+    Found by identity, since to hash thousands of functions would take as long as laying them out.
+    """
+    held = _LAYOUTS.get(id(block))
+    if held is not None and held[0]() is block:
+        return held[1]
+    layout = Layout(block.domain, block.functions)
+    number = id(block)
+    _LAYOUTS[number] = weakref.ref(block, lambda _: _LAYOUTS.pop(number, None)), layout
+    return layout
+
+
+_LAYOUTS: dict[int, tuple[weakref.ref[Statistics], Layout]] = {}
 
 
 class StatisticCounts:
