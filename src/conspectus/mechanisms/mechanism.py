@@ -39,6 +39,10 @@ class SettingError(ValueError):
     """A setting of a mechanism that is misspelt or out of range."""
 
 
+class CannotServe(Exception):
+    """Raised by a plan: why a mechanism cannot serve a problem, in a sentence that says what would help."""
+
+
 class NoMechanism(LookupError):
     """No mechanism can serve the problem, or the one that was asked for refuses it."""
 
@@ -193,7 +197,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Why a mechanism cannot serve a problem, in a sentence that says what would help."""
+    """A mechanism that cannot serve a problem, and why, in a sentence that says what would help."""
 
     mechanism: str
     reason: str
@@ -227,21 +231,18 @@ class Mechanism(Protocol[Planned]):
 
     name: ClassVar[str]
 
-    def plan(self, problem: Problem) -> Planned | Refusal:
-        """Everything about the release that public facts decide, or why this mechanism cannot serve them."""
-        ...
+    def plan(self, problem: Problem) -> Planned:
+        """Everything about the release that public facts decide; `CannotServe` where it cannot serve them."""
 
     def claim(self, problem: Problem, plan: Planned) -> Claim:
         """What to expect of the release that was planned."""
-        ...
 
     def declare(self, problem: Problem, plan: Planned) -> Sequence[Event] | None:
         """The complete list of acts, where it is fixed before the first draw; None for an adaptive mechanism."""
-        ...
+        return None
 
     def release(self, curator: Curator, problem: Problem, plan: Planned) -> Outcome:
         """Carry the plan out: the only step that spends."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,9 +269,10 @@ def propose(mechanism: Mechanism[Any], problem: Problem) -> Proposal | Refusal:
     Typical errors are models, and may overshoot. Here none is larger than the table, and none is smaller at worst than
     on average.
     """
-    plan = mechanism.plan(problem)
-    if isinstance(plan, Refusal):
-        return plan
+    try:
+        plan = mechanism.plan(problem)
+    except CannotServe as why:
+        return Refusal(mechanism=mechanism.name, reason=str(why))
     claim = mechanism.claim(problem, plan)
     most = problem.denominator or math.inf
     mean = min(claim.expected_mean, most)
@@ -300,6 +302,12 @@ def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:
     if law.kind == "laplace":
         return law.scale * math.log(2 * k / (failure * (1 + math.exp(-1 / law.scale))))
     return law.scale * math.sqrt(2 * math.log(2 * k / failure))
+
+
+def refuse_for(reason: str | None) -> None:
+    """Refuse a problem for this reason, where there is one."""
+    if reason is not None:
+        raise CannotServe(reason)
 
 
 def not_counting(problem: Problem) -> str | None:

@@ -15,13 +15,11 @@ Accuracy: see `projection.proof.md`; Theorem 12.8 with its constant re-derived f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 from conspectus.curator.curator import Curator
-from conspectus.privacy.events import Event, Noise
+from conspectus.privacy.events import Noise
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.privacy.tails import deviation_of
 from conspectus.queries.blocks.marginal import Marginal
@@ -34,7 +32,18 @@ from .expectations import PROJECTION_LARGEST, PROJECTION_MEAN, PROJECTION_UNMEAS
 from .histograms import outcome
 from .interactions import Interactions
 from .iterative import Candidates, measurements, unmeasured
-from .mechanism import Claim, ErrorBound, Outcome, Problem, Refusal, SettingError, expected_size, no_histogram
+from .mechanism import (
+    CannotServe,
+    Claim,
+    ErrorBound,
+    Mechanism,
+    Outcome,
+    Problem,
+    SettingError,
+    expected_size,
+    no_histogram,
+    refuse_for,
+)
 from .total import find_total, left_after_total
 
 FAILURE = 0.05
@@ -47,15 +56,14 @@ CITES = ("Dwork & Roth 2014, Algorithm 18 and Theorem 12.8 (constant re-derived)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProjectionPlan:
-    """The questions, the noise on each of them, and what the certificate costs."""
+    """The questions, and the noise on each of them."""
 
     asked: Workload
     law: Noise
-    certificate: Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
-class Projection:
+class Projection(Mechanism[ProjectionPlan]):
     """Noise on every answer, then the nearest histogram: what no table could answer is noise, and goes.
 
     Choose it for all marginals of a few columns: it is accurate, quick, and its answers have intervals. It keeps one
@@ -101,27 +109,24 @@ class Projection:
         if self.norm is None:
             object.__setattr__(self, "norm", "euclidean" if self.theorem else "entropy")
 
-    def plan(self, problem: Problem) -> ProjectionPlan | Refusal:
+    def plan(self, problem: Problem) -> ProjectionPlan:
         asked = problem.workload.distinct()
-        refused = no_histogram(problem)
-        if refused is not None:
-            return Refusal(mechanism=self.name, reason=refused)
+        refuse_for(no_histogram(problem))
         listed = _listed(asked)
         if listed > MOST_LISTED:
-            reason = f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
-            return Refusal(mechanism=self.name, reason=reason)
-        certificate = problem.cap * Fraction(self.certificate)
-        law = problem.law(problem.sensitivity(asked), left_after_total(problem) - certificate)
-        plan = ProjectionPlan(asked=asked, law=law, certificate=certificate)
+            raise CannotServe(
+                f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
+            )
+        law = problem.law(problem.sensitivity(asked), left_after_total(problem, self.certificate))
+        plan = ProjectionPlan(asked=asked, law=law)
         if self.theorem:
             bound = self._bound(problem, plan)
             if bound is None:
                 needs = "replaced rows, a public number of rows, and marginals alone or no marginals at all"
-                reason = f"Theorem 12.8 is for {needs}: leave theorem=True out"
-                return Refusal(mechanism=self.name, reason=reason)
+                raise CannotServe(f"Theorem 12.8 is for {needs}: leave theorem=True out")
             if bound.vacuous:
                 said = f"Theorem 12.8 promises an error of {bound.value:.3g} here, which says nothing"
-                return Refusal(mechanism=self.name, reason=f"{said}: leave theorem=True out")
+                raise CannotServe(f"{said}: leave theorem=True out")
         return plan
 
     def claim(self, problem: Problem, plan: ProjectionPlan) -> Claim:
@@ -140,13 +145,10 @@ class Projection:
             )[: 1 + (bound is not None)],
         )
 
-    def declare(self, problem: Problem, plan: ProjectionPlan) -> Sequence[Event] | None:
-        return None
-
     def release(self, curator: Curator, problem: Problem, plan: ProjectionPlan) -> Outcome:
         asked, law = plan.asked, plan.law
         curator.count_ahead(asked)
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         noisy = curator.measure(asked, law).astype(float)
         held = asked.domain.project(problem.held)
         measured = list(measurements(asked, problem.held, noisy, law, total.divisor))
@@ -164,7 +166,7 @@ class Projection:
             problem,
             weights=weights,
             total=total,
-            price=plan.certificate,
+            certificate=self.certificate,
             parameters=parameters,
             measured=NoisyAnswers(asked.domain, asked, noisy, (law,), total),
         )

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from conspectus.mechanisms.mechanism import Problem, SettingError, not_counting
-from conspectus.mechanisms.total import SHARE
+from conspectus.mechanisms.mechanism import CannotServe, Problem, SettingError, not_counting, refuse_for
+from conspectus.mechanisms.total import left_after_total
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 
 from .initial_rows import RULES, single_width
@@ -101,35 +101,27 @@ class DualQueryPlan:
 
     marginals: float
     reweighting: float
-    certificate: float
     responses: int
     restarts: int
     allowed: Fraction
     schedule: Schedule | None
 
 
-def plan_of(settings: DualQuerySettings, problem: Problem) -> DualQueryPlan | str:
-    """The plan, or why there is none."""
-    refused = not_counting(problem)
-    if refused is not None:
-        return refused
+def plan_of(settings: DualQuerySettings, problem: Problem) -> DualQueryPlan:
+    """The plan, or `CannotServe`."""
+    refuse_for(not_counting(problem))
     if settings.oracle == "exact" and not available():
-        return 'its exact oracle needs OR-Tools: install "conspectus[exact]", or leave oracle="exact" out'
+        raise CannotServe('its exact oracle needs OR-Tools: install "conspectus[exact]", or leave oracle="exact" out')
     marginals = _marginals(settings, problem) if settings.initial == "marginals" else 0.0
     reweighting = _reweighting(settings, problem, marginals)
-    shares = Fraction(settings.certificate) + Fraction(reweighting) + Fraction(marginals)
-    allowed = problem.cap * (1 if problem.total_is_public else 1 - SHARE) - problem.cap * shares
+    allowed = left_after_total(problem, settings.certificate, reweighting, marginals)
     responses = _responses(settings, problem)
     schedule = None
     if problem.rows is not None:
-        found = _schedule(settings, problem, allowed=allowed, responses=responses, total=max(problem.rows, 1))
-        if isinstance(found, str):
-            return found
-        schedule = found
+        schedule = _schedule(settings, problem, allowed=allowed, responses=responses, total=max(problem.rows, 1))
     return DualQueryPlan(
         marginals=marginals,
         reweighting=reweighting,
-        certificate=settings.certificate,
         responses=responses,
         restarts=_restarts(settings, problem),
         allowed=allowed,
@@ -141,22 +133,22 @@ def schedule_of(settings: DualQuerySettings, problem: Problem, plan: DualQueryPl
     """The schedule for a table of `total` rows: the planned one, or another where the number of rows was bought."""
     if plan.schedule is not None and plan.schedule.total == total:
         return plan.schedule
-    found = _schedule(settings, problem, allowed=plan.allowed, responses=plan.responses, total=total)
-    if not isinstance(found, str):
-        return found
-    # A bought number of rows may be too small for a second round. The first one is free.
-    rates = Shape(decay=settings.decay, responses=plan.responses).rates(settings.eta or ETA, 1)
-    first = lay_out(problem, total=total, rates=rates, draws=(_draws(settings, problem),))
-    assert first is not None
-    return first
+    try:
+        return _schedule(settings, problem, allowed=plan.allowed, responses=plan.responses, total=total)
+    except CannotServe:
+        # A bought number of rows may be too small for a second round. The first one is free.
+        rates = Shape(decay=settings.decay, responses=plan.responses).rates(settings.eta or ETA, 1)
+        first = lay_out(problem, total=total, rates=rates, draws=(_draws(settings, problem),))
+        assert first is not None
+        return first
 
 
 def _schedule(
     settings: DualQuerySettings, problem: Problem, *, allowed: Fraction, responses: int, total: int
-) -> Schedule | str:
-    """Rounds, draws and step from the theorem, as they were given, or fitted to the budget; or why there are none."""
+) -> Schedule:
+    """Rounds, draws and step from the theorem, as they were given, or fitted to the budget; or `CannotServe`."""
     if allowed <= 0:
-        return "its marginals, reweighting and certificate leave nothing for the draws: lower these shares"
+        raise CannotServe("its marginals, reweighting and certificate leave nothing for the draws: lower these shares")
     shape = Shape(decay=settings.decay, responses=responses)
     if settings.accuracy is not None:
         wanted = theorem_4_6(
@@ -170,13 +162,15 @@ def _schedule(
             found = lay_out(problem, total=total, rates=rates, draws=(wanted.draws,) * wanted.rounds)
         if found is None or found.price > allowed:
             numbers = f"{wanted.rounds:,} rounds of {wanted.draws:,} draws"
-            return f"an accuracy of {settings.accuracy:g} takes {numbers}, more than the budget allows: leave it out"
+            raise CannotServe(
+                f"an accuracy of {settings.accuracy:g} takes {numbers}, more than the budget allows: leave it out"
+            )
         return found
     if settings.rounds is not None and settings.draws is not None and settings.eta is not None:
         rates = shape.rates(settings.eta, settings.rounds)
         found = lay_out(problem, total=total, rates=rates, draws=(settings.draws,) * settings.rounds)
         if found is None or found.price > allowed:
-            return "these rounds, draws and eta cost more than the budget: leave one of them out"
+            raise CannotServe("these rounds, draws and eta cost more than the budget: leave one of them out")
         return found
     found = fit(
         problem,
@@ -189,7 +183,9 @@ def _schedule(
         fixed_draws=settings.draws is not None,
         fixed_eta=settings.eta is not None,
     )
-    return found or "its budget is too small to draw questions by: raise epsilon"
+    if found is None:
+        raise CannotServe("its budget is too small to draw questions by: raise epsilon")
+    return found
 
 
 def _marginals(settings: DualQuerySettings, problem: Problem) -> float:

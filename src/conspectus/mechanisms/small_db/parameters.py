@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from conspectus.curator.nets import databases
 from conspectus.data.domain import in_words
-from conspectus.mechanisms.mechanism import Problem, SettingError, not_counting
-from conspectus.mechanisms.total import SHARE
+from conspectus.mechanisms.mechanism import CannotServe, Problem, SettingError, not_counting, refuse_for
+from conspectus.mechanisms.total import left_after_total
 from conspectus.synopses.synopsis import CannotAnswer
 
 from .claim import expected_error
@@ -28,7 +28,6 @@ USUAL_ROWS = 10_000
 
 USUAL_ALPHA = 0.1
 LEAST_RANGE = Fraction(1, 1 << 40)
-TOO_SMALL = "its budget is too small to draw by: raise epsilon"
 MOST_GUESSES = 1 << 25
 """Members times questions: three arrays of so many numbers are held."""
 
@@ -79,29 +78,25 @@ class NetSettings:
             raise SettingError("certificate lies in [0, 1)")
 
 
-def small_db_plan(settings: SmallDbSettings, problem: Problem) -> SmallDbPlan | str:
-    """Of the sizes that can be drawn in time the one that expects the least error; or why there is none."""
-    refused = not_counting(problem)
-    if refused is not None:
-        return refused
+def small_db_plan(settings: SmallDbSettings, problem: Problem) -> SmallDbPlan:
+    """Of the sizes that can be drawn in time the one that expects the least error, or `CannotServe`."""
+    refuse_for(not_counting(problem))
     if settings.theorem and not problem.total_is_public:
-        return "Theorem 4.5 is for replaced rows and a public number of rows"
+        raise CannotServe("Theorem 4.5 is for replaced rows and a public number of rows")
     price = _draw_price(problem, settings.certificate)
-    if problem.selection(price) < LEAST_RANGE:
-        return TOO_SMALL
     asked = problem.workload.distinct()
     classes = signatures(asked)
     if classes is None:
-        return _too_many(settings.size or theorem_size(len(asked), settings.alpha or USUAL_ALPHA), problem.cells)
+        raise _too_many(settings.size or theorem_size(len(asked), settings.alpha or USUAL_ALPHA), problem.cells)
     sizes = _sizes(settings, problem, price, queries=len(asked), classes=classes)
     tried = [_served(settings, problem, price, SmallNet(asked, classes, size, settings.merge)) for size in sizes]
     served = [plan for plan in tried if plan is not None]
     if not served:
-        return _too_many(sizes[0], _records(settings, classes))
+        raise _too_many(sizes[0], _records(settings, classes))
     best = min(served, key=lambda plan: plan.expected)
     if settings.theorem and best.bound is not None and best.bound.vacuous:
         said = f"Theorem 4.5 promises an error of {best.bound.value:.3g} here, which says nothing"
-        return f"{said}: leave theorem=True out"
+        raise CannotServe(f"{said}: leave theorem=True out")
     return best
 
 
@@ -146,32 +141,30 @@ def _records(settings: SmallDbSettings, classes: Signatures) -> int:
     return len(classes) if settings.merge else classes.records
 
 
-def _too_many(size: int, records: int) -> str:
+def _too_many(size: int, records: int) -> CannotServe:
     """Why a net is not drawn from: how many databases it has."""
-    return (
+    return CannotServe(
         f"it would have to go through {in_words(databases(records, size))} databases of {size} rows over "
         f"{in_words(records)} records, and to count them otherwise takes longer than a minute, by what "
         "these questions have in common: ask fewer questions, or give a smaller size"
     )
 
 
-def net_plan(settings: NetSettings, problem: Problem) -> NetPlan | str:
-    """The guesses and what a draw of one proves; or why it cannot draw."""
+def net_plan(settings: NetSettings, problem: Problem) -> NetPlan:
+    """The guesses and what a draw of one proves, or `CannotServe`."""
     net, workload = settings.net, problem.workload
     if not isinstance(net, PublicNet):
-        return "it draws from public guesses of yours: give net=cs.net(schema, [table, …])"
+        raise CannotServe("it draws from public guesses of yours: give net=cs.net(schema, [table, …])")
     if net.domain != workload.domain:
-        return "the net was made from another schema: make it with cs.net from the schema of this table"
+        raise CannotServe("the net was made from another schema: make it with cs.net from the schema of this table")
     if len(net) * len(workload) > MOST_GUESSES:
         made = f"{len(net):,} members for {len(workload):,} questions make too many guesses"
-        return f"{made} (limit {MOST_GUESSES:,}): give fewer of either"
+        raise CannotServe(f"{made} (limit {MOST_GUESSES:,}): give fewer of either")
     price = _draw_price(problem, settings.certificate)
-    if problem.selection(price) < LEAST_RANGE:
-        return TOO_SMALL
     try:
         guesses = answers_of(net, workload)
-    except CannotAnswer as problem_of_a_member:
-        return f"a member of the net cannot answer these questions: {problem_of_a_member}"
+    except CannotAnswer as why:
+        raise CannotServe(f"a member of the net cannot answer these questions: {why}") from why
     rows = counted_rows(problem)
     worse = net_error(problem, price, log_mass=math.log(len(net)), coarse=coarseness(float(rows)))
     proved = problem.denominator and (problem.total_is_public or workload.denominator)
@@ -186,5 +179,7 @@ def counted_rows(problem: Problem) -> int:
 
 def _draw_price(problem: Problem, certificate: float) -> Fraction:
     """What the draw may cost: all but the certificate and, where it is private, the total."""
-    bought = 0 if problem.total_is_public or problem.workload.denominator else SHARE
-    return problem.cap * (1 - Fraction(certificate) - bought)
+    price = left_after_total(problem, certificate)
+    if problem.selection(price) < LEAST_RANGE:
+        raise CannotServe("its budget is too small to draw by: raise epsilon")
+    return price

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from conspectus.mechanisms.mechanism import Problem, SettingError, root_up
+from conspectus.mechanisms.mechanism import CannotServe, Problem, SettingError, root_up
 from conspectus.mechanisms.total import SHARE
 from conspectus.privacy.accounting import calibrate_laplace, scale_up
 from conspectus.privacy.events import Noise
@@ -110,20 +110,22 @@ class SparseProjectPlan:
     sigma: float
 
 
-def plan_of(settings: SparseProjectSettings, problem: Problem) -> SparseProjectPlan | str:
-    """The plan, or why there is none."""
+def plan_of(settings: SparseProjectSettings, problem: Problem) -> SparseProjectPlan:
+    """The plan, or `CannotServe`."""
     queries = listed(problem.workload)
     if queries is None:
-        return "it answers questions that list their records: ask with cs.sparse, which also writes predicates out"
+        raise CannotServe(
+            "it answers questions that list their records: ask with cs.sparse, which also writes predicates out"
+        )
     if problem.budget.pure and settings.noise == "gaussian":
-        return "Gaussian noise is never pure: allow a delta above 0, or take noise='laplace'"
+        raise CannotServe("Gaussian noise is never pure: allow a delta above 0, or take noise='laplace'")
     m = max([1, settings.sparsity or 1, *(block.sparsity for block in queries)])
     if settings.theorem:
         if problem.rows is None:
-            return "the paper's number of coordinates depends on the number of rows: declare it with rows="
+            raise CannotServe("the paper's number of coordinates depends on the number of rows: declare it with rows=")
         size = theorem_size(problem.rows, m, len(problem.workload))
         if size > MOST_COORDINATES:
-            return (
+            raise CannotServe(
                 f"the paper's theorem asks for {size:.2g} coordinates (limit {MOST_COORDINATES:,}): "
                 "leave paper out, and set size= if you like"
             )
