@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +33,6 @@ from .plays import Experiment, Views
 
 Bits = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-class Member(Protocol):
-    """A mechanism of the family: what it says about a database, and with which probability it would have said it."""
-
-    def say(self, database: Bits, times: int) -> Bits: ...
-
-    def log_chance(self, database: Bits, said: Bits) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -96,7 +87,7 @@ class Choice:
 class Move:
     """What an adversary names in a round: a mechanism and two neighbouring databases."""
 
-    mechanism: Member
+    mechanism: RandomisedResponse | NoisyCount | Choice
     databases: tuple[Bits, Bits]
 
     def play(self, side: int, times: int) -> tuple[Bits, Floats]:

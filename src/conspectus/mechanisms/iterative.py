@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,18 +105,6 @@ class Step:
         return float(np.abs(self.noisy - self.guessed).max())
 
 
-class UpdateRule(Protocol):
-    """Keeps the current guess, a distribution over the cells of some columns, and learns from measured answers."""
-
-    @property
-    def columns(self) -> tuple[int, ...]: ...
-
-    @property
-    def weights(self) -> Vector: ...
-
-    def update(self, step: Step, total: float) -> None: ...
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoopPlan:
     """The loop laid out in advance: what to find among, how often, and what finding and asking cost each time."""
@@ -134,7 +121,9 @@ class LoopPlan:
         return cls(candidates=candidates, rounds=rounds, select=select, measure=price / rounds - select)
 
 
-def steps(curator: Curator, problem: Problem, plan: LoopPlan, rule: UpdateRule, total: float) -> Iterator[Step]:
+def steps(
+    curator: Curator, problem: Problem, plan: LoopPlan, rule: MultiplicativeWeights | Refit, total: float
+) -> Iterator[Step]:
     """Run the loop. The caller updates the rule after each step, or stops."""
     candidates = plan.candidates
     workload = candidates.workload

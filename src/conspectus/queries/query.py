@@ -6,6 +6,8 @@ A counting query has a value in {0, 1} on every record: a `Predicate` (a union o
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -41,6 +43,12 @@ class Literal:
 
 Box = tuple[Literal, ...]
 """A conjunction of literals, at most one for each column, sorted by column; the empty box is always true."""
+
+
+def cells_of(box: Box, sizes: Sequence[int], columns: Iterable[int] | None = None) -> int:
+    """How many cells of some columns, or of all, a box holds."""
+    chosen = {literal.column: len(literal.codes) for literal in box}
+    return math.prod(chosen.get(c, sizes[c]) for c in (range(len(sizes)) if columns is None else columns))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,20 +51,6 @@ MOST_NET_CELLS = 64
 COARSEST = 0.1
 """A net that is coarser than this is not worth having: a sample of databases takes its place."""
 PARTS, SHOWN, SHOWN_ROWS = 4, 50, 2_000
-
-
-class Members(Protocol):
-    """Databases that answer one query together."""
-
-    def values(self, query: Query) -> NDArray[np.float64]: ...
-
-    def kept(self, which: NDArray[np.bool_]) -> Members: ...
-
-    def __len__(self) -> int: ...
-
-    def shown(self, total: Total) -> Iterator[Synopsis]:
-        """Some of them, evenly, as synopses."""
-        ...
 
 
 class Net:
@@ -167,10 +153,10 @@ def _median(values: NDArray[np.float64]) -> np.float64:
 class MedianGuess:
     """The databases that are left."""
 
-    def __init__(self, problem: SessionProblem, total: Total, members: Members) -> None:
+    def __init__(self, problem: SessionProblem, total: Total, members: Net | Mixtures) -> None:
         self._domain = problem.workload.domain
         self._total = total
-        self._members = members
+        self._members: Net | Mixtures = members
 
     def of(self, query: Workload) -> float:
         return float(_median(self._members.values(on_cells(query))))

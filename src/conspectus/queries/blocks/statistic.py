@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
 from conspectus.queries.query import Box, Indices, Literal, Predicate, TableFunction
-from conspectus.queries.sensitivity import Sensitivity, WorkloadError
+from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError
 
 from .conjunction_list import Conjunctions
 
@@ -120,7 +120,7 @@ class Statistic(TableFunction):
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class Statistics(ArrayValue):
     """Listed functions of the table, in order.
 
     Guarantee: `sensitivity` bounds what one unit of at most m rows does to all values together, under both relations.
@@ -153,22 +153,6 @@ class Statistics:
 
     def __len__(self) -> int:
         return len(self.functions)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Statistics):
-            return NotImplemented
-        return self is other or (self._hash == other._hash and self._fields == other._fields)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @property
-    def _fields(self) -> tuple[Domain, tuple[Statistic, ...]]:
-        return self.domain, self.functions
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self._fields)
 
     def query(self, index: int) -> Statistic:
         return self.functions[index]

@@ -12,12 +12,13 @@ from itertools import product
 
 import numpy as np
 
+from conspectus.data.schema import Schema
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.statistic import Statistic, Statistics
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import DeclaredSchema, check_schema, listed, pairs_of
+from .arguments import check_schema, listed, pairs_of
 from .statistic_arguments import (
     REFERENCES,
     Condition,
@@ -41,7 +42,7 @@ _SIDES = "balances are between pairs of sets of values, given as a list"
 _LISTS = "satisfied_shares takes a list of lists of conditions, as in [[{'sex': 'female'}, {'ill': True}]]"
 
 
-def mode_shares(schema: DeclaredSchema, columns: Iterable[str] | None = None, *, given: Given = None) -> Workload:
+def mode_shares(schema: Schema, columns: Iterable[str] | None = None, *, given: Given = None) -> Workload:
     """For each condition and column: the share of rows that satisfy it and hold its most common value.
 
     Args:
@@ -69,7 +70,7 @@ def mode_shares(schema: DeclaredSchema, columns: Iterable[str] | None = None, *,
 
 
 def truncated_means(
-    schema: DeclaredSchema,
+    schema: Schema,
     column: str,
     bounds: Iterable[tuple[object, object]] | None = None,
     *,
@@ -110,7 +111,7 @@ def truncated_means(
 
 
 def quantile_shares(
-    schema: DeclaredSchema,
+    schema: Schema,
     column: str,
     quantiles: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9),
     *,
@@ -150,7 +151,7 @@ def quantile_shares(
 
 
 def interval_balances(
-    schema: DeclaredSchema,
+    schema: Schema,
     column: str,
     pairs: Iterable[tuple[object, object]] | None = None,
     *,
@@ -195,7 +196,7 @@ def interval_balances(
 
 
 def kolmogorov_distances(
-    schema: DeclaredSchema, column: str, references: Iterable[Sequence[float]] | None = None, *, given: Given = None
+    schema: Schema, column: str, references: Iterable[Sequence[float]] | None = None, *, given: Given = None
 ) -> Workload:
     """For each condition and reference: the largest gap between the cumulated shares of the column and the reference's.
 
@@ -231,7 +232,7 @@ def kolmogorov_distances(
 
 
 def independence_distances(
-    schema: DeclaredSchema, pairs: Iterable[Sequence[str]] | None = None, *, given: Given = None
+    schema: Schema, pairs: Iterable[Sequence[str]] | None = None, *, given: Given = None
 ) -> Workload:
     """For each condition and pair of columns: how far the two are from independent.
 
@@ -263,9 +264,7 @@ def independence_distances(
     return _workload(schema, made)
 
 
-def independence_gaps(
-    schema: DeclaredSchema, pairs: Iterable[Sequence[str]] | None = None, *, given: Given = None
-) -> Workload:
+def independence_gaps(schema: Schema, pairs: Iterable[Sequence[str]] | None = None, *, given: Given = None) -> Workload:
     """For each condition, pair of columns and pair of events: |P(A and B) − P(A)·P(B)|.
 
     An event is "at most this value" of an ordered column and "exactly this value" of any other.
@@ -296,7 +295,7 @@ def independence_gaps(
     return _workload(schema, made)
 
 
-def satisfied_shares(schema: DeclaredSchema, lists: Iterable[Iterable[Condition]]) -> Workload:
+def satisfied_shares(schema: Schema, lists: Iterable[Iterable[Condition]]) -> Workload:
     """For each list of conditions: how many of them a row satisfies on average, divided by their number.
 
     Args:
@@ -321,7 +320,7 @@ def satisfied_shares(schema: DeclaredSchema, lists: Iterable[Iterable[Condition]
     return _workload(schema, made)
 
 
-def _workload(schema: DeclaredSchema, functions: Iterable[Statistic]) -> Workload:
+def _workload(schema: Schema, functions: Iterable[Statistic]) -> Workload:
     listed = tuple(functions)
     check_length(len(listed), "this list of functions")
     return Workload(schema.domain, (Statistics(schema.domain, listed),) if listed else ())

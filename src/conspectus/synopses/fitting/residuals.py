@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from conspectus.compiled import compiled
 from conspectus.counting.marginal_tree import Columns, marginal_tree
+from conspectus.queries.ordering import starts_of
 
 Vector = NDArray[np.float64]
 Part = tuple[Columns, bytes]  # the columns, and for a partition of their cells the part of each as int64 bytes
@@ -102,7 +103,7 @@ class Residuals:
         # Of each interaction; of what is not taken apart nothing is said.
         self.dimensions = [math.prod(self._sizes[c] - 1 for c in s) for s in sets] + [0] * len(together)
         lengths = [self._volume(s) for s in sets] + [target.fractions.size for target in together.values()]
-        self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+        self.offsets = starts_of(lengths)
         self.length = int(self.offsets[-1])
         self._at = dict(zip(self.keys, self.offsets.tolist()))
         leaves, features = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]

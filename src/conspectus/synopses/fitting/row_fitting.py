@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.counting.statistic_counts import Classes, Conditions, padded, starts_of
+from conspectus.counting.statistic_counts import Classes, Conditions, padded
 from conspectus.counting.statistic_kernels import COUNT, INDEPENDENCE
 from conspectus.data.domain import Domain
 from conspectus.queries.blocks.statistic import STATISTIC_STEPS, Statistic
+from conspectus.queries.ordering import starts_of
 from conspectus.queries.query import Predicate, Query
 
 from . import row_kernels
