@@ -26,7 +26,7 @@ queries.blocks         -> queries.query, queries.block, queries.sensitivity, que
                           data.domain, data.code_sets, data.records, privacy.relation
 queries                -> queries.blocks, data.domain, data.code_sets, data.records, privacy.relation, suggestions,
                           compiled
-queries.builders       -> queries*
+queries.builders       -> queries*, data.schema, data.columns
 queries.language       -> queries.builders*
 counting               -> queries, queries.blocks, data.domain, data.code_sets, data.chunks, data.fold, data.records,
                           compiled

@@ -18,6 +18,7 @@ from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.synopses.noisy_answers import NoisyAnswers, paid_total
 from conspectus.synopses.synopsis import Total
 
+from .bounds import FAILURE
 from .mechanism import (
     CannotServe,
     Claim,
@@ -32,8 +33,6 @@ from .mechanism import (
 )
 from .total import with_total
 
-FAILURE = 0.05
-
 
 def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) -> Claim:
     queries, grid = len(problem.workload), with_total(problem).grid
@@ -41,7 +40,7 @@ def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) 
     # Where the total is noisy too, fractions carry its error as well: no bound is proved for them.
     if problem.denominator and (problem.total_is_public or problem.workload.denominator):
         worst = maximum_bound(law, queries, FAILURE) / grid / problem.denominator
-        bound = ErrorBound(value=worst, statistic="max", probability=1 - FAILURE, theorem=citations[0])
+        bound = ErrorBound(value=worst, theorem=citations[0])
     return Claim(
         mechanism=name,
         expected_max=expected_maximum(law, queries) / grid,

@@ -11,6 +11,8 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import lower_quantile
 
 FAILURE = 0.05
+"""How often a bound may fail, unless another probability is asked for."""
+
 SCOPE = "every query of the released workload, as this synopsis answers it"
 POTENTIAL_SCOPE = "every query of the released workload, as the weighted median with the rates of the run answers it"
 
@@ -53,13 +55,7 @@ class Potential:
         return self.upper < 0
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "noisy": self.noisy,
-            "law": list(self.law),
-            "inaccurate": self.inaccurate,
-            "failure_probability": self.failure_probability,
-            "scope": self.scope,
-        }
+        return {**vars(self), "law": list(self.law)}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Potential:
@@ -129,16 +125,8 @@ class Certificate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "noisy_maximum": self.noisy_maximum,
-            "law": list(self.law),
-            "total": self.total,
-            "failure_probability": self.failure_probability,
-            "scope": self.scope,
-            "holds": self.holds,
-            "slip": self.slip,
-            "potential": None if self.potential is None else self.potential.to_json(),
-        }
+        potential = None if self.potential is None else self.potential.to_json()
+        return {**vars(self), "law": list(self.law), "potential": potential}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Certificate:

@@ -41,6 +41,7 @@ from conspectus.privacy.events import Noise
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 
+from .bounds import FAILURE
 from .expectations import ITERATIVE_LEFT, ITERATIVE_LEFT_MEAN
 from .histograms import outcome
 from .iterative import Candidates, LoopPlan, MultiplicativeWeights, check_rounds, measurements, steps
@@ -51,7 +52,7 @@ from .mechanism import (
     Mechanism,
     Outcome,
     Problem,
-    SettingError,
+    check_settings,
     expected_maximum,
     expected_size,
     maximum_bound,
@@ -60,7 +61,6 @@ from .mechanism import (
 )
 from .total import find_total, left_after_total
 
-FAILURE = 0.05
 USUAL_ROWS = 10_000.0
 """What a plan takes the number of rows to be where nobody has said it."""
 
@@ -187,10 +187,13 @@ class IterativeConstruction(Mechanism[IterativePlan]):
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds, selection=self.selection, certificate=self.certificate)
-        if self.alpha is not None and not 0 < self.alpha < 1:
-            raise SettingError("alpha, the error aimed at, lies strictly between 0 and 1")
-        if self.theorem and (self.alpha is not None or self.rounds is not None):
-            raise SettingError("theorem=True sets alpha and rounds itself: leave them out")
+        check_settings(
+            (self.alpha is None or 0 < self.alpha < 1, "alpha, the error aimed at, lies strictly between 0 and 1"),
+            (
+                not self.theorem or (self.alpha is None and self.rounds is None),
+                "theorem=True sets alpha and rounds itself: leave them out",
+            ),
+        )
 
     def plan(self, problem: Problem) -> IterativePlan:
         refuse_for(no_histogram(problem))
@@ -219,7 +222,7 @@ class IterativeConstruction(Mechanism[IterativePlan]):
         left = remaining_error(aim.rounds, problem.cells) * aim.rows
         bound = None
         if self.theorem:
-            bound = ErrorBound(value=plan.promised, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
+            bound = ErrorBound(value=plan.promised, theorem=CITES[0])
         return Claim(
             mechanism=self.name,
             expected_max=expected_maximum(law, aim.rounds) + left,

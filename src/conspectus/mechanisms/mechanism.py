@@ -25,7 +25,7 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
-from .bounds import Certificate
+from .bounds import FAILURE, Certificate
 
 MAX_CELLS = 1 << 24
 """The largest dense histogram that a mechanism of ours will hold: 128 MiB of weights."""
@@ -37,6 +37,13 @@ class ProblemError(ValueError):
 
 class SettingError(ValueError):
     """A setting of a mechanism that is misspelt or out of range."""
+
+
+def check_settings(*rules: tuple[object, str]) -> None:
+    """Raise `SettingError` for the first broken rule: each is what must be true, and what to say if it is not."""
+    for holds, why in rules:
+        if not holds:
+            raise SettingError(why)
 
 
 class CannotServe(Exception):
@@ -160,8 +167,8 @@ class ErrorBound:
     """With this probability the statistic of the error, in fractions of the rows, is at most `value`."""
 
     value: float
-    statistic: Literal["max", "mean", "rms"]
-    probability: float
+    statistic: Literal["max", "mean", "rms"] = "max"
+    probability: float = 1 - FAILURE
     theorem: str
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ from .mechanism import (
     Mechanism,
     Outcome,
     Problem,
-    SettingError,
+    check_settings,
     expected_maximum,
     expected_size,
     no_histogram,
@@ -83,8 +83,7 @@ class Mwem(Mechanism[LoopPlan]):
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds, selection=self.selection, certificate=self.certificate)
-        if self.evaluations < 1:
-            raise SettingError("evaluations, how long each refit may take, must be at least 1")
+        check_settings((self.evaluations >= 1, "evaluations, how long each refit may take, must be at least 1"))
 
     def plan(self, problem: Problem) -> LoopPlan:
         refuse_for(no_histogram(problem))

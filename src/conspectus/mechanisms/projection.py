@@ -28,6 +28,7 @@ from conspectus.synopses.fitting.least_squares import fit_least_squares
 from conspectus.synopses.fitting.max_entropy import fit_histogram
 from conspectus.synopses.noisy_answers import NoisyAnswers
 
+from .bounds import FAILURE
 from .expectations import PROJECTION_LARGEST, PROJECTION_MEAN, PROJECTION_UNMEASURED
 from .histograms import outcome
 from .interactions import Interactions
@@ -39,14 +40,13 @@ from .mechanism import (
     Mechanism,
     Outcome,
     Problem,
-    SettingError,
+    check_settings,
     expected_size,
     no_histogram,
     refuse_for,
 )
 from .total import find_total, left_after_total
 
-FAILURE = 0.05
 MOST_LISTED = 20_000
 REFITS = 3
 """How often the fit is solved again at most, where the ridge hid an interaction that stands out of its noise."""
@@ -100,12 +100,17 @@ class Projection(Mechanism[ProjectionPlan]):
     name: ClassVar[str] = "projection"
 
     def __post_init__(self) -> None:
-        if self.norm not in (None, "entropy", "euclidean"):
-            raise SettingError('norm is "entropy" or "euclidean"')
-        if not 0 <= self.certificate < 1 or self.evaluations < 1:
-            raise SettingError("certificate lies in [0, 1), evaluations at 1 or above")
-        if self.theorem and self.norm == "entropy":
-            raise SettingError("Theorem 12.8 is about the Euclidean projection: with theorem=True leave norm out")
+        check_settings(
+            (self.norm in (None, "entropy", "euclidean"), 'norm is "entropy" or "euclidean"'),
+            (
+                0 <= self.certificate < 1 and self.evaluations >= 1,
+                "certificate lies in [0, 1), evaluations at 1 or above",
+            ),
+            (
+                not (self.theorem and self.norm == "entropy"),
+                "Theorem 12.8 is about the Euclidean projection: with theorem=True leave norm out",
+            ),
+        )
         if self.norm is None:
             object.__setattr__(self, "norm", "euclidean" if self.theorem else "entropy")
 
@@ -179,7 +184,7 @@ class Projection(Mechanism[ProjectionPlan]):
         if not problem.rows or not problem.total_is_public or self.norm != "euclidean" or not alike:
             return None
         value = rms_bound(plan.law, problem.rows, max_satisfied(asked), len(asked), problem.cells) / problem.rows
-        return ErrorBound(value=value, statistic="rms", probability=1 - FAILURE, theorem=CITES[0])
+        return ErrorBound(value=value, statistic="rms", theorem=CITES[0])
 
     def _expected(self, problem: Problem, plan: ProjectionPlan) -> tuple[float, float]:
         """Typical errors, mean and largest, in counts."""

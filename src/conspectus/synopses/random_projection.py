@@ -31,7 +31,7 @@ from conspectus.queries.block import Block
 from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.builders.sparse import written_out
-from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.sensitivity import WorkloadError, fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
@@ -84,8 +84,7 @@ class RandomProjection(Synopsis):
         if self.estimator not in ("mean", "median") or (self.estimator == "median" and not has_median(self.projection)):
             raise BadSynopsis("a projection answers by the mean of its sections, or by the median of an odd number")
         object.__setattr__(self, "noise", checked_noise(*self.noise))
-        values.flags.writeable = False
-        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "values", fixed(values))
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, from the vector and the hash alone."""

@@ -136,11 +136,9 @@ class ListedRecords(Protocol):
 
     def bounds(self, confidence: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each record the least and the largest true count, given that it was published."""
-        ...
 
     def drawn(self, rows: int, *, public_seed: int | None = None) -> NDArray[np.int64]:
         """The places of records, drawn at random, each as often as its count says."""
-        ...
 
 
 @suggest_keywords

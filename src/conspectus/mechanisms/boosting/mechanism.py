@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, Reweighting
-from conspectus.mechanisms.bounds import Certificate
+from conspectus.mechanisms.bounds import FAILURE, Certificate
 from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
 from conspectus.mechanisms.mechanism import MAX_CELLS, Claim, Mechanism, Outcome, Problem
 from conspectus.mechanisms.total import find_total
@@ -59,7 +59,6 @@ from .own_generator import OwnRounds
 from .parameters import BoostingPlan, BoostingSettings, plan_boosting
 from .reweighting import needed_edge
 from .row_search import RowSearch, public_rows
-from .theorem import FAILURE
 
 _POTENTIAL_SHARE = Fraction(1, 4)
 """The share of the certificates' price that buys ln Z."""

@@ -14,7 +14,7 @@ from conspectus.mechanisms.iterative import Candidates
 from conspectus.mechanisms.mechanism import (
     CannotServe,
     Problem,
-    SettingError,
+    check_settings,
     expected_size,
     no_histogram,
     not_counting,
@@ -71,24 +71,19 @@ class BoostingSettings:
     public_seed: int | None = None
 
     def __post_init__(self) -> None:
-        if any(number is not None and number < 1 for number in (self.rounds, self.first, self.draws)):
-            raise SettingError("rounds, first and draws are at least 1")
-        if self.rounds is not None and self.rounds > MOST_MEMBERS:
-            raise SettingError(f"rounds is at most {MOST_MEMBERS}")
-        if (self.selection is not None and not 0 < self.selection < 1) or not 0 <= self.certificate < 1:
-            raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
-        if not callable(self.generator) and self.generator not in (None, *GENERATORS):
-            raise SettingError(f"generator is one of {', '.join(GENERATORS)}, or a function of a noisy sample")
-        if self.aggregate not in (None, *AGGREGATES):
-            raise SettingError(f"aggregate is one of {', '.join(AGGREGATES)}")
-        if (
-            (self.growth is not None and not 1 <= self.growth <= 4)
-            or self.evaluations < 1
-            or not 0 < self.ridge < math.inf
-        ):
-            raise SettingError("growth lies between 1 and 4, evaluations at 1 or above, ridge above 0")
-        if self.public_seed is not None and self.public_seed < 0:
-            raise SettingError("public_seed is 0 or above")
+        counted = (number for number in (self.rounds, self.first, self.draws) if number is not None)
+        known = callable(self.generator) or self.generator in (None, *GENERATORS)
+        shares = (self.selection is None or 0 < self.selection < 1) and 0 <= self.certificate < 1
+        fitting = (self.growth is None or 1 <= self.growth <= 4) and self.evaluations >= 1 and 0 < self.ridge < math.inf
+        check_settings(
+            (all(number >= 1 for number in counted), "rounds, first and draws are at least 1"),
+            ((self.rounds or 1) <= MOST_MEMBERS, f"rounds is at most {MOST_MEMBERS}"),
+            (shares, "selection lies strictly between 0 and 1, certificate in [0, 1)"),
+            (known, f"generator is one of {', '.join(GENERATORS)}, or a function of a noisy sample"),
+            (self.aggregate in (None, *AGGREGATES), f"aggregate is one of {', '.join(AGGREGATES)}"),
+            (fitting, "growth lies between 1 and 4, evaluations at 1 or above, ridge above 0"),
+            ((self.public_seed or 0) >= 0, "public_seed is 0 or above"),
+        )
         if self.theorem:
             usual = {field.name: field.default for field in fields(self) if field.name not in _FREE}
             check_left_out({name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]})

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from conspectus.mechanisms.mechanism import CannotServe, Problem, SettingError, not_counting, refuse_for
+from conspectus.mechanisms.mechanism import CannotServe, Problem, SettingError, check_settings, not_counting, refuse_for
 from conspectus.mechanisms.total import left_after_total
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 
@@ -61,29 +61,38 @@ class DualQuerySettings:
                 raise SettingError("untouched is the former name of initial: give initial alone")
             object.__setattr__(self, "initial", self.untouched)
             object.__setattr__(self, "untouched", None)
-        numbers = (self.rounds, self.draws, self.responses, self.restarts)
-        if any(number is not None and number < 1 for number in numbers):
-            raise SettingError("rounds, draws, responses and restarts are at least 1")
-        if (self.rounds or 1) > MOST_ROUNDS or (self.draws or 1) > MOST_DRAWS or (self.responses or 1) > 1024:
-            raise SettingError(f"rounds is at most {MOST_ROUNDS}, draws at most {MOST_DRAWS}, responses at most 1024")
-        if self.eta is not None and not 2**-10 <= self.eta <= 64:
-            raise SettingError("eta lies between 1/1024 and 64")
-        if not -1 <= self.decay <= 1 or not 0 < self.seconds < math.inf:
-            raise SettingError("decay lies between -1 and 1, seconds above 0")
-        if self.oracle not in ORACLES or self.initial not in RULES:
-            raise SettingError(f"oracle is one of {', '.join(ORACLES)}; initial one of {', '.join(RULES)}")
+        counted = (self.rounds, self.draws, self.responses, self.restarts)
+        few = (self.rounds or 1) <= MOST_ROUNDS and (self.draws or 1) <= MOST_DRAWS and (self.responses or 1) <= 1024
         shares = (self.marginals or 0.0, self.reweighting or 0.0, self.certificate)
-        if not all(0 <= share < 1 for share in shares) or sum(shares) >= 1 or self.marginals == 0:
-            raise SettingError("marginals, reweighting and certificate are shares of the budget, below 1 in all")
-        if self.public_seed is not None and self.public_seed < 0:
-            raise SettingError("public_seed is 0 or above")
-        if self.accuracy is not None:
-            if not 0 < self.accuracy < 1:
-                raise SettingError("accuracy lies between 0 and 1")
-            if any(number is not None for number in (self.rounds, self.draws, self.eta)) or self.decay:
-                raise SettingError("accuracy sets rounds, draws and eta itself: leave them out, and decay")
-        if self.oracle == "exact" and (self.responses or 1) > 1:
-            raise SettingError("the exact oracle finds one row a round: leave responses out")
+        within = all(0 <= share < 1 for share in shares) and sum(shares) < 1 and self.marginals != 0
+        chosen = self.rounds is not None or self.draws is not None or self.eta is not None or self.decay
+        check_settings(
+            (
+                all(number is None or number >= 1 for number in counted),
+                "rounds, draws, responses and restarts are at least 1",
+            ),
+            (few, f"rounds is at most {MOST_ROUNDS}, draws at most {MOST_DRAWS}, responses at most 1024"),
+            (self.eta is None or 2**-10 <= self.eta <= 64, "eta lies between 1/1024 and 64"),
+            (
+                -1 <= self.decay <= 1 and 0 < self.seconds < math.inf,
+                "decay lies between -1 and 1, seconds above 0",
+            ),
+            (
+                self.oracle in ORACLES and self.initial in RULES,
+                f"oracle is one of {', '.join(ORACLES)}; initial one of {', '.join(RULES)}",
+            ),
+            (within, "marginals, reweighting and certificate are shares of the budget, below 1 in all"),
+            ((self.public_seed or 0) >= 0, "public_seed is 0 or above"),
+            (self.accuracy is None or 0 < self.accuracy < 1, "accuracy lies between 0 and 1"),
+            (
+                self.accuracy is None or not chosen,
+                "accuracy sets rounds, draws and eta itself: leave them out, and decay",
+            ),
+            (
+                self.oracle != "exact" or (self.responses or 1) == 1,
+                "the exact oracle finds one row a round: leave responses out",
+            ),
+        )
 
     @property
     def theorem(self) -> bool:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from conspectus.curator.nets import databases
 from conspectus.data.domain import in_words
-from conspectus.mechanisms.mechanism import CannotServe, Problem, SettingError, not_counting, refuse_for
+from conspectus.mechanisms.mechanism import CannotServe, ErrorBound, Problem, check_settings, not_counting, refuse_for
 from conspectus.mechanisms.total import left_after_total
 from conspectus.synopses.synopsis import CannotAnswer
 
@@ -18,7 +18,7 @@ from .net_draws import PublicNet, answers_of, coarseness
 from .plan import NetPlan, SmallDbPlan
 from .signatures import Signatures, signatures
 from .small_databases import QUICK, SmallNet
-from .theorem import NET_BOOK, SMALL_DB_BOOK, net_error, promise, sampling_error, theorem_alpha, theorem_size
+from .theorem import NET_BOOK, SMALL_DB_BOOK, net_error, sampling_error, theorem_alpha, theorem_size
 
 SIZES = (*range(1, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 """The sizes among which the default chooses."""
@@ -44,16 +44,17 @@ class SmallDbSettings:
     public_seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.size is not None and not 1 <= self.size <= 4096:
-            raise SettingError("size, the number of rows of the small database, lies between 1 and 4,096")
-        if self.alpha is not None and not 0 < self.alpha < 1:
-            raise SettingError("alpha, the error aimed at, lies strictly between 0 and 1")
-        if not 0 <= self.certificate < 1:
-            raise SettingError("certificate lies in [0, 1)")
-        if self.public_seed is not None and self.public_seed < 0:
-            raise SettingError("public_seed is 0 or above")
-        if (self.size is not None) + (self.alpha is not None) + self.theorem > 1:
-            raise SettingError("size, alpha and theorem=True each set the size: give one of them")
+        given = (self.size is not None) + (self.alpha is not None) + self.theorem
+        check_settings(
+            (
+                self.size is None or 1 <= self.size <= 4096,
+                "size, the number of rows of the small database, lies between 1 and 4,096",
+            ),
+            (self.alpha is None or 0 < self.alpha < 1, "alpha, the error aimed at, lies strictly between 0 and 1"),
+            (0 <= self.certificate < 1, "certificate lies in [0, 1)"),
+            ((self.public_seed or 0) >= 0, "public_seed is 0 or above"),
+            (given <= 1, "size, alpha and theorem=True each set the size: give one of them"),
+        )
 
     @property
     def fixed(self) -> bool:
@@ -70,12 +71,17 @@ class NetSettings:
     certificate: float = 0.03
 
     def __post_init__(self) -> None:
-        if self.net is not None and not isinstance(self.net, PublicNet):
-            raise SettingError("net takes a public net: make it with cs.net(schema, [table, …])")
-        if self.alpha is not None and not 0 <= self.alpha < 1:
-            raise SettingError("alpha, how near a member of the net is to any table, lies in [0, 1)")
-        if not 0 <= self.certificate < 1:
-            raise SettingError("certificate lies in [0, 1)")
+        check_settings(
+            (
+                self.net is None or isinstance(self.net, PublicNet),
+                "net takes a public net: make it with cs.net(schema, [table, …])",
+            ),
+            (
+                self.alpha is None or 0 <= self.alpha < 1,
+                "alpha, how near a member of the net is to any table, lies in [0, 1)",
+            ),
+            (0 <= self.certificate < 1, "certificate lies in [0, 1)"),
+        )
 
 
 def small_db_plan(settings: SmallDbSettings, problem: Problem) -> SmallDbPlan:
@@ -116,7 +122,7 @@ def _served(settings: SmallDbSettings, problem: Problem, price: Fraction, net: S
         price=price,
         worse=worse,
         expected=expected_error(queries, net.size, worse=worse, rows=rows),
-        bound=promise((best * rows + worse) / rows, SMALL_DB_BOOK) if proved else None,
+        bound=ErrorBound(value=(best * rows + worse) / rows, theorem=SMALL_DB_BOOK) if proved else None,
     )
 
 
@@ -168,7 +174,9 @@ def net_plan(settings: NetSettings, problem: Problem) -> NetPlan:
     rows = counted_rows(problem)
     worse = net_error(problem, price, log_mass=math.log(len(net)), coarse=coarseness(float(rows)))
     proved = problem.denominator and (problem.total_is_public or workload.denominator)
-    bound = promise(settings.alpha + worse / rows, NET_BOOK) if settings.alpha is not None and proved else None
+    bound = None
+    if settings.alpha is not None and proved:
+        bound = ErrorBound(value=settings.alpha + worse / rows, theorem=NET_BOOK)
     return NetPlan(net=net, guesses=guesses, price=price, worse=worse, bound=bound)
 
 

@@ -121,9 +121,4 @@ class SparseProjection:
         return hashing.dot_buckets(self._coefficients[section : section + 1], places, self.buckets, values[mine])
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "size": self.size,
-            "nonzeros": self.nonzeros,
-            "independence": self.independence,
-            "public_seed": self.public_seed,
-        }
+        return {name: getattr(self, name) for name in ("size", "nonzeros", "independence", "public_seed")}

@@ -33,23 +33,11 @@ _UNDIVIDED = 6  # marginals of this many columns or more are not taken apart
 
 
 @compiled
-def _centre(axes: Any, values: Any) -> Any:
-    for a in range(axes.shape[0]):
-        start, outer, size, inner = axes[a, 0], axes[a, 1], axes[a, 2], axes[a, 3]
-        for o in range(outer):
-            for i in range(inner):
-                at = start + o * size * inner + i
-                mean = 0.0
-                for j in range(size):
-                    mean += values[at + j * inner]
-                mean /= size
-                for j in range(size):
-                    values[at + j * inner] -= mean
+def _along_axes(axes: Any, values: Any, squares: bool) -> Any:
+    """Take the mean away along each axis in turn; or with `squares`, turn shares into second moments of features.
 
-
-@compiled
-def _second_moments(axes: Any, values: Any) -> Any:
-    # Along each axis E(1[x = j] − 1/n)² = p_j (1 − 2/n) + 1/n², applied to every axis in turn.
+    Along an axis E(1[x = j] − 1/n)² = p_j (1 − 2/n) + 1/n².
+    """
     for a in range(axes.shape[0]):
         start, outer, size, inner = axes[a, 0], axes[a, 1], axes[a, 2], axes[a, 3]
         for o in range(outer):
@@ -59,7 +47,10 @@ def _second_moments(axes: Any, values: Any) -> Any:
                 for j in range(size):
                     mass += values[at + j * inner]
                 for j in range(size):
-                    values[at + j * inner] = values[at + j * inner] * (1 - 2 / size) + mass / (size * size)
+                    if squares:
+                        values[at + j * inner] = values[at + j * inner] * (1 - 2 / size) + mass / (size * size)
+                    else:
+                        values[at + j * inner] -= mass / size
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,13 +122,13 @@ class Residuals:
             gathered = np.bincount(self._features, weights=leaves[self._leaves], minlength=self.length)
             values = gathered.astype(np.float64, copy=False)
             values[: self._shared] = leaves[: self._shared]
-        _centre(self._axes, values)
+        _along_axes(self._axes, values, False)
         return values
 
     def centred(self, values: Vector) -> Vector:
         """Each interaction's table with its means removed along every axis; a fresh array."""
         values = np.array(values, dtype=np.float64)
-        _centre(self._axes, values)
+        _along_axes(self._axes, values, False)
         return values
 
     def spread(self, values: Vector) -> Vector:
@@ -152,7 +143,7 @@ class Residuals:
     def variances(self, marginals: Vector, means: Vector) -> Vector:
         """For each entry the variance of its feature of one record, given (estimates of) the marginals and means."""
         moments = np.maximum(marginals, 0)
-        _second_moments(self._axes, moments)
+        _along_axes(self._axes, moments, True)
         return np.maximum(moments - means * means, 0)
 
     def pool(self, targets: Sequence[Target]) -> tuple[Vector, Vector, Vector]:
