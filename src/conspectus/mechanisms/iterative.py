@@ -21,6 +21,7 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import deviation_of
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.fitting.max_entropy import Fit, Measurement, fit_histogram
 from conspectus.synopses.fitting.measured_parts import as_measured, part_tables
 from conspectus.synopses.histogram import Histogram
@@ -28,8 +29,6 @@ from conspectus.synopses.synopsis import Total
 
 from .expectations import UNMEASURED
 from .mechanism import Problem, check_settings
-
-Vector = NDArray[np.float64]
 
 
 def check_rounds(rounds: int | None, *, selection: float, certificate: float) -> None:

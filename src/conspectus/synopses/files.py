@@ -21,7 +21,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -109,7 +109,7 @@ def read(path: Path) -> Contents:
         with open(path, "rb") as file:
             if file.read(4) != b"PK\x03\x04":
                 raise BadSynopsisFile(f"{path} is not a Conspectus release: name a file that a release wrote")
-            with _damage_of(path), zipfile.ZipFile(file) as archive:
+            with _telling(f"{path} is damaged or cut short", *_UNFIT, *_BROKEN), zipfile.ZipFile(file) as archive:
                 return _unpacked(path, archive)
     except FileNotFoundError as problem:
         raise BadSynopsisFile(f"there is no file {path}: check its name") from problem
@@ -117,15 +117,24 @@ def read(path: Path) -> Contents:
         raise BadSynopsisFile(f"{path} cannot be read ({problem.strerror}): check its permissions") from problem
 
 
-@contextmanager
-def faithful() -> Iterator[None]:
+_UNFIT = (ValueError, LookupError, TypeError, OverflowError, RecursionError, MemoryError)
+_BROKEN = (zipfile.BadZipFile, zlib.error, pa.ArrowException, EOFError, NotImplementedError, RuntimeError, OSError)
+
+
+def faithful() -> AbstractContextManager[None]:
     """Turn what goes wrong while the contents are put together into the one sentence of a bad file."""
+    return _telling("the contents of the file do not fit together", *_UNFIT, AttributeError)
+
+
+@contextmanager
+def _telling(what: str, *problems: type[Exception]) -> Iterator[None]:
+    """Whatever of these a broken file makes its readers raise means one thing."""
     try:
         yield
     except BadSynopsisFile:
         raise
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError) as problem:
-        raise BadSynopsisFile(f"the contents of the file do not fit together: {_AGAIN}") from problem
+    except problems as problem:
+        raise BadSynopsisFile(f"{what}: {_AGAIN}") from problem
 
 
 def _packed(manifest: Mapping[str, Any], workload: Any, tables: Mapping[str, pa.Table]) -> bytes:
@@ -175,31 +184,6 @@ def _arrow(table: pa.Table) -> bytes:
     with pa.ipc.new_file(out, table.schema) as writer:
         writer.write_table(table.combine_chunks())
     return out.getvalue()
-
-
-@contextmanager
-def _damage_of(path: Path) -> Iterator[None]:
-    """Whatever a broken zip, JSON or Arrow file makes the readers raise means one thing."""
-    try:
-        yield
-    except BadSynopsisFile:
-        raise
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        pa.ArrowException,
-        EOFError,
-        ValueError,
-        LookupError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-        MemoryError,
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-    ) as problem:
-        raise BadSynopsisFile(f"{path} is damaged or cut short: {_AGAIN}") from problem
 
 
 def _unpacked(path: Path, archive: zipfile.ZipFile) -> Contents:

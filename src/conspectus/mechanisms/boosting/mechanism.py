@@ -47,6 +47,7 @@ from conspectus.mechanisms.bounds import FAILURE, Certificate
 from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
 from conspectus.mechanisms.mechanism import MAX_CELLS, Claim, Mechanism, Outcome, Problem
 from conspectus.mechanisms.total import find_total
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.median_ensemble import MedianEnsemble, weighted_median
 from conspectus.synopses.rows import Rows
@@ -54,7 +55,7 @@ from conspectus.synopses.synopsis import Total, public_sampler
 
 from .claim import practical_claim, theorem_claim
 from .first_sample import first_sample
-from .generators import BruteForce, Generator, MaximumEntropy, Syntheticizer, Vector
+from .generators import BruteForce, Generator, MaximumEntropy, Syntheticizer
 from .own_generator import OwnRounds
 from .parameters import BoostingPlan, BoostingSettings, plan_boosting
 from .reweighting import needed_edge

@@ -19,10 +19,11 @@ from conspectus.mechanisms.mechanism import MAX_CELLS, Problem
 from conspectus.privacy.tails import deviation_of
 from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total
 
-from .generators import Vector, as_rows, measured
+from .generators import as_rows, measured
 
 MOST_ROWS = 1 << 20
 """The most synthetic rows that one round may bring."""

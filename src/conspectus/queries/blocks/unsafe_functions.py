@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
 from conspectus.queries.block import Block
-from conspectus.queries.query import Indices, TableFunction
+from conspectus.queries.query import FunctionList, TableFunction
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError
 
 FUNCTION_STEPS = 256
@@ -133,15 +133,13 @@ def _number(value: Any) -> float:
 
 
 @dataclass(frozen=True)
-class UnsafeFunctions:
+class UnsafeFunctions(FunctionList[DeclaredFunction]):
     """Declared functions, in order, with the public number `denominator` that a share of one amounts to.
 
     Guarantee: if each clamped function moves by at most its declared sensitivity when one unit changes, up to a
     rounding error of 1/(denominator·grid), then `sensitivity` bounds what one unit does to all values together.
     """
 
-    domain: Domain
-    functions: tuple[DeclaredFunction, ...]
     denominator: int
 
     def __post_init__(self) -> None:
@@ -150,28 +148,11 @@ class UnsafeFunctions:
         if any(function.width != len(self.domain) for function in self.functions):
             raise WorkloadError("a function reads all columns of its table")
 
-    @property
-    def grid(self) -> int:
-        return FUNCTION_STEPS
+    grid: ClassVar[int] = FUNCTION_STEPS
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
         return tuple(range(len(self.domain)))
-
-    def __len__(self) -> int:
-        return len(self.functions)
-
-    def query(self, index: int) -> DeclaredFunction:
-        return self.functions[index]
-
-    def take(self, indices: Indices) -> UnsafeFunctions:
-        """Some functions, in the order given."""
-        return UnsafeFunctions(self.domain, tuple(self.functions[i] for i in indices.tolist()), self.denominator)
-
-    @classmethod
-    def join(cls, blocks: Sequence[Self]) -> Self:
-        """Several lists as one."""
-        return cls(blocks[0].domain, tuple(f for block in blocks for f in block.functions), blocks[0].denominator)
 
     def steps(self, share: float) -> int:
         """A share in whole steps; the product is exact, as the scale is a power of two."""
@@ -244,6 +225,6 @@ def told_apart(blocks: Iterable[Block]) -> tuple[Block, ...]:
             for function in block.functions:
                 times = seen[function.name] = seen.get(function.name, 0) + 1
                 named.append(function if times == 1 else replace(function, name=f"{function.name[:180]} ({times})"))
-            block = UnsafeFunctions(block.domain, tuple(named), block.denominator)
+            block = replace(block, functions=tuple(named))
         found.append(block)
     return tuple(found)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from conspectus.counting.evaluation import indicator
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 
-from .max_entropy import Measurement, Vector
+from .max_entropy import Measurement
 
 
 def part_tables(question: Workload, held: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from conspectus.compiled import compiled
 from conspectus.counting.marginal_tree import Columns, marginal_tree
 from conspectus.queries.ordering import starts_of
+from conspectus.synopses.fitting.lbfgs import Vector
 
-Vector = NDArray[np.float64]
 Part = tuple[Columns, bytes]  # the columns, and for a partition of their cells the part of each as int64 bytes
 
 _UNDIVIDED = 6  # marginals of this many columns or more are not taken apart

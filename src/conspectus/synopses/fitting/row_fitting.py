@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from conspectus.counting.statistic_counts import Classes, Conditions, padded
+from conspectus.counting.statistic_counts import Classes, Conditions, Integers, padded
 from conspectus.counting.statistic_kernels import COUNT, INDEPENDENCE
 from conspectus.data.domain import Domain
 from conspectus.queries.blocks.statistic import STATISTIC_STEPS, Statistic
 from conspectus.queries.ordering import starts_of
 from conspectus.queries.query import Predicate, Query
+from conspectus.synopses.fitting.lbfgs import Vector
 
 from . import row_kernels
 
@@ -27,8 +27,6 @@ from . import row_kernels
 fill: Any = row_kernels.fill
 improve: Any = row_kernels.improve
 
-Vector = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 SLACK = 1.0
 """How near, in deviations of its noise, an answer is near enough."""
