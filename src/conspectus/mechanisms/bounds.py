@@ -9,6 +9,7 @@ from typing import Any
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, ROUNDED
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import lower_quantile
+from conspectus.queries.rules import demand
 
 FAILURE = 0.05
 """How often a bound may fail, unless another probability is asked for."""
@@ -19,12 +20,14 @@ POTENTIAL_SCOPE = "every query of the released workload, as the weighted median 
 
 def _check(noisy: int, law: Noise, failure: float, scope: str, size: float) -> None:
     """What every certificate keeps, whether it was measured just now or read from a file."""
-    if type(noisy) is not int or law.kind not in ("laplace", "gaussian") or not isinstance(scope, str):
-        raise ValueError("a certificate has a noisy number in whole steps, a known law of noise, and a scope")
-    if any(type(number) is not float or not 0 < number < math.inf for number in (law.scale, failure, size)):
-        raise ValueError("the scale, the size and the failure probability of a certificate are above 0")
-    if failure >= 1:
-        raise ValueError("a certificate fails with a probability below 1")
+    known = type(noisy) is int and law.kind in ("laplace", "gaussian") and isinstance(scope, str)
+    numbers = all(type(number) is float and 0 < number < math.inf for number in (law.scale, failure, size))
+    demand(
+        ValueError,
+        (known, "a certificate has a noisy number in whole steps, a known law of noise, and a scope"),
+        (numbers, "the scale, the size and the failure probability of a certificate are above 0"),
+        (numbers and failure < 1, "a certificate fails with a probability below 1"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
@@ -41,9 +42,7 @@ class SettingError(ValueError):
 
 def check_settings(*rules: tuple[object, str]) -> None:
     """Raise `SettingError` for the first broken rule: each is what must be true, and what to say if it is not."""
-    for holds, why in rules:
-        if not holds:
-            raise SettingError(why)
+    demand(SettingError, *rules)
 
 
 class CannotServe(Exception):
@@ -172,10 +171,13 @@ class ErrorBound:
     theorem: str
 
     def __post_init__(self) -> None:
-        if type(self.value) is not float or not 0 <= self.value < math.inf or not 0 < self.probability < 1:
-            raise ValueError("an error bound is a number from 0 on that holds with a probability between 0 and 1")
-        if self.statistic not in ("max", "mean", "rms") or not isinstance(self.theorem, str):
-            raise ValueError("an error bound is on the max, mean or rms error, by a theorem")
+        number = type(self.value) is float and 0 <= self.value < math.inf and 0 < self.probability < 1
+        named = self.statistic in ("max", "mean", "rms") and isinstance(self.theorem, str)
+        demand(
+            ValueError,
+            (number, "an error bound is a number from 0 on that holds with a probability between 0 and 1"),
+            (named, "an error bound is on the max, mean or rms error, by a theorem"),
+        )
 
     @property
     def vacuous(self) -> bool:

@@ -76,8 +76,7 @@ def counting_sensitivity(satisfied: int, differing: int, relation: Relation) -> 
             width = satisfied
         case Neighbours.REPLACE:
             width = differing if relation.rows_are_units else max(satisfied, differing)
-    m = relation.max_rows
-    return Sensitivity(m * width, m * m * width, m if width else 0)
+    return Sensitivity(width, width, min(width, 1)).times(relation.max_rows)
 
 
 class ArrayValue:

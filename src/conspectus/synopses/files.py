@@ -30,6 +30,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from conspectus.queries.rules import demand
+
 from .synopsis import BadSynopsis
 
 FORMAT = "conspectus"
@@ -67,12 +69,12 @@ class Contents:
 def check_writable(path: Path) -> None:
     """Refuse a path that cannot be written, before anything is spent."""
     folder = path.parent
-    if not folder.is_dir():
-        raise CannotWriteFile(f"{folder} is not a folder: make it first, or write elsewhere")
-    if path.is_dir():
-        raise CannotWriteFile(f"{path} is a folder: name a file in it")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise CannotWriteFile(f"nothing can be written in {folder}: write elsewhere")
+    demand(
+        CannotWriteFile,
+        (folder.is_dir(), f"{folder} is not a folder: make it first, or write elsewhere"),
+        (not path.is_dir(), f"{path} is a folder: name a file in it"),
+        (os.access(folder, os.W_OK | os.X_OK), f"nothing can be written in {folder}: write elsewhere"),
+    )
 
 
 def write(path: Path, manifest: Mapping[str, Any], workload: Any, tables: Mapping[str, pa.Table]) -> None:
@@ -189,29 +191,39 @@ def _arrow(table: pa.Table) -> bytes:
 def _unpacked(path: Path, archive: zipfile.ZipFile) -> Contents:
     infos = archive.infolist()
     names = [info.filename for info in infos]
-    if _MANIFEST not in names:
-        raise BadSynopsisFile(f"{path} is not a Conspectus release: name a file that a release wrote")
-    if len(set(names)) != len(names) or len(names) > _MOST_MEMBERS:
-        raise BadSynopsisFile(f"{path} has members that no release has: {_AGAIN}")
-    for info in infos:
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
-            raise BadSynopsisFile(f"{path} is packed in a way that no release is: {_AGAIN}")
-        if info.file_size > _SMALL and info.file_size > _MOST_EXPANSION * info.compress_size:
-            raise BadSynopsisFile(f"{path} would unpack to far more than its size: {_AGAIN}")
-    if sum(info.file_size for info in infos) > MOST_BYTES:
-        raise BadSynopsisFile(f"{path} would unpack to more than {MOST_BYTES >> 30} GB, too large to be read")
+    ways = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    bombs = [i for i in infos if i.file_size > _SMALL and i.file_size > _MOST_EXPANSION * i.compress_size]
+    demand(
+        BadSynopsisFile,
+        (_MANIFEST in names, f"{path} is not a Conspectus release: name a file that a release wrote"),
+        (len(set(names)) == len(names) <= _MOST_MEMBERS, f"{path} has members that no release has: {_AGAIN}"),
+        (
+            all(info.compress_type in ways and not info.flag_bits & 1 for info in infos),
+            f"{path} is packed in a way that no release is: {_AGAIN}",
+        ),
+        (not bombs, f"{path} would unpack to far more than its size: {_AGAIN}"),
+        (
+            sum(info.file_size for info in infos) <= MOST_BYTES,
+            f"{path} would unpack to more than {MOST_BYTES >> 30} GB, too large to be read",
+        ),
+    )
     top = _member(archive, _MANIFEST, _MOST_MANIFEST)
     manifest = json.loads(top.decode())
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BadSynopsisFile(f"{path} is not a Conspectus release: name a file that a release wrote")
-    version = manifest.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise BadSynopsisFile(f"{path} was written by a newer Conspectus (file version {version}): install that")
-    if version != VERSION:
-        raise BadSynopsisFile(f"{path} has a file version that this Conspectus does not read: release again")
-    if archive.comment != _COMMENT + hashlib.sha256(top).hexdigest().encode():
-        raise BadSynopsisFile(f"{path} does not match its own digest: {_AGAIN}")
-    listed, release = manifest.get("members"), manifest.get("release")
+    fields = manifest if isinstance(manifest, dict) else {}
+    version, listed, release = (fields.get(name) for name in ("version", "members", "release"))
+    demand(
+        BadSynopsisFile,
+        (fields.get("format") == FORMAT, f"{path} is not a Conspectus release: name a file that a release wrote"),
+        (
+            not isinstance(version, int) or version <= VERSION,
+            f"{path} was written by a newer Conspectus (file version {version}): install that",
+        ),
+        (version == VERSION, f"{path} has a file version that this Conspectus does not read: release again"),
+        (
+            archive.comment == _COMMENT + hashlib.sha256(top).hexdigest().encode(),
+            f"{path} does not match its own digest: {_AGAIN}",
+        ),
+    )
     if not isinstance(listed, dict) or not isinstance(release, dict) or set(listed) | {_MANIFEST} != set(names):
         raise BadSynopsisFile(f"{path} lists other members than it has: {_AGAIN}")
     members = {name: _checked(path, archive, name, entry) for name, entry in listed.items()}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.rules import demand
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.max_entropy import fit_histogram
@@ -64,13 +65,15 @@ class MedianEnsemble(Synopsis):
     additive: ClassVar[bool] = False  # a sum of medians is not the median of the sums
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.members) <= MOST_MEMBERS or len(self.weights) != len(self.members):
-            raise BadSynopsis(f"an ensemble has between 1 and {MOST_MEMBERS} members, and a weight for each")
-        integers = all(type(weight) is int and 0 <= weight < 1 << 48 for weight in self.weights)
-        if not integers or not any(self.weights):
-            raise BadSynopsis("the weights of an ensemble are whole numbers, zero or more, and not all zero")
-        if any(member.domain != self.domain for member in self.members) or self.workload.domain != self.domain:
-            raise BadSynopsis("the members of an ensemble and its questions are about one table")
+        few = 0 < len(self.members) <= MOST_MEMBERS and len(self.weights) == len(self.members)
+        integers = all(type(weight) is int and 0 <= weight < 1 << 48 for weight in self.weights) and any(self.weights)
+        alike = {self.workload.domain, *(member.domain for member in self.members)} == {self.domain}
+        demand(
+            BadSynopsis,
+            (few, f"an ensemble has between 1 and {MOST_MEMBERS} members, and a weight for each"),
+            (integers, "the weights of an ensemble are whole numbers, zero or more, and not all zero"),
+            (alike, "the members of an ensemble and its questions are about one table"),
+        )
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """The weighted median of the members' answers, question by question."""

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import indicator
 from conspectus.data.domain import Domain, code_dtype
-from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.marginal import Marginal
@@ -215,8 +215,10 @@ class Median(OnlineIC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 2 <= self.databases <= theorem.MOST_MEMBERS or self.public_seed < 0:
-            raise SettingError(f"databases lie between 2 and {theorem.MOST_MEMBERS:,}, and public_seed is not negative")
+        within = 2 <= self.databases <= theorem.MOST_MEMBERS and self.public_seed >= 0
+        check_settings(
+            (within, f"databases lie between 2 and {theorem.MOST_MEMBERS:,}, and public_seed is not negative")
+        )
 
     def refuses(self, problem: SessionProblem) -> str | None:
         if not problem.counting:

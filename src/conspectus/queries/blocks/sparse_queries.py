@@ -173,8 +173,7 @@ class SparseQueries(ArrayValue):
         else:  # rows that pair up are replaced, the others added or removed
             pairs = zip(vars(added).values(), vars(replaced).values())
             far = Sensitivity(*(max(one, two) for one, two in pairs))
-        m = relation.max_rows
-        return Sensitivity(m * far.l1, m * m * far.l2_squared, m * far.linf)
+        return far.times(relation.max_rows)
 
     def counts_of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The values of the queries in steps, from the counts of the distinct records listed."""

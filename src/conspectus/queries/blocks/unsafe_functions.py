@@ -26,6 +26,7 @@ from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
 from conspectus.queries.block import Block
 from conspectus.queries.query import FunctionList, TableFunction
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError
 
 FUNCTION_STEPS = 256
@@ -61,18 +62,27 @@ class DeclaredFunction(TableFunction):
     fallback: float = RANGE[0]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not 0 < len(self.name) <= _MOST_NAME:
-            raise WorkloadError(f"a function has a name of at most {_MOST_NAME} letters")
-        if not 0 < self.sensitivity <= 1:
-            raise WorkloadError(f"the sensitivity of {self.name!r} lies above 0 and is at most 1, like shares do")
         low, high = self.range
-        if not 0 <= low < high <= 1:
-            raise WorkloadError(
+        demand(
+            WorkloadError,
+            (
+                isinstance(self.name, str) and 0 < len(self.name) <= _MOST_NAME,
+                f"a function has a name of at most {_MOST_NAME} letters",
+            ),
+            (
+                0 < self.sensitivity <= 1,
+                f"the sensitivity of {self.name!r} lies above 0 and is at most 1, like shares do",
+            ),
+            (
+                0 <= low < high <= 1,
                 f"the range of {self.name!r} is a low and a high number between 0 and 1: map other values onto it, as "
-                "in (value - low) / (high - low), and divide their sensitivity by high - low too"
-            )
-        if not low <= self.fallback <= high:
-            raise WorkloadError(f"the fallback of {self.name!r} is a number in its range, from {low:g} to {high:g}")
+                "in (value - low) / (high - low), and divide their sensitivity by high - low too",
+            ),
+            (
+                low <= self.fallback <= high,
+                f"the fallback of {self.name!r} is a number in its range, from {low:g} to {high:g}",
+            ),
+        )
 
     @property
     def most(self) -> Fraction:
@@ -143,10 +153,13 @@ class UnsafeFunctions(FunctionList[DeclaredFunction]):
     denominator: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.denominator <= MOST_DENOMINATOR or self.denominator & (self.denominator - 1):
-            raise WorkloadError("functions are counted in a public number that is a power of two")
-        if any(function.width != len(self.domain) for function in self.functions):
-            raise WorkloadError("a function reads all columns of its table")
+        power = 1 <= self.denominator <= MOST_DENOMINATOR and not self.denominator & (self.denominator - 1)
+        whole = all(function.width == len(self.domain) for function in self.functions)
+        demand(
+            WorkloadError,
+            (power, "functions are counted in a public number that is a power of two"),
+            (whole, "a function reads all columns of its table"),
+        )
 
     grid: ClassVar[int] = FUNCTION_STEPS
 
