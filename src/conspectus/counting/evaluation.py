@@ -111,12 +111,9 @@ def _box_sums(arrays: LiteralArrays, terms: NDArray[np.int32], table: NDArray[An
             sums = np.tensordot(sums, side, axes=(0, 1))
         found: NDArray[Any] = sums[tuple(inverse.reshape(-1) for _, inverse in chosen)]
         return found
-    return np.concatenate([_one_by_one(arrays, part, table) for part in _batches(terms, table.size)])
-
-
-def _batches(terms: NDArray[np.int32], cells: int) -> list[NDArray[np.int32]]:
-    step = max(1, _MOST_ENTRIES // max(1, cells))
-    return [terms[at : at + step] for at in range(0, len(terms), step)]
+    step = max(1, _MOST_ENTRIES // max(1, table.size))
+    batches = (terms[at : at + step] for at in range(0, len(terms), step))
+    return np.concatenate([_one_by_one(arrays, part, table) for part in batches])
 
 
 def _one_by_one(arrays: LiteralArrays, terms: NDArray[np.int32], table: NDArray[Any]) -> NDArray[Any]:

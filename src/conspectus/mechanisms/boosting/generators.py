@@ -181,7 +181,7 @@ class BruteForce:
         queries = list(sample.queries())
         new = sample.take([place for place, query in enumerate(queries) if query not in self.known])
         if len(new):
-            values = np.stack([_values(new, self._codes(counts)) for counts in self.tables], axis=1)
+            values = np.stack([self._values(new, counts) for counts in self.tables], axis=1)
             self.known |= zip(new.queries(), values)
         grids = np.concatenate([np.full(len(block), sample.grid // block.grid) for block in sample.blocks])
         values = np.stack([self.known[query] for query in queries]) * grids[:, None]
@@ -191,6 +191,11 @@ class BruteForce:
         total = Total(value=float(sample.denominator or self.rows), exact=True)
         return as_rows(sample.domain, self._codes(self.tables[fitting[0]]), total)
 
+    def _values(self, asked: Workload, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The values of questions on a table, each in steps of its own block."""
+        codes = self._codes(counts)
+        return np.concatenate([block_values(block, codes) for block in asked.blocks])
+
     def _codes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """A table row by row; columns that nobody asks about hold their first value."""
         domain, held = self.problem.workload.domain, self.problem.held
@@ -198,11 +203,6 @@ class BruteForce:
         codes = np.zeros((self.rows, len(domain)), dtype=np.int64)
         codes[:, list(held)] = np.repeat(cells, counts, axis=0)
         return codes
-
-
-def _values(asked: Workload, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The values of questions on these rows, each in steps of its own block."""
-    return np.concatenate([block_values(block, codes) for block in asked.blocks])
 
 
 def few_tables(problem: Problem) -> bool:
