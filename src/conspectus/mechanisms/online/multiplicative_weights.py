@@ -41,7 +41,7 @@ import numpy as np
 from conspectus.counting.single_query import SingleQueryCounts
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.iterative import MultiplicativeWeights, Refit, Step
-from conspectus.mechanisms.mechanism import check_settings, no_histogram
+from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload
@@ -143,9 +143,6 @@ class Pmw(OnlineIC):
         if self.theorem:
             return Fraction(0)
         return PRIMING if self.priming is None else Fraction(self.priming)
-
-    def refuses(self, problem: SessionProblem) -> str | None:
-        return no_histogram(problem)
 
     def memory(self, problem: SessionProblem) -> int:
         return 8 * 14 * problem.cells

@@ -120,7 +120,6 @@ def _served(settings: SmallDbSettings, problem: Problem, price: Fraction, net: S
         net=net,
         method=method,
         price=price,
-        worse=worse,
         expected=expected_error(queries, net.size, worse=worse, rows=rows),
         bound=ErrorBound(value=(best * rows + worse) / rows, theorem=SMALL_DB_BOOK) if proved else None,
     )
