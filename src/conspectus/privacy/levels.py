@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
 
+from .exponential import exp_series
 from .noise import Sampler
 
 DEPTH = 40
@@ -86,18 +87,10 @@ def _bits(exponent: Fraction) -> int:
 
 
 def _exp_minus(exponent: Fraction, bits: int) -> int:
-    """⌊2^bits·exp(−exponent)⌋ or one less: a Taylor series at exponent/2^halvings, then squarings, in integers."""
+    """⌊2^bits·exp(−exponent)⌋ or one less."""
     halvings = int(exponent).bit_length() + 12
     working = bits + _bits(exponent) + halvings + _GUARD
-    small = (exponent.numerator << (working - halvings)) // exponent.denominator
-    term = result = 1 << working
-    order = 0
-    while term:
-        order += 1
-        term = (term * small >> working) // order
-        result += -term if order % 2 else term
-    for _ in range(halvings):
-        result = result * result >> working
+    result = exp_series(exponent, working, halvings)
     return max(1, (result - (1 << (working - bits - _GUARD // 2))) >> (working - bits))
 
 
