@@ -16,11 +16,13 @@ from typing import Any, Literal, NamedTuple, assert_never
 
 from .relation import Neighbours, Relation
 
+Kind = Literal["laplace", "gaussian"]
+
 
 class Noise(NamedTuple):
     """A law of integer noise: discrete Laplace of scale b, or discrete Gaussian of parameter σ; the float is exact."""
 
-    kind: Literal["laplace", "gaussian"]
+    kind: Kind
     scale: float
 
 
