@@ -18,6 +18,7 @@ from conspectus.data.columns.values import by_distinct, date_at, day_of, number_
 from conspectus.data.schema import Schema
 
 from . import open_pairs, open_table, open_unknown
+from .lines import Tally
 from .origin import guarded, quoted
 
 NOT_PRIVATE = "NOT PRIVATE"
@@ -73,13 +74,8 @@ def check(schema: Schema, source: Any) -> list[ColumnCheck]:
 
 
 @dataclass(frozen=True)
-class LineCheck:
+class LineCheck(Tally):
     """How the lines of a CSV file look. NOT PRIVATE: exact counts, for the owner alone."""
-
-    rows: int
-    odd_quotes: int
-    wrong_fields: int
-    too_long: int
 
     def __str__(self) -> str:
         return (
