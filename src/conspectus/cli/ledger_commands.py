@@ -56,8 +56,8 @@ def show(path: LedgerFile, as_json: options.Json = False) -> None:
     ledger = cs.Ledger.open(path)
     if as_json:
         printing.as_json(ledger_json(ledger))
-        return
-    show_ledger(ledger)
+    else:
+        show_ledger(ledger)
 
 
 def show_ledger(ledger: Any) -> None:

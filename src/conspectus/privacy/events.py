@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, Literal, NamedTuple
 
 from .relation import Neighbours, Relation
 
@@ -45,13 +45,7 @@ class ByRelation:
         )
 
     def under(self, neighbours: Neighbours) -> Fraction | None:
-        match neighbours:
-            case Neighbours.REPLACE:
-                return self.replace
-            case Neighbours.ADD_REMOVE:
-                return self.add_remove
-            case _:
-                assert_never(neighbours)
+        return self.replace if Neighbours.of(neighbours) is Neighbours.REPLACE else self.add_remove
 
     def mapped(self, change: Callable[[Fraction], Fraction]) -> ByRelation:
         """The same function of both bounds, where there are bounds."""

@@ -68,17 +68,10 @@ def level_weights(distances: Sequence[int], *, total: int, rate: Fraction) -> li
     # The smallest power, at the cutoff, still has 56 bits. A million levels need but two short tables of powers.
     bits = _bits(rate * farthest) + 56
     fine = bits + 8
-    low: dict[int, int] = {}
-    high: dict[int, int] = {}
-    weights = []
-    for distance in distances:
-        above, below = divmod(min(distance, farthest), _DIGIT)
-        if below not in low:
-            low[below] = _exp_minus(rate * below, fine)
-        if above not in high:
-            high[above] = _exp_minus(rate * above * _DIGIT, fine)
-        weights.append(low[below] * high[above] >> (2 * fine - bits))
-    return weights
+    digits = [divmod(min(distance, farthest), _DIGIT) for distance in distances]
+    low = {below: _exp_minus(rate * below, fine) for below in {below for _, below in digits}}
+    high = {above: _exp_minus(rate * above * _DIGIT, fine) for above in {above for above, _ in digits}}
+    return [low[below] * high[above] >> (2 * fine - bits) for above, below in digits]
 
 
 def _bits(exponent: Fraction) -> int:

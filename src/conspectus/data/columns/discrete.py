@@ -68,12 +68,9 @@ class Categorical(Column):
 
     @cached_property
     def _numbers(self) -> dict[float, int]:
-        numbers: dict[float, int] = {}
-        for code, value in enumerate(self.values):
-            number = number_of(value)
-            if number is not None:
-                numbers.setdefault(float(number), code)
-        return numbers
+        """Listed numbers; of equal ones the first."""
+        read = [(number_of(value), code) for code, value in enumerate(self.values)]
+        return {float(number): code for number, code in reversed(read) if number is not None}
 
     def find(self, value: object) -> int | None:
         text = text_of(value)

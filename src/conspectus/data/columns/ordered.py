@@ -19,6 +19,8 @@ from conspectus.data.domain import Codes, code_dtype
 from .column import COMPARISONS, NO_NULLS, Column, CutsBin, UnknownValue
 from .values import EXACT, Nulls, number_of, numbers
 
+_COMPARE: dict[str, np.ufunc] = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+
 
 @dataclass(frozen=True)
 class Ordered(Column):
@@ -105,14 +107,9 @@ class Ordered(Column):
     def _holds(self, op: str, x: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """For each bin of whole values: whether the comparison holds somewhere in it, and everywhere."""
         low, high = self.lows, self.highs
-        if op == "<":
-            return low < x, high < x
-        if op == "<=":
-            return low <= x, high <= x
-        if op == ">":
-            return high > x, low > x
-        if op == ">=":
-            return high >= x, low >= x
+        if op in _COMPARE:
+            least, most = (low, high) if op in ("<", "<=") else (high, low)
+            return _COMPARE[op](least, x), _COMPARE[op](most, x)
         inside, only = (low <= x) & (x <= high) & (x == math.floor(x)), (low == x) & (high == x)
         return (inside, only) if op == "=" else (~only, ~inside)
 
