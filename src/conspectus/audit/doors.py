@@ -116,7 +116,7 @@ class BareThreshold(Curator):
     def above_threshold(
         self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
     ) -> Watch:
-        moved = Fraction(ERROR_STEPS * self.max_rows)
+        moved = Fraction(ERROR_STEPS * self.relation.max_rows)
         return Watch(self._noisy_error, int(threshold * ERROR_STEPS), scale_up(4 * moved / epsilon))
 
 
@@ -278,7 +278,7 @@ def _measuring(law: Noise) -> Play:
 
     def play(curator: Curator) -> float:
         zeros, ones = curator.measure(question, law)
-        return float(ones - zeros) if curator.neighbours is Neighbours.REPLACE else float(ones)
+        return float(ones - zeros) if curator.relation.neighbours is Neighbours.REPLACE else float(ones)
 
     return play
 

@@ -35,7 +35,7 @@ class ForgottenRow(Curator):
     """Broken on purpose: a threshold that forgets the row which a unit's own key has."""
 
     def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
-        return super().stable_keys(scale, threshold - self.max_rows)
+        return super().stable_keys(scale, threshold - self.relation.max_rows)
 
 
 class HalfTheKeysNoise(Curator):
@@ -61,7 +61,7 @@ class NoTail(Curator):
     """Broken on purpose: records are shown from the first count that a unit cannot have alone, whatever the noise."""
 
     def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
-        return super().stable_keys(scale, self.max_rows + 1)
+        return super().stable_keys(scale, self.relation.max_rows + 1)
 
 
 def cases() -> Iterator[Case]:
@@ -208,6 +208,6 @@ def _key_counts(scale: float) -> Play:
         keys, counts = curator.stable_keys(scale, level)
         shown = dict(zip(cast(Elements, keys).tolist(), counts.tolist()))
         zeros, ones = shown.get(0, 0), shown.get(1, 0)
-        return float(ones - zeros) if curator.neighbours is Neighbours.REPLACE else float(ones)
+        return float(ones - zeros) if curator.relation.neighbours is Neighbours.REPLACE else float(ones)
 
     return play

@@ -37,10 +37,10 @@ class _Variant(Curator):
 
     def _drawn(self, threshold: Fraction, epsilon: Fraction) -> int:
         steps = np.array([int(threshold * ERROR_STEPS)], dtype=np.int64)
-        return int(discrete_laplace(steps, scale_up(ERROR_STEPS * self.max_rows / epsilon), self._sampler)[0])
+        return int(discrete_laplace(steps, scale_up(ERROR_STEPS * self.relation.max_rows / epsilon), self._sampler)[0])
 
     def _comparing(self, epsilon: Fraction) -> float:
-        return scale_up(ERROR_STEPS * self.max_rows / epsilon)
+        return scale_up(ERROR_STEPS * self.relation.max_rows / epsilon)
 
 
 class SameNoise(_Variant):

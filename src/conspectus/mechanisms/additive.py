@@ -55,7 +55,7 @@ def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) 
 def _release(curator: Curator, problem: Problem, law: Noise) -> Outcome:
     measured = with_total(problem)
     curator.count_ahead(measured)
-    known = measured.denominator or (curator.rows() if curator.total_is_public else None)
+    known = measured.denominator or (curator.rows() if curator.relation.total_is_public else None)
     noisy = curator.measure(measured, law) / measured.grid
     total = paid_total(measured, noisy, law) if known is None else Total(value=float(known), exact=True)
     synopsis = NoisyAnswers(problem.workload.domain, measured, noisy, (law,) * len(measured.blocks), total)

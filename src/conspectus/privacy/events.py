@@ -12,15 +12,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, Literal, NamedTuple
 
 from .relation import Neighbours, Relation
+
+Kind = Literal["laplace", "gaussian"]
 
 
 class Noise(NamedTuple):
     """A law of integer noise: discrete Laplace of scale b, or discrete Gaussian of parameter σ; the float is exact."""
 
-    kind: Literal["laplace", "gaussian"]
+    kind: Kind
     scale: float
 
 
@@ -43,13 +45,7 @@ class ByRelation:
         )
 
     def under(self, neighbours: Neighbours) -> Fraction | None:
-        match neighbours:
-            case Neighbours.REPLACE:
-                return self.replace
-            case Neighbours.ADD_REMOVE:
-                return self.add_remove
-            case _:
-                assert_never(neighbours)
+        return self.replace if Neighbours.of(neighbours) is Neighbours.REPLACE else self.add_remove
 
     def mapped(self, change: Callable[[Fraction], Fraction]) -> ByRelation:
         """The same function of both bounds, where there are bounds."""
