@@ -29,7 +29,7 @@ error above 3α/4 + α/8 + α/8 = α.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -37,10 +37,11 @@ from typing import ClassVar
 from scipy.optimize import brentq
 
 from conspectus.curator.curator import Curator
-from conspectus.privacy.events import Event, Noise
+from conspectus.privacy.events import Noise
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 
+from .bounds import FAILURE
 from .expectations import ITERATIVE_LEFT, ITERATIVE_LEFT_MEAN
 from .histograms import outcome
 from .iterative import (
@@ -55,20 +56,21 @@ from .iterative import (
     steps,
 )
 from .mechanism import (
+    CannotServe,
     Claim,
     ErrorBound,
+    Mechanism,
     Outcome,
     Problem,
-    Refusal,
-    SettingError,
+    check_settings,
     expected_maximum,
     expected_size,
     maximum_bound,
     no_histogram,
+    refuse_for,
 )
 from .total import find_total, left_after_total
 
-FAILURE = 0.05
 USUAL_ROWS = 10_000.0
 """What a plan takes the number of rows to be where nobody has said it."""
 
@@ -151,11 +153,10 @@ class IterativePlan:
     aim: Aim
     promised: float
     price: Fraction
-    certificate: Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
-class IterativeConstruction:
+class IterativeConstruction(Mechanism[IterativePlan]):
     """The book's iterative construction: find the worst answer, measure it, update the weights; stop when all is well.
 
     Choose it to have Theorem 5.4 (`theorem=True`), or to see the book's algorithm at work. In practice `mwem`, which
@@ -191,22 +192,22 @@ class IterativeConstruction:
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds, selection=self.selection, certificate=self.certificate)
-        if self.alpha is not None and not 0 < self.alpha < 1:
-            raise SettingError("alpha, the error aimed at, lies strictly between 0 and 1")
-        if self.theorem and (self.alpha is not None or self.rounds is not None):
-            raise SettingError("theorem=True sets alpha and rounds itself: leave them out")
+        check_settings(
+            (self.alpha is None or 0 < self.alpha < 1, "alpha, the error aimed at, lies strictly between 0 and 1"),
+            (
+                not self.theorem or (self.alpha is None and self.rounds is None),
+                "theorem=True sets alpha and rounds itself: leave them out",
+            ),
+        )
 
-    def plan(self, problem: Problem) -> IterativePlan | Refusal:
-        refused = no_histogram(problem)
-        if refused is not None:
-            return Refusal(mechanism=self.name, reason=refused)
+    def plan(self, problem: Problem) -> IterativePlan:
+        refuse_for(no_histogram(problem))
         promised = promised_alpha(problem, self.certificate)
         if self.theorem and not problem.total_is_public:
-            return Refusal(mechanism=self.name, reason="Theorem 5.4 is for replaced rows and a public number of rows")
+            raise CannotServe("Theorem 5.4 is for replaced rows and a public number of rows")
         if self.theorem and not promised < 1:
-            reason = f"Theorem 5.4 promises an error of {promised:.3g} here, which says nothing: leave theorem=True out"
-            return Refusal(mechanism=self.name, reason=reason)
-        certificate = problem.cap * Fraction(self.certificate)
+            said = f"Theorem 5.4 promises an error of {promised:.3g} here, which says nothing"
+            raise CannotServe(f"{said}: leave theorem=True out")
         rows = float(problem.rows or USUAL_ROWS)
         if self.theorem:
             aim = Aim(alpha=promised, rounds=math.ceil(multiplicative_updates(promised / 2, problem.cells)), rows=rows)
@@ -217,8 +218,7 @@ class IterativeConstruction:
             candidates=Candidates.single(problem.workload.distinct()),
             aim=aim,
             promised=promised,
-            price=left_after_total(problem) - certificate,
-            certificate=certificate,
+            price=left_after_total(problem, self.certificate),
         )
 
     def claim(self, problem: Problem, plan: IterativePlan) -> Claim:
@@ -227,7 +227,7 @@ class IterativeConstruction:
         left = remaining_error(aim.rounds, problem.cells) * aim.rows
         bound = None
         if self.theorem:
-            bound = ErrorBound(value=plan.promised, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
+            bound = ErrorBound(value=plan.promised, theorem=CITES[0])
         return Claim(
             mechanism=self.name,
             expected_max=expected_maximum(law, aim.rounds) + left,
@@ -241,13 +241,10 @@ class IterativeConstruction:
             ),
         )
 
-    def declare(self, problem: Problem, plan: IterativePlan) -> Sequence[Event] | None:
-        return None
-
     def release(self, curator: Curator, problem: Problem, plan: IterativePlan) -> Outcome:
         asked = plan.candidates.workload
         curator.count_ahead(asked)
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         rows = total.divisor
         # A bought total is another number than the one that was planned with.
         aim = plan.aim if self.theorem or rows == plan.aim.rows else self._aim(problem, rows)
@@ -269,7 +266,9 @@ class IterativeConstruction:
                 rule.weights = fit_histogram(held, known, rows, steps=REFIT, ridge=RIDGE).weights
         weights = rule.weights if self.theorem else fit_histogram(held, known, rows, steps=400, ridge=RIDGE).weights
         parameters = {"alpha": aim.alpha, "rounds": aim.rounds, "rounds_used": used, "rate": rate}
-        return outcome(curator, problem, weights=weights, total=total, price=plan.certificate, parameters=parameters)
+        return outcome(
+            curator, problem, weights=weights, total=total, certificate=self.certificate, parameters=parameters
+        )
 
     def _aim(self, problem: Problem, rows: float) -> Aim:
         """Free parameters: those that are set, and otherwise as many rounds as keep the noise below a quarter of α."""

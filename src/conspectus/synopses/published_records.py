@@ -24,6 +24,8 @@ from conspectus.data.records.field import Elements
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import shown_interval
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.rules import demand
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
@@ -56,17 +58,21 @@ class PublishedRecords(Synopsis):
 
     def __post_init__(self) -> None:
         counts = np.array(self.counts, dtype=np.int64)
-        if self.domain.sizes != RECORDS.sizes:
-            raise BadSynopsis("published records belong to a table of one column of records")
-        if counts.shape != (len(self.forms),) or any(after <= before for before, after in pairwise(self.forms)):
-            raise BadSynopsis("published records are sorted and distinct, with a count for each")
+        sorted_once = all(before < after for before, after in pairwise(self.forms))
+        demand(
+            BadSynopsis,
+            (self.domain.sizes == RECORDS.sizes, "published records belong to a table of one column of records"),
+            (
+                counts.shape == (len(self.forms),) and sorted_once,
+                "published records are sorted and distinct, with a count for each",
+            ),
+        )
         check_threshold(counts, self.threshold)
-        counts.flags.writeable = False
         try:
             read_back = tuple(map(read, self.forms))
         except NotCanonical as problem:
             raise BadSynopsis("a published record is not readable") from problem
-        for name, value in (("noise", checked_law(self.noise)), ("counts", counts), ("records", read_back)):
+        for name, value in (("noise", checked_law(self.noise)), ("counts", fixed(counts)), ("records", read_back)):
             object.__setattr__(self, name, value)
 
     @cached_property

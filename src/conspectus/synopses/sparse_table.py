@@ -116,13 +116,9 @@ class SparseTable(Addressed):
         if not there.any():
             return count, (0.0, above)
         shown = self.counts[places[there]]
-        low, high = self.shown_interval(shown, 1 - (1 - confidence) / len(weights))
+        low, high = shown_interval(self.noise.scale, shown, self.threshold, 1 - (1 - confidence) / len(weights))
         below = float((weights[there] * (shown - low)).sum())
         return count, (below, min(above, float((weights * (high - shown)).sum())) if there.all() else above)
-
-    def shown_interval(self, counts: Counts, confidence: float) -> tuple[Counts, Counts]:
-        """The least and the largest true counts behind published ones, given that they were published."""
-        return shown_interval(self.noise.scale, counts, self.threshold, confidence)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Published rows, each as often as its count says."""

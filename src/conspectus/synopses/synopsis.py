@@ -25,6 +25,7 @@ from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate, Sparse
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -86,10 +87,15 @@ class Total:
     averaged: int = 1
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.value) or self.terms < 0 or self.averaged < 1:
-            raise BadSynopsis("a total is a finite number of rows")
-        if self.exact and (self.kind is not None or self.terms or self.scale != 0 or self.value < 0):
-            raise BadSynopsis("an exact total is zero or more and carries no noise")
+        bare = self.kind is None and not self.terms and self.scale == 0 and self.value >= 0
+        demand(
+            BadSynopsis,
+            (
+                math.isfinite(self.value) and self.terms >= 0 and self.averaged >= 1,
+                "a total is a finite number of rows",
+            ),
+            (bare or not self.exact, "an exact total is zero or more and carries no noise"),
+        )
         if not self.exact:
             checked_noise(self.kind, self.scale)
 
@@ -136,11 +142,9 @@ class ListedRecords(Protocol):
 
     def bounds(self, confidence: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each record the least and the largest true count, given that it was published."""
-        ...
 
     def drawn(self, rows: int, *, public_seed: int | None = None) -> NDArray[np.int64]:
         """The places of records, drawn at random, each as often as its count says."""
-        ...
 
 
 @suggest_keywords

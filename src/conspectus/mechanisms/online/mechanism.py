@@ -16,7 +16,7 @@ from conspectus.curator.curator import Curator
 from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.mechanisms.sparse_vector import plan_sparse
-from conspectus.mechanisms.total import SHARE, find_total
+from conspectus.mechanisms.total import find_total, left_after_total
 from conspectus.synopses.synopsis import Total
 
 from .claim import Typical, claim_of
@@ -73,7 +73,7 @@ class OnlineIC(OnlineSettings, ABC):
             return Refusal(mechanism=self.name, reason=str(unfit))
 
     def _plan_for(self, problem: SessionProblem, rows: float) -> OnlinePlan:
-        left = problem.cap * (1 if problem.total_is_public else 1 - SHARE)
+        left = left_after_total(problem)
         if self.theorem:
             found = theorem_plan(problem, left, rows=rows, updates=lambda alpha: self.updates(problem, alpha))
             if found is None:
@@ -106,7 +106,7 @@ class OnlineIC(OnlineSettings, ABC):
 
     def open(self, curator: Curator, problem: SessionProblem, plan: OnlinePlan) -> OnlineConstruction:
         curator.hold_in_memory()
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         return self.begin(curator, problem, self._plan_of(total, problem, plan), total, None)
 
     def restore(self, curator: Curator, problem: SessionProblem, plan: OnlinePlan, state: State) -> OnlineConstruction:

@@ -48,7 +48,7 @@ from conspectus.mechanisms.iterative import (
     multiplicative_rate,
     multiplicative_updates,
 )
-from conspectus.mechanisms.mechanism import SettingError, no_histogram
+from conspectus.mechanisms.mechanism import check_settings, no_histogram
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload
@@ -136,10 +136,13 @@ class Pmw(OnlineIC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= (self.priming or 0) < 1 or (self.order is not None and self.order < 1):
-            raise SettingError("priming lies in [0, 1), order at 1 or above")
-        if self.theorem and self.priming:
-            raise SettingError("the theorem knows no priming: leave one of them out")
+        check_settings(
+            (
+                0 <= (self.priming or 0) < 1 and (self.order is None or self.order >= 1),
+                "priming lies in [0, 1), order at 1 or above",
+            ),
+            (not (self.theorem and self.priming), "the theorem knows no priming: leave one of them out"),
+        )
 
     @property
     def _share(self) -> Fraction:

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.mechanisms.iterative import multiplicative_rate
-from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.privacy.events import Noise
 from conspectus.queries.listed_records import Listed, listed_records
@@ -175,8 +175,7 @@ class SparseMw(OnlineIC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.sparsity <= 1 << 20:
-            raise SettingError("sparsity lies between 1 and 1,048,576 records")
+        check_settings((1 <= self.sparsity <= 1 << 20, "sparsity lies between 1 and 1,048,576 records"))
 
     def refuses(self, problem: SessionProblem) -> str | None:
         return None

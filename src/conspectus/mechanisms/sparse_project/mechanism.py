@@ -39,7 +39,7 @@ from typing import ClassVar
 
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.mechanism import Claim, Outcome, Problem, Refusal
+from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem
 from conspectus.mechanisms.total import take_total, total_act
 from conspectus.privacy.events import Event
 from conspectus.queries.workload import Workload
@@ -51,7 +51,7 @@ from .parameters import SparseProjectPlan, SparseProjectSettings, plan_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseProject(SparseProjectSettings):
+class SparseProject(SparseProjectSettings, Mechanism[SparseProjectPlan]):
     """A small noisy vector that answers any question about a few listed records, whatever records there may be.
 
     Choose it for tables of records of any kind (`cs.open_records`) where not all questions are known in advance: a
@@ -85,10 +85,9 @@ class SparseProject(SparseProjectSettings):
 
     name: ClassVar[str] = "sparse-project"
 
-    def plan(self, problem: Problem) -> SparseProjectPlan | Refusal:
+    def plan(self, problem: Problem) -> SparseProjectPlan:
         """T, s, r, the noise and the estimator."""
-        plan = plan_of(self, problem)
-        return Refusal(mechanism=self.name, reason=plan) if isinstance(plan, str) else plan
+        return plan_of(self, problem)
 
     def claim(self, problem: Problem, plan: SparseProjectPlan) -> Claim:
         return claim_of(self.name, self, problem, plan)
