@@ -41,7 +41,7 @@ class Ledger:
     `Ledger.create` makes one, `Ledger.open` opens it again. `cs.release` and `cs.open_session` take it as `ledger=`.
 
     Attributes:
-        path: The file.
+        path: The file, under the one name that was found when it was opened: no `chdir` leads to another one.
         budget: What the owner allowed for everything together.
         currency: What is counted: "pure" (ε) or "zcdp" (ρ).
         neighbours: The relation in which acts are priced.
@@ -65,8 +65,8 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._file = LedgerFile(self.path)
+        self._file = LedgerFile(Path(path))
+        self.path = self._file.path
         terms = self._file.terms
         self._cap = terms.cap
         if self._cap.delta and not 0 < self._cap.delta < Fraction(terms.budget.delta):
@@ -126,8 +126,7 @@ class Ledger:
         terms = terms_for(
             budget, neighbours=neighbours, unit=unit, fingerprint=schema_fingerprint, table=table, aside=aside
         )
-        LedgerFile.create(Path(path), terms)
-        return cls(path)
+        return cls(LedgerFile.create(Path(path), terms).path)
 
     @property
     def cap(self) -> Fraction:
@@ -243,6 +242,7 @@ class Ledger:
         unit: str,
         events: Sequence[Event] | None = None,
         deferred: bool = False,
+        terms: str = "",
     ) -> Reservation:
         """Set a price aside before anything is drawn, or raise and leave the file as it was.
 
@@ -257,6 +257,7 @@ class Ledger:
                 own have to be declared.
             deferred: Whether the price is reserved with the first act only, and now just checked. Until then a file
                 that turns out to be damaged, or a table that will not open, has cost nothing.
+            terms: A digest of all that was agreed on, which whoever comes back later is compared with.
 
         Returns:
             The right to debit acts up to that price.
@@ -270,12 +271,13 @@ class Ledger:
         if deferred:
             self.check(budget, fingerprint=fingerprint, neighbours=neighbours, unit=unit, events=events)
             bound = partial(self.reserve, fingerprint=fingerprint, neighbours=neighbours, unit=unit, events=events)
-            return Reservation(self, opening=lambda: bound(budget, label).number)
+            return Reservation(self, opening=lambda: bound(budget, label, terms=terms).number)
         self._check_bound(fingerprint, neighbours, unit)
         cost = self._asked(budget, events)
         with self._file.writing() as lines:
             self._check_left(lines, cost)
-            number = lines.append("reserve", None, cost=cost, total=Cost(), content={"label": label})
+            content = {"label": label} | ({"terms": terms} if terms else {})
+            number = lines.append("reserve", None, cost=cost, total=Cost(), content=content)
         return Reservation(self, number)
 
     def check(
