@@ -144,8 +144,8 @@ class Gaussian:
         )
         return _claim(self.name, problem, plan, cites)
 
-    def declare(self, problem: Problem, plan: Noise) -> None:
-        return None
+    def declare(self, problem: Problem, plan: Noise) -> Sequence[Event]:
+        return _declare(problem, plan)
 
     def release(self, curator: Curator, problem: Problem, plan: Noise) -> Outcome:
         return _release(curator, problem, plan)

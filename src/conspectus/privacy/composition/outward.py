@@ -47,9 +47,9 @@ def check_losses(*losses: float | Fraction, name: str = "an epsilon") -> None:
             raise CompositionError(f"{name} is a number from 0 on, not {loss!r}")
 
 
-def check_count(count: int) -> None:
+def check_count(count: int, *, name: str = "acts") -> None:
     if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
-        raise CompositionError(f"the number of acts is a whole number from 0 on, not {count!r}")
+        raise CompositionError(f"the number of {name} is a whole number from 0 on, not {count!r}")
 
 
 def check_listed(epsilons: Iterable[float]) -> list[float]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from conspectus.privacy.accounting import BudgetExceeded, cap_of, epsilon_of
 from conspectus.privacy.events import Event
-from conspectus.privacy.guarantee import Budget, Guarantee
+from conspectus.privacy.guarantee import USUAL_DELTA, Budget, Guarantee, large_epsilon
 from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down, scale_up
 from conspectus.privacy.relation import Neighbours
 from conspectus.suggestions import suggest_keywords
@@ -28,6 +28,7 @@ from .ledger_file import LedgerFile, Lines, damaged
 from .ledger_terms import LedgerError as LedgerError
 from .ledger_terms import terms_for
 from .reservation import Reservation
+from .what_is_left import affordable, left_in_words
 
 
 class LedgerMismatch(LedgerError):
@@ -138,6 +139,17 @@ class Ledger:
         """What is set aside of δ, for acts with a δ of their own."""
         return self._cap.delta
 
+    @property
+    def shown_delta(self) -> float:
+        """The δ at which ρ is shown as an ε: the budget's, but for what is set aside, or else a usual one."""
+        return scale_down(Fraction(self.budget.delta) - self.delta_cap) if self.budget.delta else USUAL_DELTA
+
+    @property
+    def epsilon_remaining(self) -> float:
+        """The largest ε, of a few digits, that a release at `shown_delta` may still ask for."""
+        left = self.remaining
+        return scale_down(left) if self.currency == "pure" else affordable(left, self.shown_delta)
+
     def spending(self) -> Cost:
         """What counts as spent: settled acts, and the whole of every open reservation.
 
@@ -211,6 +223,7 @@ class Ledger:
             unit=self.unit,
             theorem="basic composition" if pure else concentration,
             missing=missing,
+            warnings=large_epsilon(self.budget),
         )
 
     def price_of(self, budget: Budget) -> Fraction:
@@ -345,10 +358,9 @@ class Ledger:
             return
         if total.price > self.cap:
             sign = "epsilon" if self.currency == "pure" else "rho"
-            left, of = _shown(self.cap - spent.price, self.cap), f"{float(self.cap):.6g}"
+            left = left_in_words(self.cap - spent.price, self.cap, self.currency, self.shown_delta)
             raise BudgetExceeded(
-                f"this release asks for {sign} {float(cost.price):.6g}, and the ledger has {left} of {of} left: "
-                "ask for less"
+                f"this release asks for {sign} {float(cost.price):.6g}, and the ledger has {left} left: ask for less"
             )
         left, of = _shown(self.delta_cap - spent.delta, self.delta_cap), f"{float(self.delta_cap):.6g}"
         raise BudgetExceeded(
