@@ -47,6 +47,8 @@ def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
     }
     if fields["left_out"]:
         manifest["left_out"] = fields["left_out"]
+    if fields["declared"]:
+        manifest["declared"] = True
     if measured is not None:
         manifest["measured"], noisy = measured.parts()
         tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
@@ -92,6 +94,7 @@ def read_fields(path: Path) -> dict[str, Any]:
             "measured": None if measured is None else NoisyAnswers.from_parts(schema.domain, measured, noisy),
             "events": events,
             "left_out": manifest.get("left_out", 0),
+            "declared": manifest.get("declared", False) is True,
         }
 
 
