@@ -65,7 +65,7 @@ def _block(domain: Domain, stored: object) -> Block:
         raise WorkloadError(_REFUSAL + "it has a block of an unknown kind")
     for name, expected in _FIELDS[kind].items():
         value = fields.get(name)
-        if not isinstance(value, expected) or isinstance(value, bool):
+        if name not in fields or not isinstance(value, expected) or isinstance(value, bool):
             raise WorkloadError(f"{_REFUSAL}a block of {kind} lacks a proper {name!r}")
     for name in ("columns", "sets"):
         for value in fields.get("sets", ()) if name == "sets" else [fields.get("columns", [])]:
