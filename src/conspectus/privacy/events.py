@@ -167,13 +167,20 @@ def from_json(fields: Mapping[str, Any]) -> Event:
                 values[name] = ByRelation(
                     **{key: None if bound is None else read_fraction(bound) for key, bound in value.items()}
                 )
-            else:
-                values[name] = read_fraction(value) if isinstance(value, str) else int(value)
+            elif name not in _WHOLE:
+                values[name] = read_fraction(value)
+            elif type(value) is int:
+                values[name] = value
+            else:  # a float rounded down, or a truth taken for 1, would be another act
+                raise ValueError("what counts something is a whole number")
         numbers = [value for value in values.values() if not isinstance(value, ByRelation)]
         bounds = [bound for value in values.values() if isinstance(value, ByRelation) for bound in vars(value).values()]
         if any(number <= 0 for number in numbers) or any(bound is not None and bound < 0 for bound in bounds):
             raise ValueError("scales and numbers of draws are above 0, and bounds are not below")
-        return kind(**values)
+        event = kind(**values)
+        if to_json(event) != dict(fields):
+            raise ValueError("an act is spelled in another way than it is written")
+        return event
     except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
         raise ValueError("not a private event that this version knows") from error
 
@@ -189,5 +196,7 @@ _KIND: dict[str, type[Event]] = {
 }
 _STORED = {"l1": "reach", "l2_squared": "reach_squared", "linf": "reach_max"}
 """What fields are called in files, for good: files of every version are read and written alike."""
+_WHOLE = ("draws", "rows", "threshold")
+"""The fields that count something."""
 _FIELD = {stored: field for field, stored in _STORED.items()}
 _TAG: dict[type[Event], str] = {kind: tag for tag, kind in _KIND.items()}

@@ -54,7 +54,6 @@ class PublishedRecords(Synopsis):
     kind: ClassVar[str] = "published-records"
     title: ClassVar[str] = "the records that enough rows share, with noisy counts"
     answers_alone: ClassVar[bool] = True
-    publishes_keys: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         counts = np.array(self.counts, dtype=np.int64)
@@ -124,6 +123,10 @@ class PublishedRecords(Synopsis):
             raise CannotAnswer("no record reached the threshold, so there are no rows to give: allow a larger budget")
         shares = self.counts / self.counts.sum()
         return public_sampler(public_seed).choice(len(self.forms), size=rows, p=shares).astype(np.int64)
+
+    def published_at(self) -> tuple[Noise, int]:
+        """The noise on the counts, and the least count that was shown."""
+        return self.noise, self.threshold
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         held = pa.table({"record": pa.array(self.forms, pa.large_binary()), "count": self.counts})

@@ -52,7 +52,6 @@ class SparseTable(Addressed):
 
     kind: ClassVar[str] = "sparse-table"
     answers_alone: ClassVar[bool] = True
-    publishes_keys: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,6 +122,10 @@ class SparseTable(Addressed):
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Published rows, each as often as its count says."""
         return self._rows.sample(rows, public_seed=public_seed)
+
+    def published_at(self) -> tuple[Noise, int]:
+        """The noise on the counts, and the least count that was shown."""
+        return self.noise, self.threshold
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         meta = facts(self.threshold, self.noise, self.total)
