@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -28,7 +28,8 @@ _SAME = frozenset(
     + ["FLOAT", "DOUBLE", "DATE", "VARCHAR", "BLOB"]
 )
 _HARMLESS = frozenset({"unused_columns", "column_lifetime"})
-_REPORTS = (duckdb.Error, pa.ArrowException, ValueError, ArithmeticError, TypeError, LookupError)
+# What fails while batches are made reaches the reader as an OSError, with the message of DuckDB in it.
+_REPORTS = (duckdb.Error, pa.ArrowException, ValueError, ArithmeticError, TypeError, LookupError, MemoryError, OSError)
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class Origin:
     number is private; `computed` that values may be the work of an expression, and null where the raw ones are not;
     `tally` counts odd lines for the owner where rows are lines; `fingerprinted` are the columns of the relation that
     hold the fingerprints of records, and not the records; `rows` is how many rows there are, where the source says so
-    without a pass: a frame knows, and so does the footer of a Parquet file.
+    without a pass: a frame knows, and so does the footer of a Parquet file. `batches`, where nothing of SQL is to be
+    done, is a pass over some columns of the relation in their order, at most so many rows at a time, in types that
+    `arrays.tidy` gives: then a dictionary stays one, and DuckDB does not write its texts out for every row.
     """
 
     connection: Connection
@@ -51,6 +54,7 @@ class Origin:
     tally: Callable[[], Tally] | None = None
     fingerprinted: frozenset[str] = frozenset()
     rows: int | None = None
+    batches: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]] | None = None
 
     def column(self, name: str, what: str) -> str:
         """The relation's name of a column that the schema asks for."""
@@ -102,6 +106,7 @@ class Connection:
                 "autoinstall_known_extensions": False,
                 "python_enable_replacements": False,
                 "TimeZone": "UTC",
+                "arrow_large_buffer_size": True,  # one batch may hold more than 2 GiB of texts
                 **({"memory_limit": memory_limit} if memory_limit else {}),
             }
         )
@@ -138,13 +143,13 @@ def _discard(database: Any, spill: str) -> None:
 
 @contextmanager
 def guarded(what: str) -> Iterator[None]:
-    """Turn what is reported while rows are read into one sentence: the messages themselves quote the rows."""
+    """Turn what is reported while rows are read into one sentence.
+
+    The messages themselves quote the rows, or a length; which kind of failure it was may depend on a row too.
+    """
     try:
         yield
     except SourceError:
         raise
-    except _REPORTS as problem:
-        kind = type(problem).__name__.removesuffix("Exception").removesuffix("Error").removeprefix("Arrow")
-        raise SourceError(
-            f"{what} cannot be read as a table ({kind or 'unknown'} error): check that it is complete and well-formed"
-        ) from None
+    except _REPORTS:
+        raise SourceError(f"{what} cannot be read as a table: check that it is complete and well-formed") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from .lines import Tally
 from .origin import Connection, Origin, SourceError, exported, fresh, guarded, quoted, text
 from .parquet import read_footer
 from .rowwise import FILES, Verdict, examine
+from .sql_growth import LONGEST_TEXT, in_pieces
+from .sql_types import allowed, check_types
 
 WHAT = "the SQL source"
 _QUERY = re.compile(r"\s*(select|from|with)\s", re.IGNORECASE)
@@ -63,6 +66,11 @@ class _Base:
             columns.append(f"{field} AS {quoted(self.names[position])}")
         return f"SELECT {', '.join(columns)} FROM {relation}"
 
+    def pieces(self, positions: Sequence[int]) -> pa.RecordBatchReader:
+        """One pass over some columns, in pieces that stay small enough to be worked on."""
+        whole = self.reader(positions)
+        return pa.RecordBatchReader.from_batches(whole.schema, (piece for batch in whole for piece in in_pieces(batch)))
+
 
 def open_relation(relation: Any, schema: Schema, *, memory_limit: str | None = None) -> Origin:
     """A relation over a table of its own connection, or over a file, that maps each row by itself."""
@@ -79,7 +87,7 @@ def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -
     """A SELECT over one CSV or Parquet file that maps each row by itself."""
     connection = Connection(memory_limit=memory_limit)
     with _closing(connection, WHAT):
-        verdict = examine(query, connection.run)
+        verdict = examine(query, connection.run, empty=True)
         return _open(connection, query, verdict, _file(verdict, schema), schema)
 
 
@@ -99,14 +107,49 @@ def _open(connection: Connection, query: str, verdict: Verdict, base: _Base, sch
     lines, rows = fresh("_lines", said), fresh("_rows", said)
     verdict.read_instead(rows)
     positions = _needed(verdict, base.names, schema)
-    plain = connection.run(f"SELECT json_deserialize_sql({text(json.dumps(verdict.tree))})")[0][0]
-    checked = f"WITH {rows} AS ({base.select(positions, lines)}) SELECT * FROM ({plain})"
+    nothing = base.reader(positions).schema.empty_table()
+    shown = connection.cursor().from_arrow(nothing).query(lines, base.select(positions, lines))
+    read = _cut(shown.columns, shown.types, f"({base.select(positions, lines)})")
+
+    def spelled(tree: dict[str, Any]) -> str:
+        plain = connection.run(f"SELECT json_deserialize_sql({text(json.dumps(tree))})")[0][0]
+        return f"WITH {rows} AS ({read}) SELECT * FROM ({plain})"
+
+    def bound(tree: dict[str, Any]) -> list[str]:
+        return list(map(str, connection.cursor().from_arrow(nothing).query(lines, spelled(tree)).types))
+
+    check_types(verdict.levels, bound)
+    given = connection.cursor().from_arrow(nothing).query(lines, spelled(verdict.tree))
+    checked = _cut(given.columns, given.types, f"({spelled(verdict.tree)})")
+    # What fails whatever the rows are, such as a pattern that is none, fails here, on a row of nothing.
+    absent = pa.table([pa.nulls(1, field.type) for field in nothing.schema], schema=nothing.schema)
+    connection.cursor().from_arrow(absent).query(lines, checked).fetchall()
 
     def relation(columns: Collection[str]) -> Any:
-        return connection.cursor().from_arrow(base.reader(positions)).query(lines, checked)
+        return connection.cursor().from_arrow(base.pieces(positions)).query(lines, checked)
 
-    names = {name: name for name in relation(()).columns}
+    names = {name: name for name in given.columns}
     return Origin(connection, relation, names, filtered=verdict.filtered, computed=True, tally=base.tally)
+
+
+def _cut(names: Sequence[str], kinds: Sequence[Any], relation: str) -> str:
+    """A SELECT of columns whose values are of a known type and of a bounded length.
+
+    Of a text of more than 65,536 bytes the first 16,384 characters are read, which have no more; longer bytes are
+    missing. So no single value asks for more memory than an expression's form shows.
+    """
+    columns = []
+    for name, kind in zip(map(quoted, names), map(str, kinds)):
+        if not allowed(kind):
+            field = f"TRY(CAST({name} AS VARCHAR))"
+        elif kind == "VARCHAR":
+            field = f"CASE WHEN strlen({name}) <= {LONGEST_TEXT} THEN {name} ELSE left({name}, {LONGEST_TEXT // 4}) END"
+        elif kind == "BLOB":
+            field = f"CASE WHEN octet_length({name}) <= {LONGEST_TEXT // 4} THEN {name} END"
+        else:
+            field = name
+        columns.append(f"{field} AS {name}")
+    return f"SELECT {', '.join(columns)} FROM {relation}"
 
 
 def _needed(verdict: Verdict, names: Sequence[str], schema: Schema) -> list[int]:
@@ -138,16 +181,22 @@ def _file(verdict: Verdict, schema: Schema) -> _Base:
 def _table(relation: Any, table: str) -> _Base:
     """A table of the owner's connection, streamed into ours."""
     asked = fresh("_asked", table)
+    one = threading.Lock()  # passes may overlap, and a connection refuses two calls at a time
     whole = relation.query(asked, f"SELECT * FROM {table}")
     names, kinds = tuple(whole.columns), list(map(str, whole.types))
 
     def reader(positions: Sequence[int]) -> pa.RecordBatchReader:
         columns = ", ".join(f"{exported(names[place], kinds[place])} AS c{place}" for place in positions)
-        found = relation.query(asked, f"SELECT {columns} FROM {table}").to_arrow_reader(_ROWS)
+        with one:
+            found = relation.query(asked, f"SELECT {columns} FROM {table}").to_arrow_reader(_ROWS)
         kind = pa.schema([(field.name, tidied(field.type)) for field in found.schema])
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for batch in found:
+            while True:
+                with one:
+                    batch = next(found, None)
+                if batch is None:
+                    return
                 yield pa.RecordBatch.from_arrays([tidy(column) for column in batch.columns], schema=kind)
 
         return pa.RecordBatchReader.from_batches(kind, batches())
