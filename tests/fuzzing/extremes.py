@@ -12,15 +12,34 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROWS = 72
+ROWS = 96
 
 
 def _integers(bits: int, *, signed: bool) -> list[Any]:
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    return [*(value for value in (low, low + 1, -1, 0, 1, 2, 7, 31, high - 1, high) if low <= value <= high), None]
+    beyond = [-9223372022400000001, -9223372030000000, -9223372030000] if bits == 64 and signed else []
+    return [
+        *beyond,
+        *(value for value in (low, low + 1, -1, 0, 1, 2, 7, 31, high - 1, high) if low <= value <= high),
+        None,
+    ]
 
 
-_FLOATS = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.5, -2.5, 1e-45, 9.3e18, -9.3e18, 2147483648.0, 1e38]
+_FLOATS = [
+    -9223372030000.0,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    0.0,
+    -0.0,
+    1.5,
+    -2.5,
+    1e-45,
+    9.3e18,
+    -9.3e18,
+    2147483648.0,
+    1e38,
+]
 TEXTS: list[bytes | None] = [
     *(b"", b"a", b" ", b"0", b"-1", b"7", b"1e400", b"nan", b"infinity", b"-infinity", b"9" * 40, b"true", b"12:00:00"),
     *(b"2020-02-30", b"2020-02-29 10:00:00", b"290309-12-22 (BC) 00:00:00", b"5881580-07-10", b"24:00:00", b"1 day"),
@@ -29,9 +48,21 @@ TEXTS: list[bytes | None] = [
     *("\U0001f468\u200d\U0001f469\u200d\U0001f467".encode(), "\ufeff1".encode(), b"\xff", b"\xc3", b"a\xed\xa0\x80"),
     *(b"ab" * 20_000, "\U0001f600".encode() * 20_000, b"\xff" * 3000, b"a" * 200_000, b"%Y-%m-%d", b"-170141183460e30"),
     *(b"-9223372036854775808", b"170141183460469231731687303715884105727", b"0001-01-01", b"9999-12-31", b"1,2", None),
+    *(b"290309-12-22 (BC) 00:00:00+05", b"290309-12-21 (BC) 23:00:00", b"294247-01-10 05:00:00+01"),
 ]
 _DAYS = [-719162, 2932896, 0, 18321, -(2**31), 2**31 - 1, 2**31 - 2, -2147483647, 106751991, None]
-_MOMENTS = [-(2**63), -(2**63) + 1, 2**63 - 1, 2**63 - 2, 0, 10**15, -62135596800000000, 253402300799999999, None]
+_MOMENTS = [
+    -9223372022400000001,
+    -(2**63),
+    -(2**63) + 1,
+    2**63 - 1,
+    2**63 - 2,
+    0,
+    10**15,
+    -62135596800000000,
+    253402300799999999,
+    None,
+]
 
 
 def _decimals(precision: int, scale: int) -> list[Any]:

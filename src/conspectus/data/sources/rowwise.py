@@ -23,6 +23,7 @@ from .sql_growth import Columns, Growth
 Run = Callable[[str], list[tuple[Any, ...]]]
 
 _PLACES = frozenset({"rowid", "file_row_number", "file_index"})  # say where a row stands among the others
+_CLOCKS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
 _PARQUET = ("read_parquet", "parquet_scan")
 _CSV = ("read_csv", "read_csv_auto")
 _CSV_OPTIONS = frozenset(
@@ -184,6 +185,8 @@ class _Examiner:
             check_cast(part)
         if kind == "COLUMN_REF" and part["column_names"][-1].casefold() in _PLACES:
             raise refuse(f"the place of a row ({part['column_names'][-1]})")
+        if kind == "COLUMN_REF" and part["column_names"][-1].casefold() in _CLOCKS:
+            raise refuse(f"the present moment ({part['column_names'][-1]})")  # another one at every pass
         for key, value in part.items():
             if key != "type_expr":
                 self._expression(value, depth + (kind is not None))

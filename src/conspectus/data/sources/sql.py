@@ -33,6 +33,7 @@ WHAT = "the SQL source"
 _QUERY = re.compile(r"\s*(select|from|with)\s", re.IGNORECASE)
 _TYPES = {"integer": "DOUBLE", "number": "DOUBLE", "date": "TIMESTAMP"}
 _ROWS = 1 << 16
+_FIRST_MOMENT = "TIMESTAMP '290309-12-22 (BC) 00:00:00'"
 
 
 def is_query(source: object) -> bool:
@@ -136,7 +137,8 @@ def _cut(names: Sequence[str], kinds: Sequence[Any], relation: str) -> str:
     """A SELECT of columns whose values are of a known type and of a bounded length.
 
     Of a text of more than 65,536 bytes the first 16,384 characters are read, which have no more; longer bytes are
-    missing. So no single value asks for more memory than an expression's form shows.
+    missing, and so are moments beyond the calendar, which cannot be written. So no single value asks for more memory
+    than an expression's form shows, or ends a pass.
     """
     columns = []
     for name, kind in zip(map(quoted, names), map(str, kinds)):
@@ -144,6 +146,8 @@ def _cut(names: Sequence[str], kinds: Sequence[Any], relation: str) -> str:
             field = f"TRY(CAST({name} AS VARCHAR))"
         elif kind == "VARCHAR":
             field = f"CASE WHEN strlen({name}) <= {LONGEST_TEXT} THEN {name} ELSE left({name}, {LONGEST_TEXT // 4}) END"
+        elif kind == "TIMESTAMP":
+            field = f"CASE WHEN {name} >= {_FIRST_MOMENT} OR isinf({name}) THEN {name} END"
         elif kind == "BLOB":
             field = f"CASE WHEN octet_length({name}) <= {LONGEST_TEXT // 4} THEN {name} END"
         else:

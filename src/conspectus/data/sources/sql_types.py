@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from .origin import SourceError
 from .sql_functions import MOMENTS, arguments_of, refuse, refuse_type
 from .sql_growth import children
 
@@ -20,6 +21,7 @@ _ALLOWED = re.compile(
     r"BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|HUGEINT|FLOAT|DOUBLE|DECIMAL\(\d+,\s*\d+\)|VARCHAR|BLOB|DATE|TIME|INTERVAL"
     r'|TIMESTAMP( WITH TIME ZONE)?|"?NULL"?'
 )
+_CLOCK = re.compile(r'DATE|TIME|INTERVAL|TIMESTAMP( WITH TIME ZONE)?|"?NULL"?')
 _MOMENTS = re.compile(r'DATE|TIMESTAMP( WITH TIME ZONE)?|"?NULL"?')
 
 
@@ -72,3 +74,6 @@ def _check(part: dict[str, Any], of: dict[int, str]) -> None:
         for value in arguments_of(part)[1:]:
             if value.get("class") != "CONSTANT" and not _MOMENTS.fullmatch(of[id(value)]):
                 raise refuse(f"a {name} of something that is no date and no timestamp")
+    # Of a number it makes a moment, which may lie beyond the calendar, and then it cannot be written as a text.
+    if name == "epoch_ms" and not all(_CLOCK.fullmatch(of[id(value)]) for value in parts):
+        raise SourceError("the SQL source has an epoch_ms of a number: write to_timestamp(number / 1000)")
