@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import IO, Any
@@ -119,16 +120,25 @@ class Bench:
         return found
 
 
-class Single(Connection):
-    """A connection on one thread: a case is small, and many of them run."""
+class Shared(Connection):
+    """A connection on one thread that all cases share: a case is small, and many of them run."""
 
-    def __init__(self, *, memory_limit: str | None = None) -> None:
-        super().__init__(memory_limit=memory_limit)
+    def __init__(self) -> None:
+        super().__init__()
         self.cursor().execute("SET threads = 1")
+
+    def close(self) -> None:
+        """The next case goes on with it."""
+
+
+@cache
+def shared(*, memory_limit: str | None = None) -> Shared:
+    """The one connection."""
+    return Shared()
 
 
 def _work(seed: int, first: int, last: int) -> None:
-    sql.Connection = Single  # type: ignore[misc]
+    sql.Connection = shared  # type: ignore[assignment, misc]
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))

@@ -16,7 +16,7 @@ from conspectus.data.sources.sql_functions import FUNCTIONS
 
 def test_accepted_selects_read_all_rows_of_extreme_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process, for speed: here a crash would end the tests, and it should."""
-    monkeypatch.setattr("conspectus.data.sources.sql.Connection", selects.Single)
+    monkeypatch.setattr("conspectus.data.sources.sql.Connection", selects.shared)
     bench = selects.Bench(tmp_path)
     counts: Counter[str] = Counter()
     for number in range(200):

@@ -122,12 +122,18 @@ def test_a_text_at_the_bound_is_whole(tmp_path: Path) -> None:
 
 
 def test_rows_are_worked_on_in_pieces_of_a_bounded_size() -> None:
-    small = pa.record_batch({"t": ["a"] * 10_000})
+    small = pa.record_batch({"t": pa.array(["a"] * 10_000, pa.large_string()), "n": range(10_000)})
     assert [piece.num_rows for piece in in_pieces(small)] == [10_000]
-    large = pa.record_batch({"t": ["a" * 60_000] * 500 + ["b"] * 5000 + ["c" * (5 << 20)]})
-    pieces = list(in_pieces(large))
-    assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches([large]))
-    assert all(piece.nbytes <= 1 << 21 or piece.num_rows == 1 for piece in pieces)
+    texts = ["a" * 20_000] * 500 + ["b"] * 5000 + ["c" * (5 << 20)] * 2 + [None]
+    for held in (pa.array(texts, pa.large_string()), pa.array(texts, pa.large_string()).dictionary_encode()):
+        large = pa.record_batch({"t": held})
+        pieces = list(in_pieces(large))
+        assert sum(piece.num_rows for piece in pieces) == len(texts)
+        assert pa.concat_arrays([piece.column(0) for piece in pieces]).to_pylist() == texts
+        for piece in pieces:
+            seen = sum(min(LONGEST_TEXT, len(text or "")) for text in piece.column(0).to_pylist())
+            assert seen <= 1 << 19 or piece.num_rows == 1
+        assert len(pieces) < 30  # a long text in a dictionary is no reason to work row by row
 
 
 REFUSED = [

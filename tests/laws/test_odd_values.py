@@ -186,9 +186,10 @@ def test_dates_of_duckdb_beyond_all_years_are_missing() -> None:
         "CREATE TABLE t AS SELECT unnest([DATE '2020-01-01', DATE '5881580-07-10', 'infinity'::DATE, "
         "'-infinity'::DATE, DATE '5877642-06-25 (BC)', NULL]) AS v"
     )
-    for kind in ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMPTZ"):
-        relation = connection.sql(f"SELECT TRY_CAST(v AS {kind}) AS v FROM t")
-        assert sorted(codes(relation, KINDS[0])) == [1, 4, 4, 4, 4, 4], kind
+    for kind in ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ"):
+        if not kind.startswith("TIMESTAMP_"):  # those are beyond the closed list: TIMESTAMP does
+            relation = connection.sql(f"SELECT TRY_CAST(v AS {kind}) AS v FROM t")
+            assert sorted(codes(relation, KINDS[0])) == [1, 4, 4, 4, 4, 4], kind
         connection.execute(f"CREATE OR REPLACE TABLE u AS SELECT TRY_CAST(v AS {kind}) AS v FROM t")
         assert sorted(codes(connection.table("u"), KINDS[0])) == [1, 4, 4, 4, 4, 4], kind
 

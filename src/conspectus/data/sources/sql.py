@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +34,7 @@ from .sql_types import allowed, check_types
 WHAT = "the SQL source"
 _QUERY = re.compile(r"\s*(select|from|with)\s", re.IGNORECASE)
 _TYPES = {"integer": "DOUBLE", "number": "DOUBLE", "date": "TIMESTAMP"}
-_ROWS = 1 << 16
+_ROWS = 31 << 11  # of the longest texts that are read these are less than 2 GiB, the most in a batch of Arrow
 _FIRST_MOMENT = "TIMESTAMP '290309-12-22 (BC) 00:00:00'"
 
 
@@ -136,24 +138,26 @@ def _open(connection: Connection, query: str, verdict: Verdict, base: _Base, sch
 def _cut(names: Sequence[str], kinds: Sequence[Any], relation: str) -> str:
     """A SELECT of columns whose values are of a known type and of a bounded length.
 
-    Of a text of more than 65,536 bytes the first 16,384 characters are read, which have no more; longer bytes are
+    Of a text of more than 32,768 bytes the first 8,192 characters are read, which have no more; longer bytes are
     missing, and so are moments beyond the calendar, which cannot be written. So no single value asks for more memory
     than an expression's form shows, or ends a pass.
     """
-    columns = []
-    for name, kind in zip(map(quoted, names), map(str, kinds)):
-        if not allowed(kind):
-            field = f"TRY(CAST({name} AS VARCHAR))"
-        elif kind == "VARCHAR":
-            field = f"CASE WHEN strlen({name}) <= {LONGEST_TEXT} THEN {name} ELSE left({name}, {LONGEST_TEXT // 4}) END"
-        elif kind == "TIMESTAMP":
-            field = f"CASE WHEN {name} >= {_FIRST_MOMENT} OR isinf({name}) THEN {name} END"
-        elif kind == "BLOB":
-            field = f"CASE WHEN octet_length({name}) <= {LONGEST_TEXT // 4} THEN {name} END"
-        else:
-            field = name
-        columns.append(f"{field} AS {name}")
+    columns = [f"{_bounded(name, kind)} AS {name}" for name, kind in zip(map(quoted, names), map(str, kinds))]
     return f"SELECT {', '.join(columns)} FROM {relation}"
+
+
+def _bounded(value: str, kind: str) -> str:
+    """An expression of a type that is written out, as one of bounded length; the functions are DuckDB's own."""
+    if not allowed(kind):
+        return _bounded(f"TRY(CAST({value} AS VARCHAR))", "VARCHAR")
+    if kind == "VARCHAR":
+        short = f"system.main.left({value}, {LONGEST_TEXT // 4})"
+        return f"CASE WHEN system.main.strlen({value}) <= {LONGEST_TEXT} THEN {value} ELSE {short} END"
+    if kind == "TIMESTAMP":
+        return f"CASE WHEN {value} >= {_FIRST_MOMENT} OR system.main.isinf({value}) THEN {value} END"
+    if kind == "BLOB":
+        return f"CASE WHEN system.main.octet_length({value}) <= {LONGEST_TEXT // 4} THEN {value} END"
+    return value
 
 
 def _needed(verdict: Verdict, names: Sequence[str], schema: Schema) -> list[int]:
@@ -183,22 +187,26 @@ def _file(verdict: Verdict, schema: Schema) -> _Base:
 
 
 def _table(relation: Any, table: str) -> _Base:
-    """A table of the owner's connection, streamed into ours."""
+    """A table of the owner's connection, streamed into ours: its texts are cut there, or Arrow would refuse many."""
     asked = fresh("_asked", table)
     one = threading.Lock()  # passes may overlap, and a connection refuses two calls at a time
+    passes: weakref.WeakSet[_Pass] = weakref.WeakSet()
     whole = relation.query(asked, f"SELECT * FROM {table}")
     names, kinds = tuple(whole.columns), list(map(str, whole.types))
 
     def reader(positions: Sequence[int]) -> pa.RecordBatchReader:
-        columns = ", ".join(f"{exported(names[place], kinds[place])} AS c{place}" for place in positions)
+        columns = ", ".join(f"{_exported(names[place], kinds[place])} AS c{place}" for place in positions)
         with one:
-            found = relation.query(asked, f"SELECT {columns} FROM {table}").to_arrow_reader(_ROWS)
+            for other in passes:
+                other.put_aside()
+            found = _Pass(relation.query(asked, f"SELECT {columns} FROM {table}").to_arrow_reader(_ROWS))
+            passes.add(found)
         kind = pa.schema([(field.name, tidied(field.type)) for field in found.schema])
 
         def batches() -> Iterator[pa.RecordBatch]:
             while True:
                 with one:
-                    batch = next(found, None)
+                    batch = found.next()
                 if batch is None:
                     return
                 yield pa.RecordBatch.from_arrays([tidy(column) for column in batch.columns], schema=kind)
@@ -206,3 +214,27 @@ def _table(relation: Any, table: str) -> _Base:
         return pa.RecordBatchReader.from_batches(kind, batches())
 
     return _Base(names, reader, {})
+
+
+class _Pass:
+    """A pass over the owner's connection, which has one open result: where another pass begins, the rest is kept."""
+
+    def __init__(self, reader: Any) -> None:
+        self.schema = reader.schema
+        self._reader = reader
+        self._kept: deque[pa.RecordBatch] = deque()
+
+    def put_aside(self) -> None:
+        self._kept.extend(self._reader)
+
+    def next(self) -> pa.RecordBatch | None:
+        return self._kept.popleft() if self._kept else next(self._reader, None)
+
+
+def _exported(name: str, kind: str) -> str:
+    plain = exported(name, kind)
+    if kind == "TIMESTAMP_NS":  # the one type whose infinite moments are days of the calendar in Arrow
+        return f"CASE WHEN system.main.isfinite({plain}) THEN {plain} END"
+    if plain == quoted(name) and kind not in ("VARCHAR", "BLOB"):
+        return plain  # DuckDB's own type means the same in Arrow, and is short
+    return _bounded(plain, kind if kind == "BLOB" else "VARCHAR")

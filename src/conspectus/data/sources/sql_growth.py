@@ -12,12 +12,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from .origin import SourceError
 from .sql_functions import arguments_of, written
 
-LONGEST_TEXT = 1 << 16
+LONGEST_TEXT = 1 << 15
 """The most bytes of one text of a column that a source's expressions see."""
 
 _MOST_TEXTS = 16  # columns' texts in one value
@@ -27,7 +30,7 @@ _MOST_BYTES = 1 << 20  # bytes in all values of a row together beside them
 _MOST_STEPS = 20_000
 _PLAIN = 128  # bytes that hold any number, date or interval as text
 _VECTOR = 2048  # rows that DuckDB evaluates together
-_MOST_TOGETHER = 1 << 21  # bytes that it is given together, where there is more than one row
+_MOST_TOGETHER = 1 << 19  # bytes of texts that it is given together, where there is more than one row
 _SHORT = frozenset(
     [
         "trim",
@@ -220,19 +223,29 @@ def _size(part: dict[str, Any], parts: list[dict[str, Any]], sizes: list[Size]) 
 
 def in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The rows of a batch, so that none of the pieces that DuckDB evaluates together is large by more than one row."""
-    starts = list(range(0, batch.num_rows, _VECTOR))
-    windows = [batch.slice(start, _VECTOR) for start in starts]
-    if all(window.nbytes <= _MOST_TOGETHER for window in windows):
+    rows = batch.num_rows
+    texts = sum(map(_lengths, batch.columns), np.zeros(rows, dtype=np.int64))
+    ends = np.append(0, np.cumsum(texts))
+    windows = np.append(np.arange(0, rows, _VECTOR), rows)
+    if (np.diff(ends[windows]) <= _MOST_TOGETHER).all():
         yield batch
         return
-    for window in windows:
-        yield from _halved(window)
+    start = 0
+    while start < rows:
+        stop = int(np.searchsorted(ends, ends[start] + _MOST_TOGETHER, side="right")) - 1
+        stop = min(max(stop, start + 1), start + _VECTOR, rows)
+        yield batch.slice(start, stop - start)
+        start = stop
 
 
-def _halved(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    if piece.num_rows <= 1 or piece.nbytes <= _MOST_TOGETHER:
-        yield piece
-        return
-    middle = piece.num_rows // 2
-    yield from _halved(piece.slice(0, middle))
-    yield from _halved(piece.slice(middle))
+def _lengths(values: pa.Array) -> NDArray[np.int64]:
+    """How many bytes of each text or of each value of bytes an expression sees; of other values none."""
+    kind = values.type
+    found: NDArray[np.int64] = np.zeros(len(values), dtype=np.int64)
+    if pa.types.is_dictionary(kind):
+        places = pc.fill_null(pc.cast(values.indices, pa.int64()), len(values.dictionary))
+        found = np.append(_lengths(values.dictionary), 0)[places.to_numpy(zero_copy_only=False)]
+    elif pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        lengths = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+        found = np.minimum(lengths, LONGEST_TEXT)
+    return found
