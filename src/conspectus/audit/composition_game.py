@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.privacy import composition
-from conspectus.privacy.accounting import BudgetExceeded, Filter, price, scale_up
+from conspectus.privacy.accounting import BudgetExceeded, Filter, scale_up
 from conspectus.privacy.events import ByRelation, Event, LaplaceNoise
 from conspectus.privacy.exponential import draw
 from conspectus.privacy.noise import SystemSampler, discrete_laplace
-from conspectus.privacy.prices import add_up
+from conspectus.privacy.prices import cost_of
 from conspectus.privacy.relation import Neighbours
 
 from .plays import Experiment, Views
@@ -179,7 +179,7 @@ class LateFilter(Filter):
     def admit(self, event: Event) -> None:
         if self.remaining < 0:
             raise BudgetExceeded("nothing is left")
-        self._spent = add_up(self._spent, price(event, self.currency, self.neighbours))
+        self._spent += cost_of(event, self.currency, self.neighbours)
 
 
 FORGETFUL = "an accountant that forgets a round"

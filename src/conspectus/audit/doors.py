@@ -207,7 +207,7 @@ def ones(width: int) -> Workload:
 
 def told(curator: Curator, zeros: float, ones: float) -> float:
     """What tells neighbours apart the best: a replaced row moves both counts, an added one the ones alone."""
-    return float(ones - zeros) if curator.neighbours is Neighbours.REPLACE else float(ones)
+    return float(ones - zeros) if curator.relation.neighbours is Neighbours.REPLACE else float(ones)
 
 
 def _measuring(law: Noise) -> Play:

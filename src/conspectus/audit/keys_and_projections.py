@@ -36,7 +36,7 @@ class ForgottenRow(Curator):
     """Broken on purpose: a threshold that forgets the row which a unit's own key has."""
 
     def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
-        return super().stable_keys(scale, threshold - self.max_rows)
+        return super().stable_keys(scale, threshold - self.relation.max_rows)
 
 
 class HalfTheKeysNoise(Curator):
@@ -62,7 +62,7 @@ class NoTail(Curator):
     """Broken on purpose: records are shown from the first count that a unit cannot have alone, whatever the noise."""
 
     def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
-        return super().stable_keys(scale, self.max_rows + 1)
+        return super().stable_keys(scale, self.relation.max_rows + 1)
 
 
 def cases(neighbours: Neighbours) -> Iterator[Experiment]:

@@ -37,7 +37,7 @@ class _Variant(Curator):
         return int(discrete_laplace(steps, self._scale(epsilon), self._sampler)[0])
 
     def _scale(self, epsilon: Fraction) -> float:
-        return scale_up(ERROR_STEPS * self.max_rows / epsilon)
+        return scale_up(ERROR_STEPS * self.relation.max_rows / epsilon)
 
 
 class BareThreshold(_Variant):

@@ -58,7 +58,7 @@ class _Additive(Mechanism[Noise]):
     def release(self, curator: Curator, problem: Problem, plan: Noise) -> Outcome:
         measured = with_total(problem)
         curator.count_ahead(measured)
-        known = measured.denominator or (curator.rows() if curator.total_is_public else None)
+        known = measured.denominator or (curator.rows() if curator.relation.total_is_public else None)
         noisy = curator.measure(measured, plan) / measured.grid
         total = paid_total(measured, noisy, plan) if known is None else Total(value=float(known), exact=True)
         synopsis = NoisyAnswers(problem.workload.domain, measured, noisy, (plan,) * len(measured.blocks), total)

@@ -140,6 +140,29 @@ def steps(
         yield Step(question, noisy, guess[start : start + len(question)], law)
 
 
+def multiplicative_updates(alpha: float, cells: int) -> float:
+    """T(α) = ln|X|/2α²: how often multiplicative weights at the rate η = 4α can be off by α.
+
+    Let x be the weights and x* the table, as fractions, and let r = ±f be what the step multiplies by, exp(−ηr), where
+    r(x) ≥ r(x*) + α. KL(x*‖x) changes by η·r(x*) + ln E_x exp(−ηr). The values of r lie in an interval of length 1, so
+    by Hoeffding's lemma the logarithm is at most −η·r(x) + η²/8: KL falls by ηα − η²/8, which is 2α² at η = 4α. It is
+    ln|X| at most in the beginning, and never below 0.
+
+    The book has η = α/2 and T(α) = 4 ln|X|/α² (Theorem 4.10), by a second-order expansion.
+    """
+    return math.log(cells) / (2 * alpha**2)
+
+
+def multiplicative_rate(alpha: float) -> float:
+    """η = 4α, for which `multiplicative_updates` is proved."""
+    return 4 * alpha
+
+
+def book_updates(alpha: float, cells: int) -> float:
+    """T(α) = 4 ln|X|/α² as the book prints it (Theorem 4.10), to be compared with."""
+    return 4 * math.log(cells) / alpha**2
+
+
 class MultiplicativeWeights:
     """The book's Algorithm 5: weights ← weights · exp(±η f), towards the measured answer, then normalised.
 

@@ -10,9 +10,9 @@
 
 | symbol | here |
 | --- | --- |
-| α, T | `Aim.alpha`, `Aim.rounds`; T(α) = 4 ln|X|/α² is `updates` |
+| α, T | `Aim.alpha`, `Aim.rounds`; T(α) = ln|X|/2α² is `iterative.multiplicative_updates` |
 | q_t, m_t | `Step.question`, `Step.noisy`; steps 1 and 2 are `iterative.steps`, which goes through the curator |
-| η | `MultiplicativeWeights.rate`: α/4 with `theorem=True`, else half of the error that was seen |
+| η | `MultiplicativeWeights.rate`: 2α with `theorem=True`, else half of the error that was seen |
 | A_t | `rule.weights`, a histogram over the columns asked about |
 
 With free parameters the weights are now and then solved to agree with everything measured so far, which is
@@ -20,8 +20,8 @@ post-processing.
 
 Privacy: composes one selection and one measurement a round, the row total, and the certificate.
 Accuracy: Theorem 5.4 for the noise that really runs, under replace with a public number of rows; Theorem 5.7 with its
-constants corrected (32 for pure, 64 for approximate budgets) stands beside it. T(α) = 4 ln|X|/α² updates at level α;
-the rule runs at level α/2 with rate α/4. If every measurement and the distinguisher are within α/8: a round that does
+constants corrected (32 for pure, 64 for approximate budgets) stands beside it. T(α) = ln|X|/2α² updates at level α;
+the rule runs at level α/2, with rate 2α. If every measurement and the distinguisher are within α/8: a round that does
 not stop had an error of at least 3α/4 − α/8 ≥ α/2, so the rule's count T(α/2) applies; a round that stops leaves no
 error above 3α/4 + α/8 + α/8 = α.
 """
@@ -44,7 +44,17 @@ from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 from .bounds import FAILURE
 from .expectations import ITERATIVE_LEFT, ITERATIVE_LEFT_MEAN
 from .histograms import outcome
-from .iterative import Candidates, LoopPlan, MultiplicativeWeights, check_rounds, measurements, steps
+from .iterative import (
+    Candidates,
+    LoopPlan,
+    MultiplicativeWeights,
+    book_updates,
+    check_rounds,
+    measurements,
+    multiplicative_rate,
+    multiplicative_updates,
+    steps,
+)
 from .mechanism import (
     CannotServe,
     Claim,
@@ -70,13 +80,8 @@ REFIT, RIDGE = 20, 0.1
 CITES = ("Dwork & Roth 2014, Theorems 5.4 to 5.7 (constants corrected)", "Dwork & Roth 2014, Algorithms 5 and 8")
 
 
-def updates(alpha: float, cells: int) -> float:
-    """T(α) = 4 ln|X| / α²: how often multiplicative weights can be off by α (Theorem 4.10)."""
-    return 4 * math.log(cells) / alpha**2
-
-
 def remaining_error(rounds: int, cells: int) -> float:
-    """What multiplicative weights typically leaves after this many updates; T(α) solved for α would be √(4 ln|X|/T)."""
+    """What multiplicative weights typically leaves after this many updates; T(α) solved for α would be √(ln|X|/2T)."""
     return ITERATIVE_LEFT * math.sqrt(math.log(cells) / rounds)
 
 
@@ -91,7 +96,7 @@ def printed_alpha(problem: Problem) -> float:
     cells, queries, epsilon = problem.cells, len(problem.workload), budget.epsilon
 
     def excess(alpha: float) -> float:
-        turns = max(1.0, updates(alpha / 2, cells))
+        turns = max(1.0, book_updates(alpha / 2, cells))
         log_term = math.log(queries * 2 * turns / FAILURE)
         factor = 32 * turns if budget.pure else 64 * math.sqrt(turns * math.log(1 / budget.delta))
         return alpha - factor * log_term / (rows * epsilon)
@@ -111,7 +116,7 @@ def promised_alpha(problem: Problem, certificate: float, failure: float = FAILUR
     single = problem.sensitivity(problem.workload[:1])
 
     def excess(alpha: float) -> float:
-        turns = max(1, math.ceil(updates(alpha / 2, cells)))
+        turns = max(1, math.ceil(multiplicative_updates(alpha / 2, cells)))
         half = problem.cap * (1 - Fraction(certificate)) / turns / 2
         tail = maximum_bound(problem.law(single, half), turns, failure / 2)
         distinguisher = 2 / float(problem.selection(half)) * math.log(2 * turns * queries / failure)
@@ -206,7 +211,7 @@ class IterativeConstruction(Mechanism[IterativePlan]):
             raise CannotServe(f"{said}: leave theorem=True out")
         rows = float(problem.rows or USUAL_ROWS)
         if self.theorem:
-            aim = Aim(alpha=promised, rounds=math.ceil(updates(promised / 2, problem.cells)), rows=rows)
+            aim = Aim(alpha=promised, rounds=math.ceil(multiplicative_updates(promised / 2, problem.cells)), rows=rows)
         else:
             aim = self._aim(problem, rows)
         return IterativePlan(
@@ -246,7 +251,7 @@ class IterativeConstruction(Mechanism[IterativePlan]):
         aim = plan.aim if self.theorem or rows == plan.aim.rows else self._aim(problem, rows)
         selection = Fraction(1, 2) if self.theorem else Fraction(self.selection)
         loop = LoopPlan.of(plan.candidates, aim.rounds, price=plan.price, selection=selection)
-        rate = aim.alpha / 4 if self.theorem else None
+        rate = multiplicative_rate(aim.alpha / 2) if self.theorem else None
         rule = MultiplicativeWeights(asked.domain, problem.held, rate)
         held = asked.domain.project(problem.held)
         known: list[Measurement] = []
@@ -276,7 +281,7 @@ class IterativeConstruction(Mechanism[IterativePlan]):
         if self.rounds is not None:
             rounds = self.rounds
         elif self.alpha is not None:
-            rounds = max(1, math.ceil(updates(self.alpha / 2, cells)))
+            rounds = max(1, math.ceil(book_updates(self.alpha / 2, cells)))
         else:
             # Balance: what the rule typically leaves after T updates against the noise that T rounds cost.
             rounds = min(range(1, 301), key=lambda T: affordable(T) + remaining_error(T, cells))

@@ -32,6 +32,7 @@ import pyarrow as pa
 
 from conspectus.queries.rules import demand
 
+from .arrow_messages import read_file
 from .synopsis import BadSynopsis
 
 FORMAT = "conspectus"
@@ -228,7 +229,7 @@ def _unpacked(path: Path, archive: zipfile.ZipFile) -> Contents:
         raise BadSynopsisFile(f"{path} lists other members than it has: {_AGAIN}")
     members = {name: _checked(path, archive, name, entry) for name, entry in listed.items()}
     workload = json.loads(members.pop(_WORKLOAD).decode())
-    tables = {_name(path, member): _read_arrow(data) for member, data in members.items()}
+    tables = {_name(path, member): read_file(data) for member, data in members.items()}
     return Contents(manifest=release, workload=workload, tables=tables)
 
 
@@ -255,11 +256,3 @@ def _name(path: Path, member: str) -> str:
     if found is None:
         raise BadSynopsisFile(f"{path} has members that no release has: {_AGAIN}")
     return found[1]
-
-
-def _read_arrow(data: bytes) -> pa.Table:
-    table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
-    table.validate(full=True)
-    if table.nbytes > len(data):  # buffers packed inside, which no release has
-        raise ValueError("a table is larger than its member")
-    return table

@@ -315,6 +315,13 @@ class NoisyAnswers(Synopsis):
             self._covers[columns] = tuple(number for held, number in self._marginals.items() if wanted <= held)
         return self._covers[columns]
 
+    def measurements(self) -> list[tuple[Workload, Noise, int]]:
+        """The blocks, each once, by the law and the grid of their noise; see `Synopsis.measurements`."""
+        found: dict[tuple[Noise, int], list[Block]] = {}
+        for block, number in self._places.items():
+            found.setdefault((self.noise[number], self.grids[number]), []).append(block)
+        return [(Workload(self.domain, tuple(blocks)), *law) for law, blocks in found.items()]
+
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         noise = [list(law) for law in self.noise]
         meta = {"total": self.total.to_json(), "noise": noise, "grids": list(self.grids)}

@@ -117,6 +117,10 @@ class PublishedRecords(PublishedKeys):
         shares = self.counts / self.counts.sum()
         return public_sampler(public_seed).choice(len(self.forms), size=rows, p=shares).astype(np.int64)
 
+    def published_at(self) -> tuple[Noise, int]:
+        """The noise on the counts, and the least count that was shown."""
+        return self.noise, self.threshold
+
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         held = pa.table({"record": pa.array(self.forms, pa.large_binary()), "count": self.counts})
         return facts(self.threshold, self.noise, self.total), {"records": held}

@@ -180,6 +180,10 @@ class RandomProjection(Synopsis):
         """A projection has no rows; this always raises `CannotAnswer`."""
         raise CannotAnswer("a projection has no rows to give: ask it about listed records, or release a histogram")
 
+    def measurements(self) -> list[tuple[Workload, Noise, int]]:
+        """The projection itself; see `Synopsis.measurements`."""
+        return [(Workload(self.domain, (self.projection,)), self.noise, 1)]
+
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         meta = {
             "projection": self.projection.to_json(),

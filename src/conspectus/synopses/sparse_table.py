@@ -44,7 +44,6 @@ class PublishedKeys(Synopsis):
     """What both kinds of published keys do alike: each key has a noisy count, and what has none is answered by 0."""
 
     answers_alone: ClassVar[bool] = True
-    publishes_keys: ClassVar[bool] = True
 
     @abstractmethod
     def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
@@ -135,6 +134,10 @@ class SparseTable(Addressed, PublishedKeys):
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Published rows, each as often as its count says."""
         return self._rows.sample(rows, public_seed=public_seed)
+
+    def published_at(self) -> tuple[Noise, int]:
+        """The noise on the counts, and the least count that was shown."""
+        return self.noise, self.threshold
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         meta = facts(self.threshold, self.noise, self.total)

@@ -104,6 +104,11 @@ class Total:
         """What counts are divided by: never below one row, so that an empty or noisy total divides safely."""
         return max(self.value, 1.0)
 
+    @property
+    def law(self) -> Noise | None:
+        """The law of one draw of the noise of a paid total; None where it is public."""
+        return None if self.kind is None else Noise(self.kind, self.scale)
+
     def margin(self, confidence: float) -> float:
         """How far it is from the true number of rows at most, with this probability."""
         if self.exact or self.kind is None:
@@ -166,7 +171,6 @@ class Synopsis(ABC):
         all_measured: Whether every answer was measured, so that the law of its noise gives an interval.
         answers_alone: Whether answers and intervals come from the synopsis alone. A file may then leave out the
             released questions, and still answers as it did.
-        publishes_keys: Whether it holds keys of the table's own rows, which one kind of private act alone may publish.
     """
 
     domain: Domain
@@ -177,7 +181,6 @@ class Synopsis(ABC):
     additive: ClassVar[bool] = True
     all_measured: ClassVar[bool] = False
     answers_alone: ClassVar[bool] = False
-    publishes_keys: ClassVar[bool] = False
 
     @abstractmethod
     def answer(self, workload: Workload) -> NDArray[np.float64]:
@@ -276,6 +279,16 @@ class Synopsis(ABC):
 
     def listed(self) -> ListedRecords | None:
         """The records that it publishes as they are; None where rows are in the values of a schema."""
+        return None
+
+    def measurements(self) -> list[tuple[Workload, Noise, int]]:
+        """What it publishes as it was measured: questions, the law of their noise, and how many of its steps make one
+        count. None of its numbers, where it was fitted or drawn."""
+        return []
+
+    def published_at(self) -> tuple[Noise, int] | None:
+        """Where it holds keys of the table's own rows, which one kind of private act alone may publish: the noise on
+        their counts, and the least count that was shown."""
         return None
 
     @abstractmethod

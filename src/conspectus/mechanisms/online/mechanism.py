@@ -45,6 +45,10 @@ class OnlineIC(OnlineSettings, ABC):
     def updates(self, problem: SessionProblem, alpha: float) -> float:
         """T(α): how often the guess can be off by α."""
 
+    def printed_updates(self, problem: SessionProblem, alpha: float) -> float:
+        """T(α) as the book prints it, where that is another number; for comparison."""
+        return self.updates(problem, alpha)
+
     @abstractmethod
     def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> Typical:
         """The hits that it needs in practice, and how wrong its guess is then."""
@@ -97,7 +101,7 @@ class OnlineIC(OnlineSettings, ABC):
             name=self.name,
             citations=self.citations,
             memory=self.memory(problem),
-            updates=lambda alpha: self.updates(problem, alpha),
+            printed=lambda alpha: self.printed_updates(problem, alpha),
         )
 
     def open(self, curator: Curator, problem: SessionProblem, plan: OnlinePlan) -> OnlineConstruction:

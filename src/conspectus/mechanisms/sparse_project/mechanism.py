@@ -67,8 +67,9 @@ class SparseProject(SparseProjectSettings, Mechanism[SparseProjectPlan]):
         noise: "laplace", "gaussian" (needs a delta) or "auto".
         estimator: How an answer is taken from the sections: "mean", "median" (of an odd number) or "auto".
         failure: The share of answers that may be worse than claimed. A small one makes the default prefer a median.
-        paper: Takes T, r and the Laplace noise from the theorem (Theorem 4.9). That noise spends epsilon alone wherever
-            the budget has one. The theorem asks for more coordinates than can be held on all but tiny tables.
+        paper: Takes T, r and the Laplace noise from Algorithm 2 and its theorem (Theorem 4.9): of scale
+            √(8T ln(1/δ))/ε on sums of signs, or T/ε where δ is 0. The theorem asks for more coordinates than can be
+            held on all but tiny tables.
         public_seed: Fixes the hash, which is fresh otherwise, and published either way.
 
     Example:

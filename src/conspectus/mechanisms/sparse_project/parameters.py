@@ -25,7 +25,7 @@ from conspectus.synopses.random_projection import (
     section_failure,
 )
 
-from .theorem import FAILURE, price_of_median, theorem_independence, theorem_size
+from .theorem import FAILURE, price_of_median, theorem_independence, theorem_scale, theorem_size
 
 LEAST, MOST = 1 << 10, 1 << 22
 """Between these the default number of coordinates lies: more take longer to draw than they are worth."""
@@ -238,22 +238,25 @@ def _laws(settings: SparseProjectSettings, problem: Problem, nonzeros: int) -> t
 
     All acts are pure, or all are concentrated: whichever makes less noise. A budget with a δ that no ledger adds up may
     be spent in either way, since all acts are known before the first draw. The sensitivity of a projection depends on
-    its s alone.
+    its s alone. The paper's own noise, where there is a δ, costs about a quarter of the ρ that the budget has.
     """
     like = SparseProjection(problem.workload.domain, nonzeros, nonzeros, 1, 0)
     moved = problem.sensitivity(Workload(like.domain, (like,)))
     budget, left = problem.budget, Fraction(1) if problem.total_is_public else 1 - SHARE
     plans: list[tuple[Noise | None, Noise]] = []
-    if budget.epsilon is not None and settings.noise != "gaussian" and (budget.pure or not problem.ledgered):
+    only_laplace = budget.pure or not (problem.ledgered or settings.theorem)
+    if budget.epsilon is not None and settings.noise != "gaussian" and only_laplace:
         epsilon = Fraction(budget.epsilon)
         total = Noise("laplace", scale_up(problem.max_rows / (epsilon * SHARE)))
         scale = scale_up(moved.l1 / (epsilon * left))
-        if problem.total_is_public and not budget.pure and not settings.theorem:
+        if problem.total_is_public and not budget.pure:
             norms = (Fraction(moved.l1), Fraction(moved.l2_squared), Fraction(moved.linf))
             scale = scale_up(calibrate_laplace(*norms, budget))
         plans.append((total, Noise("laplace", scale)))
-    if not budget.pure and not (settings.theorem and plans):
+    if not budget.pure:
         scale = root_up(Fraction(moved.l2_squared) / (2 * problem.cap * left))
+        if settings.theorem and budget.epsilon is not None:
+            scale = max(scale, scale_up(theorem_scale(moved.l2_squared, budget.epsilon, budget.delta)))
         total = Noise("gaussian", root_up(problem.max_rows**2 / (2 * problem.cap * SHARE)))
         wanted = "laplace" if settings.theorem else settings.noise
         kinds = ("gaussian", "laplace") if wanted == "auto" else (wanted,)

@@ -27,7 +27,8 @@ class Conjunctions(ArrayValue, CountingBlock):
     """Listed predicates: a table of literals, boxes as rows of literal numbers, and the boxes of each query in turn.
 
     Query i is the union of the disjoint boxes from `starts[i]` up to `starts[i + 1]`. Literals and boxes are sorted,
-    none is superfluous, and so equal lists of queries are equal values; `build` and `of` see to that.
+    none is superfluous, and so equal lists of queries are equal values. `build` and `of` see to that, and whatever else
+    they would have spelled otherwise is refused.
 
     Guarantee: `max_satisfied` and `max_differing` are never below the truth, for a list that repeats queries too.
     """
@@ -166,7 +167,12 @@ class Conjunctions(ArrayValue, CountingBlock):
 
 
 def _check(block: Conjunctions) -> None:
-    """Refuse numbers out of place; sensitivities rest on boxes that are sorted, canonical and disjoint."""
+    """Refuse whatever `build` would have spelled otherwise.
+
+    Two spellings of one question would be counted as two that no record satisfies together, and noise for both would be
+    too small. So a box has its literals in front, sorted by column and one for each, and its padding behind them; every
+    literal and every place of a row is used; and the boxes of a query are sorted and disjoint.
+    """
     sizes, terms, starts = block.domain.sizes, block.terms, block.starts
     if terms.ndim != 2 or terms.dtype != np.int32 or starts.ndim != 1 or starts.dtype != np.int64:
         raise WorkloadError("conjunctions need boxes as rows of 32-bit literal numbers")
@@ -182,8 +188,17 @@ def _check(block: Conjunctions) -> None:
             raise WorkloadError("a literal speaks of a column or a code that its table does not have")
         if len(literal.codes) == sizes[literal.column]:
             raise WorkloadError("a literal that holds every code of its column says nothing and must be left out")
+    used = np.zeros(len(block.literals) + 1, dtype=bool)
+    used[terms] = True
+    if not used[:-1].all() or (terms.shape[1] and (terms[:, -1] < 0).all()):
+        raise WorkloadError("conjunctions need each literal of their table, and no place in which no box has one")
     columns = block.box_columns
-    if columns.shape[1] > 1 and not ((columns[:, 1:] > columns[:, :-1]) | (columns[:, 1:] == -1)).all():
-        raise WorkloadError("a box needs its literals sorted by column, one for each")
+    before, after = columns[:, :-1], columns[:, 1:]
+    if not ((after == -1) | ((before >= 0) & (before < after))).all():
+        raise WorkloadError("a box needs its literals sorted by column, one for each, and its padding behind them")
+    if (np.diff(starts) > 1).any():
+        keys, owner = row_keys(terms, len(block.literals)), np.repeat(np.arange(len(block)), np.diff(starts))
+        if ((owner[1:] == owner[:-1]) & (keys[1:] <= keys[:-1])).any():
+            raise WorkloadError("the boxes of a query must be sorted and distinct")
     for index in np.flatnonzero(np.diff(starts) > 1).tolist():
         block.query(index)  # a predicate refuses boxes that overlap
