@@ -79,7 +79,9 @@ def watched(table: Table) -> list[str]:
 
     for each in (table, getattr(table, "_beside", None)):
         if hasattr(each, "_origin"):
-            object.__setattr__(each._origin, "relation", counted(each._origin.relation))
+            for way in ("relation", "batches"):
+                if getattr(each._origin, way) is not None:
+                    object.__setattr__(each._origin, way, counted(getattr(each._origin, way)))
         if hasattr(each, "_batches"):
             each._batches = counted(each._batches)
     return passes

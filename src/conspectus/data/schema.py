@@ -71,8 +71,9 @@ class Unit:
 
     @property
     def one_row_per_unit(self) -> bool:
-        """Whether every unit is exactly one row, unless rows are left out."""
-        return self.kind != "id"
+        """Whether every unit is exactly one row, unless rows are left out. A user without pairs is a row only where the
+        number of users is declared."""
+        return self.kind == "row" or self.users is not None
 
     def __str__(self) -> str:
         if self.kind == "row":

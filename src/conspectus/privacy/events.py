@@ -158,20 +158,29 @@ def from_json(fields: Mapping[str, Any]) -> Event:
         kind = _KIND[fields["event"]]
         if _STORED.keys() & fields.keys():
             raise ValueError("a field by another name than files have")
-        values = {_FIELD.get(name, name): _read(value) for name, value in fields.items() if name != "event"}
+        values: dict[str, Any] = {
+            _FIELD.get(name, name): _read(name, value) for name, value in fields.items() if name != "event"
+        }
         numbers = [value for value in values.values() if not isinstance(value, ByRelation)]
         bounds = [bound for value in values.values() if isinstance(value, ByRelation) for bound in vars(value).values()]
         if any(number <= 0 for number in numbers) or any(bound is not None and bound < 0 for bound in bounds):
             raise ValueError("scales and numbers of draws are above 0, and bounds are not below")
-        return kind(**values)
+        event = kind(**values)
+        if to_json(event) != dict(fields):
+            raise ValueError("an act is spelled in another way than it is written")
+        return event
     except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
         raise ValueError("not a private event that this version knows") from error
 
 
-def _read(value: Any) -> Any:
+def _read(name: str, value: Any) -> ByRelation | Fraction | int:
     if isinstance(value, Mapping):
         return ByRelation(**{key: None if bound is None else read_fraction(bound) for key, bound in value.items()})
-    return read_fraction(value) if isinstance(value, str) else int(value)
+    if name not in _WHOLE:
+        return read_fraction(value)
+    if type(value) is not int:  # a float rounded down, or a truth taken for 1, would be another act
+        raise ValueError("what counts something is a whole number")
+    return value
 
 
 _KIND: dict[str, type[Event]] = {
@@ -185,5 +194,7 @@ _KIND: dict[str, type[Event]] = {
 }
 _STORED = {"l1": "reach", "l2_squared": "reach_squared", "linf": "reach_max"}
 """What fields are called in files, for good: files of every version are read and written alike."""
+_WHOLE = ("draws", "rows", "threshold")
+"""The fields that count something."""
 _FIELD = {stored: field for field, stored in _STORED.items()}
 _TAG: dict[type[Event], str] = {kind: tag for tag, kind in _KIND.items()}

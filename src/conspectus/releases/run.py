@@ -14,7 +14,7 @@ from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Problem, Pro
 from conspectus.mechanisms.registry import OFFLINE, Entry
 from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
-from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
@@ -144,6 +144,7 @@ def run(
         certificate=outcome.certificate,
         measured=outcome.measured,
         events=allowance.events,
+        declared=tuple(chosen.declare() or ()) == allowance.events,
     )
 
 
@@ -225,6 +226,7 @@ def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
         said.append(
             f"delta = {delta:.3g} is at least 1/{rows:,}: a mechanism that publishes a random person's row would pass"
         )
+    said += large_epsilon(problem.budget)
     declared = sum(len(block) for block in problem.workload.blocks if isinstance(block, UnsafeFunctions))
     if declared:
         said.append(

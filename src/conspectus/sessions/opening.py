@@ -212,9 +212,9 @@ def begin(
                 ledger = _own_ledger(own, table, problem)
             terms = _terms(table, proposal, source or {})
             if ledger is not None:
-                reservation = ledger.reserve(problem.budget, label_of(terms), **bound)  # type: ignore[arg-type]
-                where = str(ledger.path.resolve())
-                terms = dataclasses.replace(terms, ledger=where, reservation=reservation.number)
+                label, digest = label_of(terms), terms.digest
+                reservation = ledger.reserve(problem.budget, label, terms=digest, **bound)  # type: ignore[arg-type]
+                terms = dataclasses.replace(terms, ledger=str(ledger.path), reservation=reservation.number)
             store.write_terms(terms)
             account = Account(terms, store, reservation)
             opened = _session(truth, proposal, account, store, progress=progress, sampler=sampler)

@@ -36,8 +36,8 @@ class PairsTable(Table):
     says only that its user is there. With `users` declared there are exactly so many rows: users without pairs are
     empty rows, and where more users appear, those with the smallest keyed hashes of their ids are kept.
 
-    Guarantee: replacing one user's pairs by another user's changes at most one row, whatever the source holds; without
-    declared users, adding or removing one user's pairs adds or removes at most one row and changes no other.
+    Guarantee: with declared users, exchanging one user's pairs for any others, or none, changes at most one row;
+    without, it changes, adds or removes at most one row and no other.
     """
 
     in_memory = True
@@ -54,7 +54,7 @@ class PairsTable(Table):
 
     @property
     def filtered(self) -> bool:
-        """Whether the number of users is private: a filter, or an expression for the user, may leave one out."""
+        """Whether users may be left out: by a filter, or by an expression for the user."""
         return (self._origin.filtered or self._origin.computed) and self.schema.unit.users is None
 
     @property

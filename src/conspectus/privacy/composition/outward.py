@@ -36,7 +36,9 @@ def is_real(value: object) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def check(*losses: float | Fraction, delta: float = 0.5, count: int = 0, name: str = "an epsilon") -> None:
+def check(
+    *losses: float | Fraction, delta: float = 0.5, count: int = 0, name: str = "an epsilon", counted: str = "acts"
+) -> None:
     """Refuse parameters of which no theorem speaks; what a theorem does not have is left out."""
     if not is_real(delta) or not 0 < delta < 1:
         raise CompositionError(f"this theorem needs a delta above 0 and below 1, not {delta!r}")
@@ -44,4 +46,4 @@ def check(*losses: float | Fraction, delta: float = 0.5, count: int = 0, name: s
         if not is_real(loss) or not 0 <= loss < math.inf:
             raise CompositionError(f"{name} is a number from 0 on, not {loss!r}")
     if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
-        raise CompositionError(f"the number of acts is a whole number from 0 on, not {count!r}")
+        raise CompositionError(f"the number of {counted} is a whole number from 0 on, not {count!r}")
