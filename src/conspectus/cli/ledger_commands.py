@@ -56,8 +56,8 @@ def show(path: LedgerFile, as_json: options.Json = False) -> None:
     ledger = cs.Ledger.open(path)
     if as_json:
         printing.as_json(ledger_json(ledger))
-        return
-    show_ledger(ledger)
+    else:
+        show_ledger(ledger)
 
 
 def show_ledger(ledger: Any) -> None:
@@ -70,7 +70,7 @@ def show_ledger(ledger: Any) -> None:
         aside, gone = float(ledger.delta_cap), float(spending.delta)
         of_delta = f", and δ = {gone:.6g} of {aside:.6g} set aside for published keys ({gone / aside:.1%})"
         left_of_delta = f", δ = {float(ledger.delta_cap - spending.delta):.6g}"
-    printing.heading(f'The ledger of "{ledger.table}"')
+    print(f'The ledger of "{ledger.table}"')
     printing.facts(
         [
             ("keeps", str(ledger.guarantee())),

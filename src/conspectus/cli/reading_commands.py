@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,8 +52,8 @@ def ask(
     release = cs.load(out)
     answers = [release.ask(predicate, confidence=confidence, snap=snap) for predicate in predicates]
     if as_json:
-        said = [{"predicate": text, **dataclasses.asdict(answer)} for text, answer in zip(predicates, answers)]
-        printing.as_json({"answers": said, "guarantee": printing.guarantee_json(release)})
+        said = [printing.answer_json(text, answer) for text, answer in zip(predicates, answers)]
+        printing.as_json({"answers": said, "guarantee": printing.guarantee_json(release.guarantee)})
         return
     for text, answer in zip(predicates, answers):
         print(text)

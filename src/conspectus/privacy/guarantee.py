@@ -128,8 +128,8 @@ class Guarantee:
         if self.missing > self.delta or (self.missing and self.rho is None):
             raise ValueError("what a rho is missing is a part of delta")
         words = (self.unit, self.theorem, *self.warnings)
-        if self.delta >= 1 or not isinstance(self.neighbours, Neighbours) or type(self.private) is not bool:
-            raise ValueError("a guarantee has a delta below 1, a known relation, and is private or not")
+        if self.delta >= 1 or type(self.private) is not bool:
+            raise ValueError("a guarantee has a delta below 1, and is private or not")
         if not all(isinstance(word, str) for word in words):
             raise ValueError("a guarantee names its unit, its theorem and its warnings in words")
 

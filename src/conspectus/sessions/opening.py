@@ -148,11 +148,6 @@ def resume_session(
     return go_on(Path(path), table, ledger=None if ledger is None else Path(ledger), progress=progress)
 
 
-def truth_of(table: Table) -> Truth:
-    """What a session will know of its table; given to `session_problem` and to `begin`, both read the table once."""
-    return Truth.of(table)
-
-
 def terms_of(path: str | Path) -> Terms:
     """What a session was opened with, as its file has it; nothing is checked against its ledger yet."""
     store = Store.open(Path(path).resolve())

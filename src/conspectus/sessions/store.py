@@ -25,6 +25,7 @@ from conspectus.mechanisms.online_mechanism import Margin, State
 from conspectus.privacy.events import Event, from_json, read_fraction, to_json
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours
+from conspectus.synopses.arrow_messages import read_stream
 from conspectus.synopses.estimate import Basis
 
 _APPLICATION = 0x436F6E53  # "ConS": SQLite's mark of whose file it is
@@ -296,7 +297,7 @@ class Store:
             if not rows:
                 return None
             meta = json.loads(rows.pop(_META))
-            return meta, {name: pa.ipc.open_stream(content).read_all() for name, content in rows.items()}
+            return meta, {name: read_stream(content) for name, content in rows.items()}
 
     def history(self) -> Iterator[tuple[Any, Given]]:
         """Every question with its answer, in the order in which they were asked."""

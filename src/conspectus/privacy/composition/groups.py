@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .outward import CompositionError, check_count, check_losses, is_real, up
+from .outward import CompositionError, check, is_real, up
 
 
 def group(epsilon: float, delta: float, units: int) -> tuple[float, float]:
@@ -30,8 +30,7 @@ def group(epsilon: float, delta: float, units: int) -> tuple[float, float]:
         >>> round(epsilon, 4), round(1e6 * delta, 4)  # 1 + e + e²
         (3.0, 11.1073)
     """
-    check_losses(epsilon)
-    check_count(units, name="units")
+    check(epsilon, count=units, counted="units")
     if not is_real(delta) or not 0 <= delta <= 1:
         raise CompositionError(f"a delta lies between 0 and 1, not at {delta!r}")
     if not delta:
@@ -60,6 +59,5 @@ def group_rho(rho: float, units: int) -> float:
         >>> round(cs.composition.group_rho(0.01, 3), 6)
         0.09
     """
-    check_losses(rho, name="a rho")
-    check_count(units, name="units")
+    check(rho, count=units, name="a rho", counted="units")
     return up(units * units * rho)

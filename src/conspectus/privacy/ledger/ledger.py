@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from conspectus.privacy.accounting import BudgetExceeded, cap_of, epsilon_of
+from conspectus.privacy.accounting import BudgetExceeded, cap_of, guarantee_of
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import USUAL_DELTA, Budget, Guarantee, large_epsilon
-from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down, scale_up
+from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down
 from conspectus.privacy.relation import Neighbours
 from conspectus.suggestions import suggest_keywords
 
@@ -211,20 +212,8 @@ class Ledger:
         Guarantee: with δ_a set aside, all acts ever debited are δ_a-approximately ρ-zCDP, and so (ε, δ)-differentially
         private with the ε of ρ at δ − δ_a.
         """
-        pure, delta = self.currency == "pure", self.budget.delta
-        missing = scale_up(self.delta_cap)
-        concentrated = epsilon_of(self.cap, scale_down(Fraction(delta) - Fraction(missing))) if delta else None
-        concentration = f"{'approximate ' if missing else ''}zero-concentrated composition with the tight conversion"
-        return Guarantee(
-            epsilon=scale_up(self.cap) if pure else concentrated,
-            delta=delta,
-            rho=None if pure else scale_up(self.cap),
-            neighbours=self.neighbours,
-            unit=self.unit,
-            theorem="basic composition" if pure else concentration,
-            missing=missing,
-            warnings=large_epsilon(self.budget),
-        )
+        promised = guarantee_of(self.currency, self._cap, self.budget, neighbours=self.neighbours, unit=self.unit)
+        return replace(promised, warnings=large_epsilon(self.budget))
 
     def price_of(self, budget: Budget) -> Fraction:
         """The price of all of a budget in the ledger's currency; pure ε costs ε²/2 in ρ.

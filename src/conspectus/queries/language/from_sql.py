@@ -13,11 +13,11 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
+from conspectus.data.columns.kinds import Column
+from conspectus.data.schema import Schema
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.builders.arguments import (
-    DeclaredColumn,
-    DeclaredSchema,
     UnknownColumn,
     check_listable,
     check_schema,
@@ -51,7 +51,7 @@ class NotAPredicate(WorkloadError):
     """A text that is not a predicate on one table, or uses SQL beyond the part that is served."""
 
 
-def parse(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Predicate:
+def parse(schema: Schema, text: str, *, snap: bool = False) -> Predicate:
     """The query that a SQL predicate asks; predicates with the same meaning give equal queries.
 
     Served are AND, OR, NOT, =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT] NULL, TRUE and FALSE, boolean columns by name,
@@ -69,7 +69,7 @@ def parse(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Predicate
         raise NotAPredicate("the predicate is nested too deeply: write it with fewer parentheses") from problem
 
 
-def sql(schema: DeclaredSchema, predicates: Iterable[str], *, snap: bool = False) -> Workload:
+def sql(schema: Schema, predicates: Iterable[str], *, snap: bool = False) -> Workload:
     """One query for each SQL predicate: how many rows satisfy it?
 
     Served are AND, OR, NOT, =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT] NULL, TRUE and FALSE, boolean columns by name,
@@ -122,7 +122,7 @@ def _excerpt(text: str, problem: str) -> str:
 class _Reader:
     """Turns a parsed predicate into a formula over codes."""
 
-    def __init__(self, schema: DeclaredSchema, snap: bool) -> None:
+    def __init__(self, schema: Schema, snap: bool) -> None:
         self.schema = schema
         self.domain = schema.domain
         self.snap = snap
@@ -190,7 +190,7 @@ class _Reader:
         at, declared = self._column(node)
         return literal(self.domain, at, _boolean(declared, node).codes_where("=", truth))
 
-    def _column(self, node: exp.Expression) -> tuple[int, DeclaredColumn]:
+    def _column(self, node: exp.Expression) -> tuple[int, Column]:
         node = _bare(node)
         if not isinstance(node, exp.Column):
             raise NotAPredicate(_excerpt(node.sql("duckdb"), "is compared where a column should stand"))
@@ -225,7 +225,7 @@ class _Reader:
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a constant value"))
 
 
-def _boolean(column: DeclaredColumn, node: exp.Expression) -> DeclaredColumn:
+def _boolean(column: Column, node: exp.Expression) -> Column:
     if tuple(column.labels[: column.regular]) != ("false", "true"):
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a boolean column and cannot stand alone"))
     return column
