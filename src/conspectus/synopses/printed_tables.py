@@ -170,8 +170,10 @@ class PrintedTables:
         weights = (1 + np.clip(counts / (4 * spread), 0, _LARGE)) / max(known.variance, 1 / 12)
         low, high = np.full(counts.size, -np.inf), np.full(counts.size, np.inf)
         if cell is not None and self._radius is not None:
-            least, most = self._plausible(cell)
-            low, high = most - self._radius, least + self._radius
+            reach = self.margin(cell, FAILURE / self._cells) or 0.0
+            # Within B of all that is plausible; where that leaves next to no room, a quarter of the radius, and a row.
+            room = max(self._radius - reach, reach / 4, 0.75)
+            low, high = counts - room, np.maximum(counts + room, self._radius)
         return Goal(columns, counts, weights, low, high)
 
 

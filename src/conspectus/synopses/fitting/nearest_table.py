@@ -43,10 +43,9 @@ LEAST_WORK, MOST_WORK = 6e8, 2e10
 _VISITS = 24_000
 """How many times a record is looked at, at least, before the search ends."""
 
-MOST_ROUNDS = 200
-_PATIENCE = 6
+MOST_ROUNDS = 2000
+_PATIENCE, _LONG = 6, 40
 _ENOUGH = 1e-3
-_FEW = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +79,7 @@ def _round(
     misses: Any,
     weights: Any,
     slopes: Any,
+    least: float,
 ) -> tuple[int, int]:
     # One move for each record, at most. Records that are divided are appended while there is room.
     starts, columns, strides, offsets = goals
@@ -94,7 +94,7 @@ def _round(
             for at in range(starts[goal], starts[goal + 1]):
                 cell += strides[at] * codes[record, columns[at]]
             cells[goal] = cell
-        most, best_column, best_code, best_many = 0.0, -1, 0, 0
+        most, best_column, best_code, best_many = least, -1, 0, 0
         for column in range(width):
             here, size = codes[record, column], sizes[column]
             first, last = column_starts[column], column_starts[column + 1]
@@ -169,6 +169,7 @@ class _Search:
             raise TooManyGoals("too many marginals, or too many columns, to find one table for all of them")
         self.wanted = np.concatenate([goal.counts for goal in goals])
         self.weights = np.concatenate([goal.weights for goal in goals])
+        self.few = max(0.01 * self.wanted.size, 2000.0)
         self.low = np.concatenate([goal.low for goal in goals])
         self.high = np.concatenate([goal.high for goal in goals])
 
@@ -191,14 +192,24 @@ class _Search:
         copies = np.zeros(room, dtype=np.int64)
         codes[:held], copies[:held] = start.codes, start.copies
         misses, weights, visits, idle = self.counts(start) - self.wanted, self.weights.copy(), self.visits, 0
-        best, fewest, least = start, math.inf, math.inf
+        best, fewest, least, level = start, math.inf, math.inf, 0.0
         for _ in range(MOST_ROUNDS):
-            if visits <= 0 or idle > _PATIENCE:
+            if visits <= 0 or idle > (_LONG if 0 < fewest <= self.few else _PATIENCE):
                 break
             visits -= held
             order = rng.permutation(held)
             held, moved = _round(
-                codes, copies, held, order, self.sizes, self.goals, self.by_column, misses, weights, weights * misses
+                codes,
+                copies,
+                held,
+                order,
+                self.sizes,
+                self.goals,
+                self.by_column,
+                misses,
+                weights,
+                weights * misses,
+                level,
             )
             outside = (misses + self.wanted < self.low) | (misses + self.wanted > self.high)
             outside &= self.low <= self.high
@@ -211,8 +222,9 @@ class _Search:
             if not moved and not many:
                 break
             # Many cells outside say that no table is within all bands: pressing for it would only add noise.
-            if many <= max(_FEW * len(outside), 20):
-                weights[outside] *= 2
+            if many <= self.few:
+                weights[outside] += self.weights[outside]
+                level = -1e-9 * float(self.weights.max())
         return best
 
 
