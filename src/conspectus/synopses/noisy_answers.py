@@ -157,6 +157,10 @@ class NoisyAnswers(Synopsis):
             self.answer(Workload(self.domain, (Marginal(self.domain, tuple(columns)),)))  # says what is missing
         return self.printed.integer_marginal(columns)
 
+    def printed_within(self) -> float | None:
+        """The bound that all printed counts of measured marginals have together; see `PrintedTables.within`."""
+        return self.printed.within
+
     @cached_property
     def printed(self) -> PrintedTables:
         """What the answers make of tables."""

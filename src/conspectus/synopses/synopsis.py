@@ -246,6 +246,13 @@ class Synopsis(ABC):
         """
         raise CannotAnswer(f"a synopsis of kind {self.kind} holds no tables: ask it single questions")
 
+    def printed_within(self) -> float | None:
+        """How far printed counts of measured marginals are from the truth at most, in counts, with probability 0.95.
+
+        None where nothing is proved of them beyond the intervals that are printed beside them.
+        """
+        return None
+
     @abstractmethod
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Synthetic rows as codes; the coins are public post-processing. Raises `CannotAnswer` when it holds none."""

@@ -46,6 +46,7 @@ _VISITS = 24_000
 MOST_ROUNDS = 2000
 _PATIENCE, _LONG = 6, 40
 _ENOUGH = 1e-3
+_STEEP = 64.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +192,8 @@ class _Search:
         codes = np.zeros((room, len(self.sizes)), dtype=np.int64)
         copies = np.zeros(room, dtype=np.int64)
         codes[:held], copies[:held] = start.codes, start.copies
-        misses, weights, visits, idle = self.counts(start) - self.wanted, self.weights.copy(), self.visits, 0
+        misses, weights = self.counts(start) - self.wanted, self.weights.copy()
+        visits, idle = self.visits, 0
         best, fewest, least, level = start, math.inf, math.inf, 0.0
         for _ in range(MOST_ROUNDS):
             if visits <= 0 or idle > (_LONG if 0 < fewest <= self.few else _PATIENCE):
@@ -212,7 +214,6 @@ class _Search:
                 level,
             )
             outside = (misses + self.wanted < self.low) | (misses + self.wanted > self.high)
-            outside &= self.low <= self.high
             squares, many = float(self.weights @ np.square(misses)), int(outside.sum())
             idle = 0 if many < fewest or squares < least * (1 - _ENOUGH) else idle + 1
             if (many > 0, squares) < (fewest > 0, least) or not math.isfinite(least):
@@ -223,7 +224,7 @@ class _Search:
                 break
             # Many cells outside say that no table is within all bands: pressing for it would only add noise.
             if many <= self.few:
-                weights[outside] += self.weights[outside]
+                weights[outside] += np.minimum(weights, _STEEP * self.weights)[outside]
                 level = -1e-9 * float(self.weights.max())
         return best
 
