@@ -181,7 +181,7 @@ class Release:
         if listed is not None and list(columns) == list(self.schema.domain.names):
             return records_table(columns[0], listed, confidence)
         cells = marginal(self.schema, columns)
-        counts = self.synopsis.integers(cells)
+        counts = self.synopsis.integer_marginal(cells.blocks[0].columns)
         return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self._evidence))
 
     @property

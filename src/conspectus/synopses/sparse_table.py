@@ -7,8 +7,9 @@ just above the threshold may be far too high. Intervals allow for that.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -92,6 +93,15 @@ class SparseTable(Addressed, PublishedKeys):
             return np.zeros(len(workload))
         return self._rows.answer(workload) * self._rows.size
 
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the published rows, each as often as its count says; see `Synopsis.integer_marginal`.
+
+        Rows that were not published are in no cell: the counts sum to those of the published ones, not to the total.
+        """
+        if not len(self.keys):
+            return np.zeros(math.prod(self.domain.shape(tuple(columns))), dtype=np.int64)
+        return self._rows.integer_marginal(columns)
+
     @cached_property
     def _rows(self) -> Rows:
         if not exact(self.domain):
@@ -100,7 +110,8 @@ class SparseTable(Addressed, PublishedKeys):
             raise CannotAnswer("no key reached the threshold, so there are no rows to give: allow a larger budget")
         sizes = zip(codes_at(self.domain, self.keys), self.domain.sizes)
         codes = tuple(column.astype(code_dtype(size)) for column, size in sizes)
-        return Rows(self.domain, codes, self.total, self.counts)
+        published = Total(value=float(self.counts.sum()), exact=True)
+        return Rows(self.domain, codes, published, self.counts)
 
     def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
         """The count of one sparse query, and how far the truth may be below it and above it.
