@@ -115,7 +115,8 @@ class Session:
         Args:
             question: A SQL predicate over the columns, or a workload of one query.
             confidence: The probability, over the noise, with which the interval holds the truth.
-            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused. The answer
+                names the question that was answered.
 
         Returns:
             The answer, with what it cost and whether it was given before.
@@ -142,7 +143,8 @@ class Session:
                         repeated = given is not None
                     if given is None:
                         given = self._answer(asked, standing)
-            return _shown(given, self._learned().total, confidence=confidence, repeated=repeated)
+            shown = _shown(given, self._learned().total, confidence=confidence, repeated=repeated)
+            return dataclasses.replace(shown, question=asked.words, notes=asked.notes)
 
     @property
     def path(self) -> Path | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile, variance_of
+from conspectus.privacy.tails import noise_margin, variance_of
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
@@ -45,7 +45,7 @@ class NoisySum:
         """How far the noise has moved the count at most, with this probability."""
         if self.kind is None:
             return 0.0
-        return sum_quantile(self.kind, self.scale, self.terms, confidence) / self.averaged
+        return noise_margin(self.kind, self.scale, self.terms, confidence) / self.averaged
 
 
 def averaged(sums: list[NoisySum]) -> list[NoisySum]:

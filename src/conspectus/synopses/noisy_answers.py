@@ -45,6 +45,7 @@ from .synopsis import (
     Total,
     checked_noise,
     ends_of,
+    knows,
     part,
     read_workload,
     workload_part,
@@ -109,6 +110,11 @@ class NoisyAnswers(Synopsis):
         for block, start, end in zip(workload.blocks, workload.offsets, workload.offsets[1:]):
             answers[start:end] = self._block_counts(block)
         return answers / self.total.divisor
+
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The columns of what was measured."""
+        return self.workload.columns
 
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query, with the exact quantile of its noise; see `Synopsis.estimate`."""
@@ -263,15 +269,18 @@ class NoisyAnswers(Synopsis):
 
     def _refusal(self, query: Query) -> str:
         if isinstance(query, TableFunction):
-            return "this function was not measured: release it too"
+            return f"this function was not measured: release it too ({knows(self.domain, self.known_columns)})"
         if isinstance(query, Sparse) or self._of_records:
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
         names = ", ".join(self.domain.names[column] for column in query.columns) or "nothing"
         missing = set(query.columns).difference(*self._marginals)
         if missing:
             names = ", ".join(self.domain.names[column] for column in sorted(missing))
-            return f"no marginal that was measured covers {names}: ask a synopsis whose workload includes it"
-        return f"no marginal that was measured covers {names} together: ask a synopsis whose workload includes it"
+        names += "" if missing else " together"
+        return (
+            f"no marginal that was measured covers {names}: ask a synopsis whose workload includes it "
+            f"({knows(self.domain, self.known_columns)})"
+        )
 
     def _block(self, number: int) -> Block:
         return self.workload.blocks[number]

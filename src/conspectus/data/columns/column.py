@@ -79,8 +79,13 @@ class Column(abc.ABC):
     def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
         """The codes that satisfy `column op literal`; a missing value satisfies nothing, as in SQL.
 
-        A comparison that cuts a bin raises `CutsBin`; with `snap` it is widened to whole bins instead.
+        A comparison that cuts a bin raises `CutsBin`; with `snap` it is widened to whole bins instead. Where values are
+        clamped, the outer bins hold all that lies beyond them: a comparison that is true out there alone cuts them.
         """
+
+    def caveats(self, op: str, codes: CodeSet) -> tuple[str, ...]:
+        """What an answer must say besides if `codes` are those of a comparison, since values may lack a code."""
+        return ()
 
     @property
     @abc.abstractmethod
