@@ -108,7 +108,7 @@ def test_a_session_is_resumed_with_the_answers_that_it_gave(tmp_path, name):
         assert str(session.guarantee) == expected["guarantee"]
         for text, numbers in expected["asked"].items():
             answer = session.ask(question_of(text))
-            assert [answer.fraction, answer.count, answer.low, answer.high, answer.basis] == numbers
+            assert_as_before([answer.fraction, answer.count, answer.low, answer.high, answer.basis], numbers)
             assert (answer.repeated, answer.cost) == (True, 0.0)
         assert session.spent == expected["spent"]
         new = session.ask("region = 'east' AND age < 30 AND smoker AND NOT ill")

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
+from conspectus.queries.query import Query
 from conspectus.synopses.estimate import Basis, Estimate
 from conspectus.synopses.synopsis import Total
 
@@ -97,7 +98,7 @@ def count_confidence(total: Total, confidence: float) -> float:
     return confidence if total.exact else (1 + confidence) / 2
 
 
-def answer_of(estimate: Estimate, total: Total, confidence: float) -> Answer:
+def answer_of(estimate: Estimate, total: Total, confidence: float, query: Query) -> Answer:
     """An estimate in counts as an answer in fractions.
 
     The interval is cut to what is possible, but never so that it leaves the count out. It is taken around the count or,
@@ -109,15 +110,16 @@ def answer_of(estimate: Estimate, total: Total, confidence: float) -> Answer:
         estimate: An estimate that holds at `count_confidence(total, confidence)`.
         total: The number of rows that fractions are of.
         confidence: The probability with which the interval of the answer holds.
+        query: What is asked, whose real value the interval holds.
     """
-    divisor = total.divisor
+    divisor, slip = total.divisor, total.margin((1 + confidence) / 2)
+    most, least = total.value + slip, total.value - slip
+    estimate = estimate.for_real_values(query, most)
     if estimate.low is None or estimate.high is None:
         share = estimate.count / divisor if estimate.share is None else estimate.share
         return Answer(
             fraction=share, count=share * divisor, low=None, high=None, basis="unguaranteed", confidence=confidence
         )
-    slip = total.margin((1 + confidence) / 2)
-    most, least = total.value + slip, total.value - slip
     fraction = estimate.count / divisor
     moved = min(max(estimate.count, 0.0), max(most, 1.0)) - estimate.count
     low, high = max(0.0, estimate.low + moved), max(0.0, estimate.high + moved)

@@ -150,8 +150,9 @@ class Release:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
         self._check_seen(question)
         estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self._evidence)
-        answer = dataclasses.replace(answer_of(estimate, self.total, confidence), question=words, notes=notes)
         query = question.query(0)
+        answer = answer_of(estimate, self.total, confidence, query)
+        answer = dataclasses.replace(answer, question=words, notes=notes)
         if self.counts_rows and not (isinstance(query, TableFunction) and not query.counts_rows):
             return answer
         return dataclasses.replace(answer, count=None)

@@ -143,8 +143,7 @@ class Session:
                         repeated = given is not None
                     if given is None:
                         given = self._answer(asked, standing)
-            shown = _shown(given, self._learned().total, confidence=confidence, repeated=repeated)
-            return dataclasses.replace(shown, question=asked.words, notes=asked.notes)
+            return _shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
 
     @property
     def path(self) -> Path | None:
@@ -336,14 +335,15 @@ class Session:
         return Reply(count=float(loop.guess(query)), basis="unguaranteed", margin=None)
 
 
-def _shown(given: Given, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
+def _shown(given: Given, asked: Question, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
     if given.margin is None:
         estimate = Estimate.unguaranteed(given.count / total.divisor, total.divisor)
     else:
         margin = given.margin.counts_at(count_confidence(total, confidence))
         estimate = Estimate.within(given.count, margin, basis=given.basis)
-    answer = answer_of(estimate, total, confidence)
+    answer = answer_of(estimate, total, confidence, asked.workload.query(0))
     fields: dict[str, Any] = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
+    fields |= {"question": asked.words, "notes": asked.notes}
     return LiveAnswer(**fields, cost=0.0 if repeated else float(given.price), repeated=repeated)
 
 

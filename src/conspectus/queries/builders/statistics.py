@@ -102,7 +102,7 @@ def truncated_means(
     ends = full if bounds is None else [bins_between(declared, *pair) for pair in pairs_of(bounds, _BOUNDS)]
     classes = ordinary_codes(schema, at)
     made = (
-        Statistic("mean", (box,), (at,), (classes,), ramp(declared.regular, low, high))
+        Statistic("mean", (box,), (at,), (classes,), *ramp(declared.regular, low, high))
         for box in conditions(schema, given)
         for low, high in ends
     )
@@ -118,12 +118,13 @@ def quantile_shares(
 ) -> Workload:
     """For each condition and quantile q: what the lowest q of the rows contribute to the mean position.
 
-    This is the generalised Lorenz curve at q. Rows with a missing or other value are left out.
+    This is the generalised Lorenz curve at q: of t rows the lowest ⌊q·t⌋. Rows with a missing or other value are left
+    out.
 
     Args:
         schema: the declaration of the table.
         column: the name of an ordered column.
-        quantiles: numbers from 0 to 1.
+        quantiles: numbers from 0 to 1, each taken as the nearest fraction of a denominator up to 1,048,576.
         given: conditions as in `conjunctions`, one function for each; all rows by default.
 
     Returns:
@@ -140,9 +141,10 @@ def quantile_shares(
     check_schema(schema)
     at, declared = ordered(schema, column)
     parts = [quantile(q) for q in listed(quantiles, "quantiles are numbers from 0 to 1, given as a list")]
-    classes, weights = ordinary_codes(schema, at), ramp(declared.regular, 0, declared.regular - 1)
+    classes = ordinary_codes(schema, at)
+    weights, whole = ramp(declared.regular, 0, declared.regular - 1)
     made = (
-        Statistic("quantile", (box,), (at,), (classes,), (q.numerator, q.denominator, *weights))
+        Statistic("quantile", (box,), (at,), (classes,), (q.numerator, q.denominator, *weights), whole)
         for box in conditions(schema, given)
         for q in parts
     )
@@ -203,7 +205,7 @@ def kolmogorov_distances(
         schema: the declaration of the table.
         column: the name of an ordered column.
         references: public distributions over the column's ordinary values, each as non-negative weights in their order;
-            by default the uniform one. They are rounded to steps of 1/256.
+            by default the uniform one.
         given: conditions as in `conjunctions`, one function for each; all rows by default.
 
     Returns:
@@ -223,7 +225,7 @@ def kolmogorov_distances(
     shares = [cumulated(weights, declared.regular) for weights in known]
     classes = ordinary_codes(schema, at)
     made = (
-        Statistic("reference", (box,), (at,), (classes,), share)
+        Statistic("reference", (box,), (at,), (classes,), *share)
         for box in conditions(schema, given)
         for share in shares
     )

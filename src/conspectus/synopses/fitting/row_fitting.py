@@ -115,7 +115,7 @@ class RowFitter:
             sorts.shapes,
             sorts.number_at,
             sorts.numbers,
-            sorts.conditions,
+            sorts.wholes,
             STATISTIC_STEPS,
             self._held_at,
         )
