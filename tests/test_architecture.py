@@ -22,11 +22,11 @@ privacy.composition    ->
 privacy                -> privacy.composition, compiled
 privacy.ledger         -> privacy, suggestions
 queries.blocks         -> queries.query, queries.block, queries.sensitivity, queries.literals, queries.ordering,
-                          queries.hashing, queries.address_index,
+                          queries.hashing, queries.address_index, queries.rules,
                           data.domain, data.code_sets, data.records, privacy.relation
 queries                -> queries.blocks, data.domain, data.code_sets, data.records, privacy.relation, suggestions,
                           compiled
-queries.builders       -> queries*
+queries.builders       -> queries*, data.schema, data.columns
 queries.language       -> queries.builders*
 counting               -> queries, queries.blocks, data.domain, data.code_sets, data.chunks, data.fold, data.records,
                           compiled

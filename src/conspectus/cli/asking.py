@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from . import printing
 from .exit_codes import BAD_INPUT, explain
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Said:
         """For a program: under `question` the question that was answered."""
         if self.answer is None:
             return {"predicate": self.asked, "error": self.refusal}
-        return {"predicate": self.asked, **dataclasses.asdict(self.answer)}
+        return printing.answer_json(self.asked, self.answer)
 
 
 def said_to(predicates: Sequence[str], ask: Callable[[str], Answer], *stops: type[Exception]) -> list[Said]:

@@ -55,7 +55,9 @@ def ask(
     checked_confidence(confidence)
     said = said_to(predicates, lambda predicate: release.ask(predicate, confidence=confidence, snap=snap))
     if as_json:
-        printing.as_json({"answers": [one.json for one in said], "guarantee": printing.guarantee_json(release)})
+        printing.as_json(
+            {"answers": [one.json for one in said], "guarantee": printing.guarantee_json(release.guarantee)}
+        )
     else:
         show(said)
         print(f"Under {release.guarantee}.")

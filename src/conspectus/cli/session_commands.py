@@ -107,8 +107,8 @@ def ask_session(
     with _resumed(path, data, schema, None, progress=None) as live:
         said = said_to(predicates, lambda text: live.ask(text, confidence=confidence, snap=snap), SessionError)
         if as_json:
-            guarantee = {**dataclasses.asdict(live.guarantee), "text": str(live.guarantee)}
-            printing.as_json({"answers": [one.json for one in said], **_standing(live), "guarantee": guarantee})
+            kept = printing.guarantee_json(live.guarantee)
+            printing.as_json({"answers": [one.json for one in said], **_standing(live), "guarantee": kept})
         else:
             show(said, lambda answer: _line(live, answer))
             print(f"{_left(live)}. Under {live.guarantee}.")
@@ -128,6 +128,7 @@ def _opened(
     progress: Progress | None,
 ) -> Iterator[Session]:
     import conspectus as cs
+    from conspectus.curator.truth import Truth
     from conspectus.mechanisms.choosing import make_online
     from conspectus.privacy.guarantee import Budget
     from conspectus.sessions import opening as live
@@ -141,9 +142,9 @@ def _opened(
     # A SELECT stays as it is; a file is found again from any folder.
     where = str(Path(data).absolute()) if Path(data).exists() else data
     source = {"data": where, "schema": str(schema.absolute())}
-    with _table(data, schema) as table:
+    with cs.open_table(data, cs.Schema.load(schema)) as table:
         facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}
-        truth = live.truth_of(table)
+        truth = Truth.of(table)
         problem = live.session_problem(truth, allowed, **facts)
         with live.begin(truth, problem, mechanism, ledger=book, path=path, source=source, progress=progress) as opened:
             yield opened
@@ -161,18 +162,10 @@ def _resumed(
     if data is None or schema is None:
         raise options.OptionError(f"{path} does not know where its table is: give the data and --schema")
     with (
-        _table(data, schema) as table,
+        cs.open_table(data, cs.Schema.load(schema)) as table,
         cs.resume_session(path, table, ledger=ledger, progress=progress) as resumed,
     ):
         yield resumed
-
-
-@contextmanager
-def _table(data: str, schema: Path) -> Iterator[Any]:
-    import conspectus as cs
-
-    with cs.open_table(data, cs.Schema.load(schema)) as table:
-        yield table
 
 
 def _check_same_terms(path: Path, told: dict[str, Any], setting: Sequence[str]) -> None:
@@ -203,7 +196,7 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
 
     failed = False
     if not as_json:
-        printing.heading(f"{live}.")
+        print(f"{live}.")
         printing.facts([("keeps", str(dataclasses.replace(live.guarantee, warnings=())))])
         printing.facts([("warning", warning) for warning in live.guarantee.warnings])
     try:
@@ -264,11 +257,5 @@ def _left(live: Session) -> str:
 
 
 def _standing(live: Session) -> dict[str, Any]:
-    return {
-        "currency": live.currency,
-        "spent": live.spent,
-        "remaining": live.remaining,
-        "asked": live.asked,
-        "questions": live.questions,
-        "exhausted": live.exhausted,
-    }
+    told = ("currency", "spent", "remaining", "asked", "questions", "exhausted")
+    return {name: getattr(live, name) for name in told}

@@ -16,6 +16,7 @@ from conspectus.data.domain import CodedRows, Domain, code_dtype
 from conspectus.data.fold import Vectors
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.statistic import KINDS, STATISTIC_STEPS, Statistic, Statistics
+from conspectus.queries.ordering import starts_of
 from conspectus.queries.query import Box, Literal
 
 from .statistic_kernels import tabulate_given, values
@@ -185,11 +186,6 @@ class StatisticCounts:
             found,
         )
         return found
-
-
-def starts_of(lengths: Sequence[int]) -> Integers:
-    """Where each of some lists begins when they are put one behind the other, and at the end their length."""
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.array(lengths, dtype=np.int64))])
 
 
 def padded(pair: tuple[int, ...], rest: int = 1) -> tuple[int, int]:

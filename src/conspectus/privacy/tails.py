@@ -8,14 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .events import Noise
-
-Kind = Literal["laplace", "gaussian"]
+from .events import Kind, Noise
 
 CAP = 1 << 20  # largest transform; beyond it a coarser lattice or a Chernoff bound answers
 MARGIN = 1e-9  # above the float error of a transform of CAP points and the mass that wraps around it

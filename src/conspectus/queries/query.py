@@ -6,13 +6,17 @@ A counting query has a value in {0, 1} on every record: a `Predicate` (a union o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.code_sets import CodeSet, code_set, common
+from conspectus.data.domain import Domain
 
 from .sensitivity import WorkloadError
 
@@ -44,6 +48,12 @@ class Literal:
 
 Box = tuple[Literal, ...]
 """A conjunction of literals, at most one for each column, sorted by column; the empty box is always true."""
+
+
+def cells_of(box: Box, sizes: Sequence[int], columns: Iterable[int] | None = None) -> int:
+    """How many cells of some columns, or of all, a box holds."""
+    chosen = {literal.column: len(literal.codes) for literal in box}
+    return math.prod(chosen.get(c, sizes[c]) for c in (range(len(sizes)) if columns is None else columns))
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,32 @@ class TableFunction:
         `most` is the largest that the value in steps may be, in counts.
         """
         raise NotImplementedError
+
+
+FunctionKind = TypeVar("FunctionKind", bound=TableFunction)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionList(Generic[FunctionKind]):
+    """Functions of a table, listed in order: what blocks of them have in common."""
+
+    domain: Domain
+    functions: tuple[FunctionKind, ...]
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def query(self, index: int) -> FunctionKind:
+        return self.functions[index]
+
+    def take(self, indices: Indices) -> Self:
+        """Some functions, in the order given."""
+        return replace(self, functions=tuple(self.functions[i] for i in indices.tolist()))
+
+    @classmethod
+    def join(cls, blocks: Sequence[Self]) -> Self:
+        """Several lists as one."""
+        return replace(blocks[0], functions=tuple(function for block in blocks for function in block.functions))
 
 
 @dataclass(frozen=True)

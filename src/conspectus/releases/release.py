@@ -62,6 +62,8 @@ class Release:
         events: Every private act that touched the table.
         left_out: How many questions a file that was saved without them does not list. Workload and answers are then
             empty, and the synopsis answers as it did.
+        declared: Whether its acts were fixed, one by one, before the first draw. Otherwise how many there were, or what
+            they cost, is itself an outcome, and only the guarantee says what is promised.
 
     Example:
         A budget so large hides nobody; it only keeps the numbers of the example still.
@@ -80,7 +82,8 @@ class Release:
         >>> release.synthetic(4, public_seed=1).num_rows
         4
         >>> print(release.guarantee)
-        (100, 0)-differential privacy for one row replaced by another, by basic composition
+        (100, 0)-differential privacy for one row replaced by another, by basic composition. Warning: epsilon = 100 is
+        above 10: the odds of a statement about one person may change by a factor of more than 22,000
     """
 
     schema: Schema
@@ -95,6 +98,7 @@ class Release:
     measured: NoisyAnswers | None
     events: tuple[Event, ...]
     left_out: int = 0
+    declared: bool = False
 
     def __post_init__(self) -> None:
         if type(self.left_out) is not int or self.left_out < 0 or (self.left_out and len(self.workload)):

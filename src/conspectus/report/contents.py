@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -155,8 +156,7 @@ def _column(release: Release, name: str) -> str:
         made = release.table([name]).to_pydict()
     except (CannotAnswer, CannotFit, CannotRound):
         return ""
-    counts = zip(made[name], made["count"], made["low"], made["high"], made["too_noisy"])
-    shown = [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]
+    shown = _bars(made, made[name])
     return page.figure(name, bars(shown, title=f"Counts of {name}", standing=column.ordered and len(shown) > 6))
 
 
@@ -168,11 +168,15 @@ def _records(release: Release, name: str) -> str:
     if not first[name]:
         return ""
     labels = [value if isinstance(value, str) else "missing" if value is None else repr(value) for value in first[name]]
-    counts = zip(labels, first["count"], first["low"], first["high"], first["too_noisy"])
-    shown = [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]
+    shown = _bars(first, labels)
     more = made.num_rows - len(shown)
     title = f"{name}: {len(shown)} published records" + (f", and {more:,} with lower counts" if more else "")
     return page.figure(title, bars(shown, title=f"Counts of {name}"))
+
+
+def _bars(made: dict[str, list[Any]], labels: list[str]) -> list[Bar]:
+    counts = zip(labels, made["count"], made["low"], made["high"], made["too_noisy"])
+    return [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]
 
 
 def _tied(release: Release) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ other processes cannot spend more than the budget.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -342,9 +340,8 @@ def _shown(given: Given, asked: Question, total: Total, *, confidence: float, re
         margin = given.margin.counts_at(count_confidence(total, confidence))
         estimate = Estimate.within(given.count, margin, basis=given.basis)
     answer = answer_of(estimate, total, confidence, asked.workload.query(0))
-    fields: dict[str, Any] = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
-    fields |= {"question": asked.words, "notes": asked.notes}
-    return LiveAnswer(**fields, cost=0.0 if repeated else float(given.price), repeated=repeated)
+    told = {**vars(answer), "question": asked.words, "notes": asked.notes}
+    return LiveAnswer(**told, cost=0.0 if repeated else float(given.price), repeated=repeated)
 
 
 def _joined(blocks: Sequence[Block]) -> Iterator[Block]:

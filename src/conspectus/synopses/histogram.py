@@ -16,6 +16,7 @@ from conspectus.counting.marginal_tree import MarginalTree, marginal_tree
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
@@ -60,8 +61,7 @@ class Histogram(Synopsis):
         # Weights that came from a file already have this sum and must stay the same to the bit.
         if abs(mass - 1) > 1e-12:
             weights /= mass
-        weights.flags.writeable = False
-        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "weights", fixed(weights))
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Answer any workload over the columns held, each query from the smallest marginal that decides it."""

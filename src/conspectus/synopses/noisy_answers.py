@@ -29,6 +29,7 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Parity, Predicate, Query, Sparse, TableFunction
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
@@ -95,10 +96,8 @@ class NoisyAnswers(Synopsis):
         grids = self.grids or (self.workload.grid,) * len(noise)
         if len(grids) != len(noise) or any(type(grid) is not int or grid < 1 for grid in grids):
             raise BadSynopsis("noisy answers need one grid for each block of their workload")
-        counts.flags.writeable = False
-        object.__setattr__(self, "counts", counts)
-        object.__setattr__(self, "noise", noise)
-        object.__setattr__(self, "grids", grids)
+        for name, value in (("counts", fixed(counts)), ("noise", noise), ("grids", grids)):
+            object.__setattr__(self, name, value)
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Fractions: plain noisy ones for what was measured, sums of them for what can be summed."""
@@ -215,7 +214,7 @@ class NoisyAnswers(Synopsis):
 
     def _listed_counts(self, query: Query) -> list[NoisySum]:
         """The measurements of exactly this query in blocks that list their queries."""
-        found = ((number, self._listing(number).find(query)) for number in self._lists)
+        found = ((number, listing.find(query)) for number, listing in self._lists.items())
         return [
             self._summed(number, Selection(np.array([place]), np.empty(0, dtype=np.int64)))
             for number, place in found
@@ -332,9 +331,9 @@ class NoisyAnswers(Synopsis):
         return [number for block, number in self._places.items() if isinstance(block, Intervals)]
 
     @cached_property
-    def _lists(self) -> list[int]:
+    def _lists(self) -> dict[int, Listing]:
         """The blocks that are neither marginals nor intervals: what they hold is found by looking it up."""
-        return [n for block, n in self._places.items() if not isinstance(block, Marginal | Intervals)]
+        return {n: Listing(block) for block, n in self._places.items() if not isinstance(block, Marginal | Intervals)}
 
     @cached_property
     def _covers(self) -> dict[tuple[int, ...], tuple[int, ...]]:
@@ -347,14 +346,12 @@ class NoisyAnswers(Synopsis):
             self._covers[columns] = tuple(number for held, number in self._marginals.items() if wanted <= held)
         return self._covers[columns]
 
-    @cached_property
-    def _listings(self) -> dict[int, Listing]:
-        return {}
-
-    def _listing(self, number: int) -> Listing:
-        if number not in self._listings:
-            self._listings[number] = Listing(self._block(number))
-        return self._listings[number]
+    def measurements(self) -> list[tuple[Workload, Noise, int]]:
+        """The blocks, each once, by the law and the grid of their noise; see `Synopsis.measurements`."""
+        found: dict[tuple[Noise, int], list[Block]] = {}
+        for block, number in self._places.items():
+            found.setdefault((self.noise[number], self.grids[number]), []).append(block)
+        return [(Workload(self.domain, tuple(blocks)), *law) for law, blocks in found.items()]
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         noise = [list(law) for law in self.noise]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from conspectus.counting.counters import count
 from conspectus.data.chunks import MOST_ROWS, SetChunk
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.rounding import systematic
@@ -55,7 +56,7 @@ class Rows(Synopsis):
             copies = np.array(self.multiplicities, dtype=np.int64)
             if copies.shape != self.codes[0].shape or (copies.size and int(copies.min()) < 0):
                 raise BadSynopsis("each synthetic row has one multiplicity, zero or more")
-            object.__setattr__(self, "multiplicities", _frozen(copies))
+            object.__setattr__(self, "multiplicities", fixed(copies))
         if self.size < 1:
             raise BadSynopsis("synthetic rows without a single row answer nothing")
         made_from = self.columns
@@ -166,7 +167,7 @@ def _columns(codes: Sequence[Codes], domain: Domain) -> tuple[Codes, ...]:
         wrong = values.dtype.kind not in "iu" or values.shape != codes[0].shape or values.ndim != 1
         if wrong or (values.size and (int(values.min()) < 0 or int(values.max()) >= size)):
             raise BadSynopsis(_ALONE)
-        columns.append(_frozen(np.array(values, dtype=code_dtype(size))))
+        columns.append(fixed(np.array(values, dtype=code_dtype(size))))
     return tuple(columns)
 
 
@@ -181,7 +182,7 @@ def _matrix(codes: Sequence[Codes] | NDArray[np.integer[Any]], domain: Domain) -
     sizes = np.array(domain.sizes)
     if values.size and (int(values.min()) < 0 or (values.max(axis=1) >= sizes).any()):
         raise BadSynopsis(_ALONE)
-    return _frozen(np.array(values, dtype=code_dtype(int(sizes.max())), order="C"))
+    return fixed(np.array(values, dtype=code_dtype(int(sizes.max())), order="C"))
 
 
 def _packed(codes: NDArray[Any], domain: Domain) -> NDArray[np.uint8]:
@@ -206,8 +207,3 @@ def _unpacked(tables: Mapping[str, pa.Table], domain: Domain) -> NDArray[Any]:
             raise BadSynopsis(_ALONE)
         return records[:, : len(domain)].T
     return records.view(kind).T
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    array.flags.writeable = False
-    return array

@@ -25,6 +25,7 @@ from conspectus.privacy.tails import noise_margin
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate, Sparse
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -86,10 +87,15 @@ class Total:
     averaged: int = 1
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.value) or self.terms < 0 or self.averaged < 1:
-            raise BadSynopsis("a total is a finite number of rows")
-        if self.exact and (self.kind is not None or self.terms or self.scale != 0 or self.value < 0):
-            raise BadSynopsis("an exact total is zero or more and carries no noise")
+        bare = self.kind is None and not self.terms and self.scale == 0 and self.value >= 0
+        demand(
+            BadSynopsis,
+            (
+                math.isfinite(self.value) and self.terms >= 0 and self.averaged >= 1,
+                "a total is a finite number of rows",
+            ),
+            (bare or not self.exact, "an exact total is zero or more and carries no noise"),
+        )
         if not self.exact:
             checked_noise(self.kind, self.scale)
 
@@ -97,6 +103,11 @@ class Total:
     def divisor(self) -> float:
         """What counts are divided by: never below one row, so that an empty or noisy total divides safely."""
         return max(self.value, 1.0)
+
+    @property
+    def law(self) -> Noise | None:
+        """The law of one draw of the noise of a paid total; None where it is public."""
+        return None if self.kind is None else Noise(self.kind, self.scale)
 
     def margin(self, confidence: float) -> float:
         """How far it is from the true number of rows at most, with this probability."""
@@ -136,11 +147,9 @@ class ListedRecords(Protocol):
 
     def bounds(self, confidence: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each record the least and the largest true count, given that it was published."""
-        ...
 
     def drawn(self, rows: int, *, public_seed: int | None = None) -> NDArray[np.int64]:
         """The places of records, drawn at random, each as often as its count says."""
-        ...
 
 
 @suggest_keywords
@@ -160,7 +169,6 @@ class Synopsis(ABC):
         all_measured: Whether every answer was measured, so that the law of its noise gives an interval.
         answers_alone: Whether answers and intervals come from the synopsis alone. A file may then leave out the
             released questions, and still answers as it did.
-        publishes_keys: Whether it holds keys of the table's own rows, which one kind of private act alone may publish.
     """
 
     domain: Domain
@@ -171,7 +179,6 @@ class Synopsis(ABC):
     additive: ClassVar[bool] = True
     all_measured: ClassVar[bool] = False
     answers_alone: ClassVar[bool] = False
-    publishes_keys: ClassVar[bool] = False
 
     @abstractmethod
     def answer(self, workload: Workload) -> NDArray[np.float64]:
@@ -280,6 +287,16 @@ class Synopsis(ABC):
 
     def listed(self) -> ListedRecords | None:
         """The records that it publishes as they are; None where rows are in the values of a schema."""
+        return None
+
+    def measurements(self) -> list[tuple[Workload, Noise, int]]:
+        """What it publishes as it was measured: questions, the law of their noise, and how many of its steps make one
+        count. None of its numbers, where it was fitted or drawn."""
+        return []
+
+    def published_at(self) -> tuple[Noise, int] | None:
+        """Where it holds keys of the table's own rows, which one kind of private act alone may publish: the noise on
+        their counts, and the least count that was shown."""
         return None
 
     @abstractmethod

@@ -9,16 +9,16 @@ why.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
-from conspectus.queries.query import Box, Indices, Literal, Predicate, TableFunction
-from conspectus.queries.sensitivity import Sensitivity, WorkloadError
+from conspectus.queries.query import Box, FunctionList, Literal, Predicate, TableFunction
+from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError
 
 from .conjunction_list import Conjunctions
 
@@ -141,14 +141,11 @@ class Statistic(TableFunction):
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class Statistics(ArrayValue, FunctionList[Statistic]):
     """Listed functions of the table, in order.
 
     Guarantee: `sensitivity` bounds what one unit of at most m rows does to all values together, under both relations.
     """
-
-    domain: Domain
-    functions: tuple[Statistic, ...]
 
     grid: ClassVar[int] = STATISTIC_STEPS
     denominator: ClassVar[None] = None
@@ -163,40 +160,9 @@ class Statistics:
             if any(len(classes) != sizes[c] for classes, c in zip(function.classes, function.over)):
                 raise WorkloadError("a function needs a class for each code of its columns")
 
-    @classmethod
-    def join(cls, blocks: Sequence[Self]) -> Self:
-        """Several lists as one."""
-        return cls(blocks[0].domain, tuple(function for block in blocks for function in block.functions))
-
     @cached_property
     def columns(self) -> tuple[int, ...]:
         return tuple(sorted({column for function in set(self.functions) for column in function.columns}))
-
-    def __len__(self) -> int:
-        return len(self.functions)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Statistics):
-            return NotImplemented
-        return self is other or (self._hash == other._hash and self._fields == other._fields)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @property
-    def _fields(self) -> tuple[Domain, tuple[Statistic, ...]]:
-        return self.domain, self.functions
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self._fields)
-
-    def query(self, index: int) -> Statistic:
-        return self.functions[index]
-
-    def take(self, indices: Indices) -> Statistics:
-        """Some functions, in the order given."""
-        return Statistics(self.domain, tuple(self.functions[i] for i in indices.tolist()))
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """How far one unit moves all values together, in steps."""

@@ -10,11 +10,13 @@ from itertools import accumulate, combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.data.columns.kinds import Column
+from conspectus.data.schema import Schema
 from conspectus.queries.blocks.statistic import FINEST, STATISTIC_STEPS
 from conspectus.queries.query import Box, Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError
 
-from .arguments import DeclaredColumn, DeclaredSchema, check_listable, listed, position, positions
+from .arguments import check_listable, listed, position, positions
 from .conjunctions import Between, conjunctions
 
 Condition = Mapping[str, object]
@@ -23,7 +25,7 @@ REFERENCES = "references are distributions, each a list of weights, given as a l
 _FINEST_QUANTILE = 1 << 20
 
 
-def conditions(schema: DeclaredSchema, given: Given) -> list[Box]:
+def conditions(schema: Schema, given: Given) -> list[Box]:
     wanted = conjunctions(schema, [{}] if given is None else given)
     boxes = []
     for query in wanted.queries():
@@ -36,11 +38,11 @@ def conditions(schema: DeclaredSchema, given: Given) -> list[Box]:
     return boxes
 
 
-def chosen_columns(schema: DeclaredSchema, names: Iterable[str] | None) -> tuple[int, ...]:
+def chosen_columns(schema: Schema, names: Iterable[str] | None) -> tuple[int, ...]:
     return tuple(range(len(schema.domain))) if names is None else positions(schema, names)
 
 
-def column_pairs(schema: DeclaredSchema, pairs: Iterable[Sequence[str]] | None) -> list[tuple[int, ...]]:
+def column_pairs(schema: Schema, pairs: Iterable[Sequence[str]] | None) -> list[tuple[int, ...]]:
     if pairs is None:
         return list(combinations(range(len(schema.domain)), 2))
     found = [positions(schema, pair) for pair in listed(pairs, "pairs of columns are given as a list")]
@@ -49,26 +51,26 @@ def column_pairs(schema: DeclaredSchema, pairs: Iterable[Sequence[str]] | None) 
     return found
 
 
-def ordered(schema: DeclaredSchema, column: str) -> tuple[int, DeclaredColumn]:
+def ordered(schema: Schema, column: str) -> tuple[int, Column]:
     at, declared = position(schema, column), schema.column(column)
     if not declared.ordered:
         raise WorkloadError(f"{column!r} has no order: this function needs an integer, number or date column")
     return at, declared
 
 
-def every_code(schema: DeclaredSchema, column: int) -> tuple[int, ...]:
+def every_code(schema: Schema, column: int) -> tuple[int, ...]:
     """Every code a class of its own."""
     check_listable(schema, (column,))
     return tuple(range(schema.domain.sizes[column]))
 
 
-def ordinary_codes(schema: DeclaredSchema, column: int) -> tuple[int, ...]:
+def ordinary_codes(schema: Schema, column: int) -> tuple[int, ...]:
     """Every ordinary code a class of its own; missing and other values are left out."""
     regular = schema.column(schema.domain.names[column]).regular
     return tuple(code if code < regular else -1 for code in range(schema.domain.sizes[column]))
 
 
-def events(schema: DeclaredSchema, column: int) -> list[tuple[int, ...]]:
+def events(schema: Schema, column: int) -> list[tuple[int, ...]]:
     """In the event (1) or not (0), code by code: prefixes of an ordered column, single values of another."""
     check_listable(schema, (column,))
     declared = schema.column(schema.domain.names[column])
@@ -82,7 +84,7 @@ def events(schema: DeclaredSchema, column: int) -> list[tuple[int, ...]]:
     return [tuple(int(code == value) for code in range(size)) for value in range(1 if size == 2 else size)]
 
 
-def chosen_codes(schema: DeclaredSchema, column: str, values: object) -> set[int]:
+def chosen_codes(schema: Schema, column: str, values: object) -> set[int]:
     if not isinstance(values, Between | list | tuple | set | frozenset):
         values = [values]
     (query,) = conjunctions(schema, [{column: values}]).queries()
@@ -93,7 +95,7 @@ def chosen_codes(schema: DeclaredSchema, column: str, values: object) -> set[int
     return {code for literal in literals for code in literal.codes}
 
 
-def bins_between(declared: DeclaredColumn, low: object, high: object) -> tuple[int, int]:
+def bins_between(declared: Column, low: object, high: object) -> tuple[int, int]:
     above, below = declared.codes_where(">=", low), declared.codes_where("<=", high)
     between = [code for code in set(above) & set(below) if code < declared.regular]
     if len(between) < 2:

@@ -15,12 +15,12 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
-from conspectus.data.domain import Domain
+from conspectus.data.columns.column import CutsBin
+from conspectus.data.columns.kinds import Column
+from conspectus.data.schema import Schema
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.builders.arguments import (
-    DeclaredColumn,
-    DeclaredSchema,
     UnknownColumn,
     check_listable,
     check_schema,
@@ -61,7 +61,7 @@ class Reading:
     The words are those of the text, unless a comparison was widened: then they ask for the whole bins.
     """
 
-    domain: Domain
+    schema: Schema
     query: Predicate
     words: str
     notes: tuple[str, ...]
@@ -69,10 +69,11 @@ class Reading:
     @property
     def workload(self) -> Workload:
         """A workload of this one query."""
-        return Workload(self.domain, (Conjunctions.of(self.domain, [self.query]),))
+        domain = self.schema.domain
+        return Workload(domain, (Conjunctions.of(domain, [self.query]),))
 
 
-def parse(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Predicate:
+def parse(schema: Schema, text: str, *, snap: bool = False) -> Predicate:
     """The query that a SQL predicate asks; predicates with the same meaning give equal queries.
 
     Served are AND, OR, NOT, =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT] NULL, TRUE and FALSE, boolean columns by name,
@@ -82,7 +83,7 @@ def parse(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Predicate
     return read(schema, text, snap=snap).query
 
 
-def read(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Reading:
+def read(schema: Schema, text: str, *, snap: bool = False) -> Reading:
     """What a SQL predicate asks; see `parse` for what is served."""
     if not isinstance(text, str) or not text.strip():
         raise NotAPredicate("the predicate is empty: write one, as in age >= 30 AND sex = 'Female'")
@@ -98,11 +99,11 @@ def read(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Reading:
     if not query.boxes or query.boxes == ((),):
         notes.append(f"by the schema {'every' if query.boxes else 'no'} row satisfies this question")
     if not reader.widened:
-        return Reading(schema.domain, query, text, tuple(notes))
-    return Reading(schema.domain, query, to_sql(schema, query), ("widened to whole bins", *notes))
+        return Reading(schema, query, text, tuple(notes))
+    return Reading(schema, query, to_sql(schema, query), ("widened to whole bins", *notes))
 
 
-def sql(schema: DeclaredSchema, predicates: Iterable[str], *, snap: bool = False) -> Workload:
+def sql(schema: Schema, predicates: Iterable[str], *, snap: bool = False) -> Workload:
     """One query for each SQL predicate: how many rows satisfy it?
 
     Served are AND, OR, NOT, =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT] NULL, TRUE and FALSE, boolean columns by name,
@@ -155,7 +156,7 @@ def _excerpt(text: str, problem: str) -> str:
 class _Reader:
     """Turns a parsed predicate into a formula over codes."""
 
-    def __init__(self, schema: DeclaredSchema, snap: bool) -> None:
+    def __init__(self, schema: Schema, snap: bool) -> None:
         self.schema = schema
         self.domain = schema.domain
         self.snap = snap
@@ -207,7 +208,7 @@ class _Reader:
         meant = op if truth else _NEGATED[op]
         try:
             codes = declared.codes_where(meant, constant)
-        except ValueError:  # it cuts a bin, or asks for what no snapping mends and is refused again
+        except CutsBin:
             if not self.snap:
                 raise
             codes, self.widened = declared.codes_where(meant, constant, snap=True), True
@@ -237,7 +238,7 @@ class _Reader:
         at, declared = self._column(node)
         return literal(self.domain, at, _boolean(declared, node).codes_where("=", truth))
 
-    def _column(self, node: exp.Expression) -> tuple[int, DeclaredColumn]:
+    def _column(self, node: exp.Expression) -> tuple[int, Column]:
         node = _bare(node)
         if not isinstance(node, exp.Column):
             raise NotAPredicate(_excerpt(node.sql("duckdb"), "is compared where a column should stand"))
@@ -276,7 +277,7 @@ def _never(node: exp.Expression) -> NotAPredicate:
     return NotAPredicate(_excerpt(node.sql("duckdb"), "is compared with NULL, which no row satisfies (IS NULL asks)"))
 
 
-def _boolean(column: DeclaredColumn, node: exp.Expression) -> DeclaredColumn:
+def _boolean(column: Column, node: exp.Expression) -> Column:
     if tuple(column.labels[: column.regular]) != ("false", "true"):
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a boolean column and cannot stand alone"))
     return column
