@@ -33,7 +33,7 @@ counting               -> queries, queries.blocks, data.domain, data.code_sets, 
 curator                -> counting*, privacy, data, data.sources
 synopses.fitting       -> counting*
 synopses               -> synopses.fitting*, queries.builders, privacy.events, privacy.tails,
-                          privacy.noise_plus_shift, suggestions
+                          privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions
 mechanisms             -> mechanisms.registry, curator, synopses*, privacy, privacy.composition
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project

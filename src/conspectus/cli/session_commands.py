@@ -15,6 +15,7 @@ import typer
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from . import options, printing
+from .asking import Said, exit_with, said_to, show
 from .exit_codes import explain
 from .progress import Progress, shown
 
@@ -99,17 +100,19 @@ def ask_session(
     as_json: bool,
 ) -> None:
     """Put some predicates to a session, and say what they cost."""
+    from conspectus.releases.answer import checked_confidence
+    from conspectus.sessions.store import SessionError
+
+    checked_confidence(confidence)
     with _resumed(path, data, schema, None, progress=None) as live:
-        answers = [live.ask(predicate, confidence=confidence, snap=snap) for predicate in predicates]
+        said = said_to(predicates, lambda text: live.ask(text, confidence=confidence, snap=snap), SessionError)
         if as_json:
-            said = [printing.answer_json(text, answer) for text, answer in zip(predicates, answers)]
             kept = printing.guarantee_json(live.guarantee)
-            printing.as_json({"answers": said, **_standing(live), "guarantee": kept})
-            return
-        for text, answer in zip(predicates, answers):
-            print(text)
-            print(f"  {_line(live, answer)}")
-        print(f"{_left(live)}. Under {live.guarantee}.")
+            printing.as_json({"answers": [one.json for one in said], **_standing(live), "guarantee": kept})
+        else:
+            show(said, lambda answer: _line(live, answer))
+            print(f"{_left(live)}. Under {live.guarantee}.")
+    exit_with(said)
 
 
 @contextmanager
@@ -204,14 +207,14 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
                 raise
             except (ValueError, LookupError) as problem:
                 failed = True
-                said = explain(problem)[1]
-                print(json.dumps({"predicate": text, "error": said}) if as_json else f"  {said}", flush=True)
+                refused = Said(text, None, explain(problem)[1])
+                print(json.dumps(refused.json) if as_json else f"  {refused.refusal}", flush=True)
                 continue
+            said = Said(text, answer)
             if as_json:
-                line = {**printing.answer_json(text, answer), **_standing(live)}
-                print(json.dumps(line, ensure_ascii=False, allow_nan=False), flush=True)
+                print(json.dumps({**said.json, **_standing(live)}, ensure_ascii=False, allow_nan=False), flush=True)
             else:
-                shown_text = "" if sys.stdin.isatty() else f"{text}\n"
+                shown_text = "" if sys.stdin.isatty() and said.heading == text else f"{said.heading}\n"
                 print(f"{shown_text}  {_line(live, answer)}", flush=True)
     except KeyboardInterrupt:
         print(file=sys.stderr)

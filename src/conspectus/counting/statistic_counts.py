@@ -63,7 +63,7 @@ class Classes:
         self.classes = np.array(flat or [0], dtype=np.int64)
         self.number_at = starts_of([len(f.numbers) for f in functions])
         self.numbers = np.array([number for f in functions for number in f.numbers] or [0], dtype=np.int64)
-        self.conditions = np.array([len(f.given) for f in functions], dtype=np.int64)
+        self.wholes = np.array([f.divisor for f in functions], dtype=np.int64)
 
 
 class Layout:
@@ -177,7 +177,7 @@ class StatisticCounts:
             sorts.classes,
             sorts.number_at,
             sorts.numbers,
-            sorts.conditions,
+            sorts.wholes,
             STATISTIC_STEPS,
             found,
         )

@@ -22,11 +22,11 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
-from conspectus.queries.blocks.sparse_queries import WEIGHT_STEPS, SparseQueries
+from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.ordering import groups, row_keys
-from conspectus.queries.query import Literal
+from conspectus.queries.query import WEIGHT_STEPS, Literal
 
 Counts = NDArray[np.int64]
 Keys = NDArray[np.bytes_]

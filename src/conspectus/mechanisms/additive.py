@@ -15,7 +15,8 @@ from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import calibrate_laplace, scale_up
 from conspectus.privacy.events import Event, Noise, RowTotal
-from conspectus.synopses.noisy_answers import NoisyAnswers, paid_total
+from conspectus.synopses.measured_sums import paid_total
+from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
 from .bounds import FAILURE

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from conspectus.curator.curator import Curator
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile
+from conspectus.privacy.tails import noise_margin
 from conspectus.queries.workload import Workload
 from conspectus.synopses.estimate import Basis
 from conspectus.synopses.noisy_answers import NoisyAnswers
@@ -111,7 +111,7 @@ class Margin:
 @lru_cache(maxsize=1024)
 def _quantile(law: Noise, terms: int, confidence: float) -> int:
     """Many answers share one law: their quantile is found once."""
-    return sum_quantile(law.kind, law.scale, terms, confidence)
+    return noise_margin(law.kind, law.scale, terms, confidence)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,6 +76,11 @@ def sum_quantile(kind: Kind, scale: float, terms: int, confidence: float) -> int
     return _sum_quantile(kind, scale, terms, failure)
 
 
+def noise_margin(kind: Kind, scale: float, terms: int, confidence: float) -> int:
+    """`sum_quantile`, but one step at least where there is noise: no interval that rests on noise is a point."""
+    return max(1, sum_quantile(kind, scale, terms, confidence)) if terms else 0
+
+
 def _smallest(enough: Callable[[int], bool], scale: float) -> int:
     """The smallest integer t ≥ 0 with a property that stays true once it is, searched from a first guess."""
     high = max(1, math.ceil(scale))

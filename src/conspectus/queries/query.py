@@ -20,6 +20,9 @@ from conspectus.data.domain import Domain
 
 from .sensitivity import WorkloadError
 
+WEIGHT_STEPS = 1 << 16
+"""Steps to one in the weight of a record: what is lost by rounding is below 1/65,536 of it."""
+
 _NO_LITERAL = "a literal needs a column and a non-empty sorted set of codes"
 
 Indices = NDArray[np.int64]
@@ -96,6 +99,13 @@ class TableFunction:
         """The columns that it reads, sorted."""
         raise NotImplementedError
 
+    def rounding(self, rows: float, most: float) -> float:
+        """How far, in counts, its value in whole steps may lie from its real value, of a table with so many rows.
+
+        `most` is the largest that the value in steps may be, in counts.
+        """
+        raise NotImplementedError
+
 
 FunctionKind = TypeVar("FunctionKind", bound=TableFunction)
 
@@ -136,6 +146,14 @@ class Sparse:
             raise WorkloadError("a sparse query needs its records sorted and distinct, with a weight for each")
         if any(not 0 < step <= self.grid for step in self.steps):
             raise WorkloadError("the weights of a sparse query lie in [0, 1], and those of listed records above 0")
+
+    def rounding(self, rows: float, most: float) -> float:
+        """How far, in counts, rounded weights may have moved its value: by a step for each row with a listed record.
+
+        Where all weights are one, nothing was rounded. Else `most` counts are at most so many rows of the least weight.
+        """
+        least = min(self.steps, default=self.grid)
+        return 0.0 if least == self.grid else min(rows, max(most, 0.0) * self.grid / least) / WEIGHT_STEPS
 
     def written(self) -> bytes:
         """Records and weights as bytes, whatever the grid: equal for equal queries."""

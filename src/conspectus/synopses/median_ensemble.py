@@ -78,8 +78,17 @@ class MedianEnsemble(Synopsis):
             (alike, "the members of an ensemble and its questions are about one table"),
         )
 
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The columns of the questions that the members were made for."""
+        return self.workload.columns
+
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """The weighted median of the members' answers, question by question."""
+        self._check_asked(workload)
+        return self._medians(workload)
+
+    def _medians(self, workload: Workload) -> NDArray[np.float64]:
         return weighted_median(np.stack([member.answer(workload) for member in self.members]), self.weights)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
@@ -117,7 +126,7 @@ class MedianEnsemble(Synopsis):
             return heaviest
         chosen = asked.take(np.sort(rng.permutation(len(asked))[:MOST_SEARCHED]))
         marginals = Workload(self.domain, tuple(Marginal(self.domain, (c,)) for c in range(len(self.domain))))
-        shares = np.split(self.answer(marginals), marginals.offsets[1:-1])
+        shares = np.split(self._medians(marginals), marginals.offsets[1:-1])
         one_way = OneWay(tuple(shares), (_CLOSE,) * len(shares))
         wanted = Wanted(list(chosen.queries()), self.answer(chosen), np.full(len(chosen), _CLOSE))
         start = np.stack([codes.astype(np.int64) for codes in heaviest.codes], axis=1)

@@ -35,12 +35,14 @@ class Rows(Synopsis):
     """Records as codes, column by column, each with a multiplicity (one by default).
 
     Wide tables hold their codes as one matrix, a row of it for each column: half a million arrays would be slow.
+    `columns` are those that the rows were made from, all of them by default: the codes of any other mean nothing.
     """
 
     domain: Domain
     codes: Sequence[Codes] | NDArray[np.integer[Any]]
     total: Total
     multiplicities: NDArray[np.int64] | None = None
+    columns: tuple[int, ...] | None = None
 
     kind: ClassVar[str] = "rows"
     title: ClassVar[str] = "synthetic rows"
@@ -59,6 +61,16 @@ class Rows(Synopsis):
             object.__setattr__(self, "multiplicities", fixed(copies))
         if self.size < 1:
             raise BadSynopsis("synthetic rows without a single row answer nothing")
+        made_from = self.columns
+        if made_from is not None and len(set(made_from)) == len(self.domain):
+            object.__setattr__(self, "columns", None)
+        if made_from is not None and not all(type(c) is int and 0 <= c < len(self.domain) for c in made_from):
+            raise BadSynopsis("synthetic rows are made from columns of their table")
+
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The columns that the rows were made from."""
+        return super().known_columns if self.columns is None else self.columns
 
     @property
     def records(self) -> int:
@@ -72,7 +84,7 @@ class Rows(Synopsis):
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """The fraction of the synthetic rows that satisfy each query, or the share that each function finds in them."""
-        self._check_domain(workload)
+        self._check_asked(workload)
         if self.multiplicities is None:
             counts, _ = count(workload, self._chunks(None))
             return self._shares(workload, counts)
@@ -146,21 +158,25 @@ class Rows(Synopsis):
             tables = {"rows": pa.table(dict(zip(self.domain.names, self.codes)))}
         if self.multiplicities is not None:
             tables["multiplicities"] = pa.table({"copies": self.multiplicities})
-        return {"total": self.total.to_json()}, tables
+        made_from = {} if self.columns is None else {"columns": list(self.columns)}
+        return {"total": self.total.to_json(), **made_from}, tables
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         copies = None
         if "multiplicities" in tables:
             copies = part(tables, "multiplicities", [("copies", pa.int64())])["copies"].to_numpy()
-        total = Total.from_json(meta.get("total"))
+        total, columns = Total.from_json(meta.get("total")), meta.get("columns")
+        if columns is not None and not isinstance(columns, list):
+            raise BadSynopsis("synthetic rows are made from columns of their table")
+        made_from = None if columns is None else tuple(columns)
         if "records" in tables:
-            return cls(domain, _unpacked(tables, domain), total, copies)
+            return cls(domain, _unpacked(tables, domain), total, copies, made_from)
         types = {np.uint8: pa.uint8(), np.uint16: pa.uint16(), np.uint32: pa.uint32()}
         fields = [(name, types[code_dtype(size)]) for name, size in zip(domain.names, domain.sizes)]
         rows = part(tables, "rows", fields)
         codes = tuple(rows.column(position).to_numpy() for position in range(len(domain)))
-        return cls(domain, codes, total, copies)
+        return cls(domain, codes, total, copies, made_from)
 
 
 def _columns(codes: Sequence[Codes], domain: Domain) -> tuple[Codes, ...]:

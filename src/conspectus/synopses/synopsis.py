@@ -11,7 +11,7 @@ import importlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self, cast, get_args
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile
+from conspectus.privacy.tails import noise_margin
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate, Sparse
@@ -112,7 +112,7 @@ class Total:
         """How far it is from the true number of rows at most, with this probability."""
         if self.exact or self.kind is None:
             return 0.0
-        return sum_quantile(self.kind, self.scale, self.terms, confidence) / self.averaged
+        return noise_margin(self.kind, self.scale, self.terms, confidence) / self.averaged
 
     @property
     def rows(self) -> int:
@@ -185,10 +185,20 @@ class Synopsis(ABC):
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, in the workload's order; raises `CannotAnswer`."""
 
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The positions of the columns that it was made from. Of any other column it could only invent an answer."""
+        return range(len(self.domain))
+
     def _check_domain(self, workload: Workload) -> None:
         """Refuse a workload about another table."""
         if workload.domain != self.domain:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+
+    def _check_asked(self, workload: Workload) -> None:
+        """Refuse a workload about another table, or about columns of which nothing is known."""
+        self._check_domain(workload)
+        check_known(self.domain, workload.columns, self.known_columns)
 
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query with an interval.
@@ -293,6 +303,25 @@ class Synopsis(ABC):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         """The inverse of `parts`; raises `BadSynopsis`."""
 
+
+def check_known(domain: Domain, asked: Collection[int], known: Collection[int]) -> None:
+    """Refuse questions about columns that were never seen, and name those that were; raises `CannotAnswer`."""
+    if len(known) < len(domain) and (unseen := set(asked).difference(known)):
+        raise CannotAnswer(f"nothing was released about {_named(domain, unseen)}: {knows(domain, known)}")
+
+
+def knows(domain: Domain, columns: Collection[int]) -> str:
+    """Which columns can be asked about, for a refusal."""
+    return f"this release knows {_named(domain, columns) or 'no column'}"
+
+
+def _named(domain: Domain, columns: Collection[int]) -> str:
+    names = [domain.names[column] for column in sorted(columns)[:_MOST_NAMED]]
+    more = len(columns) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")
+
+
+_MOST_NAMED = 20
 
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 """The low and the high ends of some intervals, in counts; NaN where there is none."""

@@ -79,7 +79,8 @@ class Column(abc.ABC):
     def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
         """The codes that satisfy `column op literal`; a missing value satisfies nothing, as in SQL.
 
-        A comparison that cuts a bin raises `CutsBin`; with `snap` it is widened to whole bins instead.
+        A comparison that cuts a bin raises `CutsBin`; with `snap` it is widened to whole bins instead. Where values are
+        clamped, the outer bins hold all that lies beyond them: a comparison that is true out there alone cuts them.
         """
         if op not in COMPARISONS:
             raise ComparisonError(f"{op} is no comparison: use one of {' '.join(COMPARISONS)}")
@@ -91,6 +92,10 @@ class Column(abc.ABC):
     @abc.abstractmethod
     def _codes_where(self, op: str, literal: Any, snap: bool) -> CodeSet:
         """The codes that satisfy a comparison of this kind with a value."""
+
+    def caveats(self, op: str, codes: CodeSet) -> tuple[str, ...]:
+        """What an answer must say besides if `codes` are those of a comparison, since values may lack a code."""
+        return ()
 
     @property
     @abc.abstractmethod

@@ -102,7 +102,24 @@ class Ordered(Column):
         cut = np.flatnonzero(some != every)
         if len(cut) and not snap:
             raise self._cut(op, str(literal), int(cut[0] if op != "<>" else cut[-1]))
+        # Clamped values are in the outer bins. What asks for them alone would count none of them, and sound certain.
+        outer = {"<": 0, "<=": 0, ">": -1, ">=": -1}.get(op)
+        if outer is not None and not some[outer]:
+            if not snap:
+                raise self._cut_beyond(op, str(literal), outer % self.regular)
+            some[outer] = True
         return code_set(np.flatnonzero(some))
+
+    def caveats(self, op: str, codes: CodeSet) -> tuple[str, ...]:
+        """Which clamped values are counted as if the comparison held for them, or as if it did not."""
+        last = self.regular - 1
+        beyond = {"<": (last,), "<=": (last,), ">": (0,), ">=": (0,)}.get(op, (0, last))
+        sides = {0: ("below", self.lows[0]), last: ("above", self.highs[-1])} if last else {}
+        return tuple(
+            f'values of "{self.name}" {side} {self._print(edge)} count as {self.label(code)}'
+            for code, (side, edge) in sides.items()
+            if code in beyond and (code in codes) != (op == "<>")
+        )
 
     def _holds(self, op: str, x: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """For each bin of whole values: whether the comparison holds somewhere in it, and everywhere."""
@@ -113,8 +130,20 @@ class Ordered(Column):
         inside, only = (low <= x) & (x <= high) & (x == math.floor(x)), (low == x) & (high == x)
         return (inside, only) if op == "=" else (~only, ~inside)
 
+    def _cut_beyond(self, op: str, literal: str, code: int) -> CutsBin:
+        """Of a comparison that only values beyond the bins satisfy: they are in the first or the last bin."""
+        upper = code > 0 or op in (">", ">=")
+        edges = (self._value(self.lows[code] if upper or self.regular == 1 else self.lows[code + 1]),)
+        place, side = ("last", "above") if upper else ("first", "below")
+        whole = f"write {'>=' if upper else '<'} {edges[0]}, " if self.regular > 1 else ""
+        return CutsBin(
+            f'"{self.name}" {op} {literal} cuts the {place} bin, {self.label(code)}, in which all values {side} it are '
+            f"counted: {whole}declare a wider range, or let it snap to whole bins",
+            edges,
+        )
+
     def _cut(self, op: str, literal: str, code: int) -> CutsBin:
-        edges = [self._value(self.lows[code])]
+        edges = [self._value(self.lows[code])] if code or op not in ("<", "<=") else []
         if code + 1 < self.regular:
             edges.append(self._value(self.lows[code + 1]))
         name = f'"{self.name}" {op} {literal} cuts the bin {self.label(code)}'
@@ -122,7 +151,7 @@ class Ordered(Column):
             cure = f"ask for the whole bin, from {edges[0]}" + (f" to below {edges[1]}" if edges[1:] else "")
         else:
             plain = "<" if op in ("<", "<=") else ">="
-            cure = "write " + " or ".join(f"{plain} {edge}" for edge in edges)
+            cure = "write " + " or ".join(f"{plain} {edge}" for edge in edges) if edges else "it is the only one"
         return CutsBin(f"{name}: {cure}, or let it snap to whole bins", tuple(edges))
 
 

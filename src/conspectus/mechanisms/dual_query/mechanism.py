@@ -177,9 +177,9 @@ class DualQuery(DualQuerySettings, Mechanism[DualQueryPlan]):
                 game = reweighted(curator, problem, clauses, game, total=total.divisor, rounds=rounds, price=price)
             answers = answers_of(clauses, game, pool)[problem.workload.positions_in(asked)]
         kept = game.multiplicities > 0
-        copies = game.multiplicities[kept]
+        copies = None if (game.multiplicities[kept] == 1).all() else game.multiplicities[kept]
         return Outcome(
-            synopsis=Rows(asked.domain, tuple(game.rows[kept].T), total, None if (copies == 1).all() else copies),
+            synopsis=Rows(asked.domain, tuple(game.rows[kept].T), total, copies, asked.columns),
             answers=answers,
             total=total,
             certificate=certify_workload(curator, problem, answers=answers, total=total, share=self.certificate),

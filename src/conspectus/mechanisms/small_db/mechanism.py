@@ -90,7 +90,7 @@ class SmallDb(SmallDbSettings, Mechanism[SmallDbPlan]):
         rng = public_sampler(self.public_seed)
         draw = net.drawn(plan.method, problem, total.divisor)  # R and u
         y = choose(curator, problem, draw.net, plan.price)  # the exponential mechanism
-        synopsis = Rows(problem.workload.domain, net.codes(draw.counts(y, rng), rng), total)
+        synopsis = Rows(problem.workload.domain, net.codes(draw.counts(y, rng), rng), total, columns=problem.held)
         answers = synopsis.answer(problem.workload)
         return Outcome(
             synopsis=synopsis,

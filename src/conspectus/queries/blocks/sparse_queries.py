@@ -1,6 +1,6 @@
 """Sparse queries: each gives weights in [0, 1] to a few listed records, and its answer is Σ weight·count / n.
 
-Weights are floored onto a grid of `WEIGHT_STEPS` steps to one, so that an answer is a whole number of steps and no
+Weights are rounded to a grid of `WEIGHT_STEPS` steps to one, so that an answer is a whole number of steps and no
 float comes near the truth. A block is three arrays (where queries start, addresses of records, steps), however many
 entries it has: ten million are a matter of seconds.
 """
@@ -21,12 +21,9 @@ from conspectus.data.records.field import Elements, P
 from conspectus.privacy.relation import Relation
 from conspectus.queries.address_index import AddressIndex, norms, tidied, weigh
 from conspectus.queries.ordering import starts_of, stretches
-from conspectus.queries.query import Indices, Sparse
+from conspectus.queries.query import WEIGHT_STEPS, Indices, Sparse
 from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError
-
-WEIGHT_STEPS = 1 << 16
-"""Steps to one in a weight: what is lost by flooring is below 1/65,536 of a record."""
 
 MOST_ENTRIES = 1 << 28
 """Weights in one block: their arrays alone take three gigabytes."""

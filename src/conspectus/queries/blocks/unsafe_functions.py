@@ -99,6 +99,10 @@ class DeclaredFunction(TableFunction):
         """All of them: what foreign code reads is not known."""
         return tuple(range(self.width))
 
+    def rounding(self, rows: float, most: float) -> float:
+        """Values are rounded down to whole steps."""
+        return 1 / FUNCTION_STEPS
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DeclaredFunction):
             return NotImplemented

@@ -17,10 +17,10 @@ from conspectus.data.records.fingerprints import fingerprints
 from conspectus.data.schema import Schema
 from conspectus.queries.addresses import addresses
 from conspectus.queries.block import check_length
-from conspectus.queries.blocks.sparse_queries import MOST_ENTRIES, WEIGHT_STEPS, SparseQueries
+from conspectus.queries.blocks.sparse_queries import MOST_ENTRIES, SparseQueries
 from conspectus.queries.listed_records import support
 from conspectus.queries.ordering import starts_of
-from conspectus.queries.query import Predicate, cells_of
+from conspectus.queries.query import WEIGHT_STEPS, Predicate, cells_of
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
@@ -32,7 +32,7 @@ _ARRAYS = (pa.Array, pa.ChunkedArray, np.ndarray)
 def sparse(mappings: Iterable[Any] | Workload, schema: Schema | None = None) -> Workload:
     """One query per mapping from record to weight in [0, 1]; the answer is Σ weight·count / n.
 
-    Weights are floored onto a grid of 1/65,536.
+    Weights are rounded to the nearest 1/65,536, and those above 0 never to 0; intervals allow for it.
 
     Args:
         mappings: the queries. In place of a mapping a list, a set or an array of records gives each the weight 1. For
@@ -190,7 +190,7 @@ def _weights(given: Any) -> NDArray[np.uint32]:
     weights = _numbers(given, "the weights of a sparse query are numbers in [0, 1]").astype(np.float64)
     if not ((weights >= 0) & (weights <= 1)).all():
         raise WorkloadError("the weights of a sparse query lie in [0, 1]: divide them by the largest")
-    return np.floor(weights * WEIGHT_STEPS).astype(np.uint32)
+    return np.maximum(np.rint(weights * WEIGHT_STEPS), weights > 0).astype(np.uint32)
 
 
 def _located(queries: Sequence[Any], schema: Schema | None) -> Elements:

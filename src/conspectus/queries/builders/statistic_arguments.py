@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import accumulate, combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
-from conspectus.queries.blocks.statistic import STATISTIC_STEPS
+from conspectus.queries.blocks.statistic import FINEST, STATISTIC_STEPS
 from conspectus.queries.query import Box, Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError
 
@@ -22,7 +22,7 @@ from .conjunctions import Between, conjunctions
 Condition = Mapping[str, object]
 Given = Iterable[Condition] | Condition | None
 REFERENCES = "references are distributions, each a list of weights, given as a list"
-_FINEST = 1 << 16
+_FINEST_QUANTILE = 1 << 20
 
 
 def conditions(schema: Schema, given: Given) -> list[Box]:
@@ -103,24 +103,36 @@ def bins_between(declared: Column, low: object, high: object) -> tuple[int, int]
     return min(between), max(between)
 
 
-def ramp(size: int, low: int, high: int) -> tuple[int, ...]:
-    """Weights in steps: 0 up to `low`, rising evenly, one from `high` on; a column of one bin has position 0."""
-    if high == low:
-        return (0,) * size
-    return tuple(min(max(code - low, 0), high - low) * STATISTIC_STEPS // (high - low) for code in range(size))
+def ramp(size: int, low: int, high: int) -> tuple[tuple[int, ...], int]:
+    """Weights, and what stands for one: 0 up to `low`, rising evenly, one from `high` on; all 0 in a single bin."""
+    rise = max(high - low, 1)
+    return exact_weights(tuple(min(max(code - low, 0), high - low) for code in range(size)), rise)
+
+
+def exact_weights(weights: tuple[int, ...], whole: int) -> tuple[tuple[int, ...], int]:
+    """The same shares of a whole that is not the number of steps, which stands for the rounded weights of old files."""
+    return (tuple(2 * weight for weight in weights), 2 * whole) if whole == STATISTIC_STEPS else (weights, whole)
 
 
 def quantile(q: float) -> Fraction:
     if isinstance(q, bool) or not isinstance(q, int | float) or not math.isfinite(q) or not 0 <= q <= 1:
         raise WorkloadError(f"a quantile lies between 0 and 1, not at {q!r}")
-    return Fraction(q).limit_denominator(_FINEST)
+    return Fraction(q).limit_denominator(_FINEST_QUANTILE)
 
 
-def cumulated(reference: Sequence[float] | NDArray[np.float64], regular: int) -> tuple[int, ...]:
+def cumulated(reference: Sequence[float] | NDArray[np.float64], regular: int) -> tuple[tuple[int, ...], int]:
+    """Cumulated shares, and what stands for one: exact where they have a common denominator, else to the nearest."""
     try:
         weights = np.asarray(reference, dtype=np.float64)
     except (TypeError, ValueError):
         raise WorkloadError(REFERENCES) from None
     if weights.shape != (regular,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
         raise WorkloadError(f"a reference has {regular} weights, zero or more: one for each ordinary value")
-    return (*np.rint(np.cumsum(weights)[:-1] / weights.sum() * STATISTIC_STEPS).astype(int).tolist(), STATISTIC_STEPS)
+    sums = list(accumulate(map(Fraction, weights.tolist())))
+    shares = [part / sums[-1] for part in sums]
+    whole = 1
+    for share in shares:
+        whole = math.lcm(whole, share.denominator)
+        if whole >= FINEST:
+            return tuple(math.floor(share * FINEST + Fraction(1, 2)) for share in shares), FINEST
+    return exact_weights(tuple(int(share * whole) for share in shares), whole)

@@ -99,7 +99,7 @@ def truncated_means(
     full = [(0, declared.regular - 1)]
     ends = full if bounds is None else [bins_between(declared, *pair) for pair in pairs_of(bounds, _BOUNDS)]
     classes = ordinary_codes(schema, at)
-    forms = (((at,), (classes,), ramp(declared.regular, low, high)) for low, high in ends)
+    forms = (((at,), (classes,), *ramp(declared.regular, low, high)) for low, high in ends)
     return _workload(schema, "mean", given, forms)
 
 
@@ -112,12 +112,13 @@ def quantile_shares(
 ) -> Workload:
     """For each condition and quantile q: what the lowest q of the rows contribute to the mean position.
 
-    This is the generalised Lorenz curve at q. Rows with a missing or other value are left out.
+    This is the generalised Lorenz curve at q: of t rows the lowest ⌊q·t⌋. Rows with a missing or other value are left
+    out.
 
     Args:
         schema: the declaration of the table.
         column: the name of an ordered column.
-        quantiles: numbers from 0 to 1.
+        quantiles: numbers from 0 to 1, each taken as the nearest fraction of a denominator up to 1,048,576.
         given: conditions as in `conjunctions`, one function for each; all rows by default.
 
     Returns:
@@ -133,8 +134,9 @@ def quantile_shares(
     """
     at, declared = ordered(schema, column)
     parts = [quantile(q) for q in listed(quantiles, "quantiles are numbers from 0 to 1, given as a list")]
-    classes, weights = ordinary_codes(schema, at), ramp(declared.regular, 0, declared.regular - 1)
-    forms = (((at,), (classes,), (q.numerator, q.denominator, *weights)) for q in parts)
+    classes = ordinary_codes(schema, at)
+    weights, whole = ramp(declared.regular, 0, declared.regular - 1)
+    forms = (((at,), (classes,), (q.numerator, q.denominator, *weights), whole) for q in parts)
     return _workload(schema, "quantile", given, forms)
 
 
@@ -190,7 +192,7 @@ def kolmogorov_distances(
         schema: the declaration of the table.
         column: the name of an ordered column.
         references: public distributions over the column's ordinary values, each as non-negative weights in their order;
-            by default the uniform one. They are rounded to steps of 1/256.
+            by default the uniform one.
         given: conditions as in `conjunctions`, one function for each; all rows by default.
 
     Returns:
@@ -208,7 +210,7 @@ def kolmogorov_distances(
     known = [np.ones(declared.regular)] if references is None else listed(references, REFERENCES)
     shares = [cumulated(weights, declared.regular) for weights in known]
     classes = ordinary_codes(schema, at)
-    return _workload(schema, "reference", given, (((at,), (classes,), share) for share in shares))
+    return _workload(schema, "reference", given, (((at,), (classes,), *share) for share in shares))
 
 
 def independence_distances(

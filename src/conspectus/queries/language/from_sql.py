@@ -1,18 +1,21 @@
 """SQL predicates to queries.
 
 The logic is SQL's, with three values: a row whose column is missing satisfies neither `a = 1` nor `NOT a = 1`. NOT is
-therefore pushed down to the comparisons, where it turns `=` into `<>` and so on; a comparison with NULL is never true.
+therefore pushed down to the comparisons, where it turns `=` into `<>` and so on. A comparison with NULL is never true,
+and nobody means to ask for nothing: it is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
+from conspectus.data.columns.column import CutsBin
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.block import check_length
@@ -31,7 +34,7 @@ from conspectus.queries.workload import Workload
 
 from .to_sql import to_sql
 
-__all__ = ["NotAPredicate", "UnknownColumn", "parse", "sql", "to_sql"]
+__all__ = ["NotAPredicate", "Reading", "UnknownColumn", "parse", "read", "sql", "to_sql"]
 
 LONGEST_TEXT = 1 << 20
 
@@ -51,6 +54,25 @@ class NotAPredicate(WorkloadError):
     """A text that is not a predicate on one table, or uses SQL beyond the part that is served."""
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a text asks: its query, in the words of the question that is answered, with all that must be said besides.
+
+    The words are those of the text, unless a comparison was widened: then they ask for the whole bins.
+    """
+
+    schema: Schema
+    query: Predicate
+    words: str
+    notes: tuple[str, ...]
+
+    @property
+    def workload(self) -> Workload:
+        """A workload of this one query."""
+        domain = self.schema.domain
+        return Workload(domain, (Conjunctions.of(domain, [self.query]),))
+
+
 def parse(schema: Schema, text: str, *, snap: bool = False) -> Predicate:
     """The query that a SQL predicate asks; predicates with the same meaning give equal queries.
 
@@ -58,15 +80,27 @@ def parse(schema: Schema, text: str, *, snap: bool = False) -> Predicate:
     names in double quotes, texts in single ones, and dates as texts or DATE '2020-01-31'. A comparison that cuts a bin
     is refused, unless `snap` widens it to the bin.
     """
+    return read(schema, text, snap=snap).query
+
+
+def read(schema: Schema, text: str, *, snap: bool = False) -> Reading:
+    """What a SQL predicate asks; see `parse` for what is served."""
     if not isinstance(text, str) or not text.strip():
         raise NotAPredicate("the predicate is empty: write one, as in age >= 30 AND sex = 'Female'")
     if len(text) > LONGEST_TEXT:
         raise NotAPredicate(f"the predicate is longer than {LONGEST_TEXT:,} characters: split it")
     try:
         tree = _tree(text)
-        return predicate(schema.domain, _Reader(schema, snap).formula(tree, truth=True))
+        reader = _Reader(schema, snap)
+        query = predicate(schema.domain, reader.formula(tree, truth=True))
     except RecursionError as problem:
         raise NotAPredicate("the predicate is nested too deeply: write it with fewer parentheses") from problem
+    notes = list(reader.caveats)
+    if not query.boxes or query.boxes == ((),):
+        notes.append(f"by the schema {'every' if query.boxes else 'no'} row satisfies this question")
+    if not reader.widened:
+        return Reading(schema, query, text, tuple(notes))
+    return Reading(schema, query, to_sql(schema, query), ("widened to whole bins", *notes))
 
 
 def sql(schema: Schema, predicates: Iterable[str], *, snap: bool = False) -> Workload:
@@ -126,6 +160,8 @@ class _Reader:
         self.schema = schema
         self.domain = schema.domain
         self.snap = snap
+        self.caveats: dict[str, None] = {}
+        self.widened = False
 
     def formula(self, node: exp.Expression, *, truth: bool) -> Formula:
         """The rows on which the node is true (`truth`), or those on which it is false: the missing are in neither."""
@@ -139,7 +175,7 @@ class _Reader:
         if isinstance(node, exp.Boolean):
             return bool(node.this) == truth
         if isinstance(node, exp.Null):
-            return False
+            raise _never(node)
         if isinstance(node, exp.Column):
             return self._named(node, truth=truth)
         if type(node) in _COMPARISONS:
@@ -168,8 +204,15 @@ class _Reader:
         at, declared = self._column(column)
         constant = self._constant(value)
         if constant is None:
-            return False
-        codes = declared.codes_where(op if truth else _NEGATED[op], constant, snap=self.snap)
+            raise _never(column)
+        meant = op if truth else _NEGATED[op]
+        try:
+            codes = declared.codes_where(meant, constant)
+        except CutsBin:
+            if not self.snap:
+                raise
+            codes, self.widened = declared.codes_where(meant, constant, snap=True), True
+        self.caveats |= dict.fromkeys(declared.caveats(meant, codes))
         return literal(self.domain, at, codes)
 
     def _is(self, node: exp.Is, *, truth: bool) -> Formula:
@@ -177,6 +220,11 @@ class _Reader:
         value = _bare(node.expression)
         if isinstance(value, exp.Null):
             codes = set(declared.null_codes())
+            if not codes:
+                raise NotAPredicate(
+                    f"{self.domain.names[at]!r} is declared without missing values, and what is missing counts as one "
+                    "of its values: declare missing = true in the schema to ask for IS NULL"
+                )
         elif isinstance(value, exp.Boolean):
             codes = set(_boolean(declared, node.this).codes_where("=", bool(value.this)))
         else:
@@ -223,6 +271,10 @@ class _Reader:
             advice = "is a name where a value should stand (texts go into single quotes)"
             raise NotAPredicate(_excerpt(node.sql("duckdb"), advice))
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a constant value"))
+
+
+def _never(node: exp.Expression) -> NotAPredicate:
+    return NotAPredicate(_excerpt(node.sql("duckdb"), "is compared with NULL, which no row satisfies (IS NULL asks)"))
 
 
 def _boolean(column: Column, node: exp.Expression) -> Column:

@@ -46,7 +46,7 @@ def _literal(schema: Schema, part: Literal) -> str:
     if not held:
         return f"{name} IS NULL"
     if held == present:
-        return f"{name} IS NOT NULL"
+        return f"{name} IS NOT NULL" if null else "TRUE"
     pieces = _intervals(column, name, held) if isinstance(column, _Binned) else [_listed(column, name, held, present)]
     if null & set(part.codes):
         pieces.append(f"{name} IS NULL")

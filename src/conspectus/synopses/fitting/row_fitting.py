@@ -114,7 +114,7 @@ class RowFitter:
             sorts.shapes,
             sorts.number_at,
             sorts.numbers,
-            sorts.conditions,
+            sorts.wholes,
             STATISTIC_STEPS,
             self._held_at,
         )
