@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 from conspectus.releases.answer import Answer, answer_of, count_confidence
 from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.synopsis import Total
 
+from .questions import Question
 from .store import Given
 
 
@@ -26,13 +25,13 @@ class LiveAnswer(Answer):
     repeated: bool
 
 
-def shown(given: Given, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
+def shown(given: Given, asked: Question, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
     """The answer at a confidence."""
     if given.margin is None:
         estimate = Estimate.unguaranteed(given.count / total.divisor, total.divisor)
     else:
         margin = given.margin.counts_at(count_confidence(total, confidence))
         estimate = Estimate.within(given.count, margin, basis=given.basis)
-    answer = answer_of(estimate, total, confidence)
-    fields: dict[str, Any] = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
-    return LiveAnswer(**fields, cost=0.0 if repeated else float(given.price), repeated=repeated)
+    answer = answer_of(estimate, total, confidence, asked.workload.query(0))
+    told = {**vars(answer), "question": asked.words, "notes": asked.notes}
+    return LiveAnswer(**told, cost=0.0 if repeated else float(given.price), repeated=repeated)

@@ -101,7 +101,8 @@ class Session:
         Args:
             question: A SQL predicate over the columns, or a workload of one query.
             confidence: The probability, over the noise, with which the interval holds the truth.
-            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused. The answer
+                names the question that was answered.
 
         Returns:
             The answer, with what it cost and whether it was given before.
@@ -129,7 +130,7 @@ class Session:
                         repeated = given is not None
                     if given is None:
                         given = self._answer(asked, standing)
-            return shown(given, self._learned().total, confidence=confidence, repeated=repeated)
+            return shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
 
     def measure(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
         """Buy the answer to one question outright, with fresh noise, whether or not it would be a surprise.
@@ -177,7 +178,7 @@ class Session:
                 repeated = given is not None and given.bought
                 if given is None or not repeated:
                     given = self._answer(asked, standing, outright=True, replacing=given is not None)
-            return shown(given, self._learned().total, confidence=confidence, repeated=repeated)
+            return shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
 
     @property
     def path(self) -> Path | None:

@@ -127,7 +127,7 @@ class _Fresh:
         )
 
     def open(self, curator: Curator, problem: SessionProblem, plan: FreshPlan) -> FreshNoise:
-        return FreshNoise(curator, problem, plan, find_total(curator, problem)[0])
+        return FreshNoise(curator, problem, plan, find_total(curator, problem))
 
     def restore(self, curator: Curator, problem: SessionProblem, plan: FreshPlan, state: State) -> FreshNoise:
         run = FreshNoise(curator, problem, plan, read_state(state, problem).total)
