@@ -124,7 +124,7 @@ def open_records(source: Any, columns: str | Sequence[str] | None = None, *, nei
     schema = Schema("records", (Record(RECORDS.names[0]),), Unit(), neighbours)  # type: ignore[arg-type]
     wanted = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
     if isinstance(source, str | Path):
-        return _from_file(Path(source), wanted, schema)
+        return _from_file(Path(source).absolute(), wanted, schema)
     if is_frame(source):
         return frame_records(source, wanted, schema)
     if is_relation(source):

@@ -170,7 +170,7 @@ def _needed(verdict: Verdict, names: Sequence[str], schema: Schema) -> list[int]
 
 
 def _file(verdict: Verdict, schema: Schema) -> _Base:
-    path = Path(verdict.file or "")
+    path = Path(verdict.file or "").absolute()
     if not verdict.csv:
         parquet = read_footer(path)
         return _Base(parquet.names, parquet.reader, {})

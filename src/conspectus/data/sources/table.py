@@ -36,6 +36,9 @@ class Table:
     `filtered` is True when the number of rows is private: a filter left rows out, or units are ids. There is no `len`.
     """
 
+    in_memory = False
+    """Whether the table holds its own codes, so that a second fold does not read the source again."""
+
     def __init__(
         self, origin: Origin, schema: Schema, *, what: str, public_seed: int, beside: Table | None = None
     ) -> None:
@@ -63,11 +66,6 @@ class Table:
     def known_rows(self) -> int | None:
         """How many rows there are, where the source says so without a pass and no row is left out; else None."""
         return None if self.filtered else self._origin.rows
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether the table holds its own codes, so that a second fold does not read the source again."""
-        return False
 
     def fold(self, fold: Fold[Result]) -> Result:
         """Run a public program over the rows: one pass over the source.
