@@ -262,6 +262,19 @@ def test_stored_fractions_are_whole_numbers_of_bounded_length(text):
     assert read_fraction(str(Fraction(3, 1 << 4096))) == Fraction(3, 1 << 4096)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"draws": 7.9}, {"draws": True}, {"draws": "3/2"}, {"draws": "7"}, {"more": "1"}, {"range": {"replace": "2/4"}}],
+)
+def test_a_stored_act_is_read_to_the_letter(changed):
+    """A float was rounded down: 7.9 draws were read, and charged, as 7."""
+    event = ExponentialDraws(range=ByRelation(replace=Fraction(1, 2), add_remove=None), draws=7)
+    stored = to_json(event)
+    assert from_json(stored) == event
+    with pytest.raises(ValueError, match="not a private event"):
+        from_json({**stored, **changed})
+
+
 @pytest.mark.parametrize("kind", [np.int8, np.int64, np.float32, np.float64, int, Fraction, Decimal])
 def test_a_budget_holds_floats_of_python_alone(kind):
     """Numbers of 64 bits wrap around within fractions: 32 acts of 1/3 once fitted into a budget of 1."""

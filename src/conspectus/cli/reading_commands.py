@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options, printing
+from .asking import exit_with, said_to, show
 from .outputs import destination, kind_of
 from .session_commands import ask_session
 
@@ -39,7 +39,7 @@ def ask(
     as_json: options.Json = False,
 ) -> None:
     """Answer predicates, each with its interval and what it rests on: from a release, which spends nothing, or from a
-    live session."""
+    live session. Of several, each is answered or refused by itself; the exit code is 2 if one was refused."""
     if session is not None:
         ask_session(session, words, data, schema, confidence=confidence, snap=snap, as_json=as_json)
         return
@@ -49,17 +49,19 @@ def ask(
     if data is not None or schema is not None:
         raise options.OptionError("--data and --schema belong to --session: a release needs no table")
     import conspectus as cs
+    from conspectus.releases.answer import checked_confidence
 
     release = cs.load(out)
-    answers = [release.ask(predicate, confidence=confidence, snap=snap) for predicate in predicates]
+    checked_confidence(confidence)
+    said = said_to(predicates, lambda predicate: release.ask(predicate, confidence=confidence, snap=snap))
     if as_json:
-        said = [{"predicate": text, **dataclasses.asdict(answer)} for text, answer in zip(predicates, answers)]
-        printing.as_json({"answers": said, "guarantee": printing.guarantee_json(release)})
-        return
-    for text, answer in zip(predicates, answers):
-        print(text)
-        print(f"  {answer}")
-    print(f"Under {release.guarantee}.")
+        printing.as_json(
+            {"answers": [one.json for one in said], "guarantee": printing.guarantee_json(release.guarantee)}
+        )
+    else:
+        show(said)
+        print(f"Under {release.guarantee}.")
+    exit_with(said)
 
 
 def export(

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import CodedRows
 from conspectus.data.fold import Vectors, fold_chunks
-from conspectus.queries.block import Block, Counter
-from conspectus.queries.sensitivity import CountingBlock
+from conspectus.queries.block import Block
 from conspectus.queries.workload import Workload
 
-from .block_counters import block_counter
 from .tally import CountingPlan, Tally
 
 Counted = tuple[NDArray[np.int64], int]
@@ -47,24 +45,9 @@ class Counting:
         return self._plan.values(vectors, rows), rows
 
 
-def counter_of(block: Block) -> Counter:
+def counter_of(block: Block) -> Tally:
     """A counter for one block, in the calling thread."""
-    return Tally(Workload(block.domain, (block,))) if isinstance(block, CountingBlock) else _Alone(block)
-
-
-class _Alone:
-    """The counter of a block that is not a list of counting queries, for all rows."""
-
-    def __init__(self, block: Block) -> None:
-        self._counter = block_counter(block)
-        self._rows = 0
-
-    def add(self, chunk: CodedRows) -> None:
-        self._counter.add(chunk)
-        self._rows += chunk.rows
-
-    def counts(self) -> NDArray[np.int64]:
-        return self._counter.of_parts(self._counter.parts(), self._rows)
+    return Tally(Workload(block.domain, (block,)))
 
 
 def count(

@@ -11,7 +11,7 @@ block is missed for the first time, and looks at each query once; 500,000 of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,11 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
-from conspectus.queries.blocks.sparse_queries import WEIGHT_STEPS, SparseQueries
+from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.ordering import groups, row_keys
-from conspectus.queries.query import Literal
+from conspectus.queries.query import WEIGHT_STEPS, Literal
 
 Counts = NDArray[np.int64]
 Keys = NDArray[np.bytes_]
@@ -67,13 +67,9 @@ class ExactCounts:
                 return self._unions(block)
             case Parities() | ParityList():
                 return self._parities.find(_keys(block.matrix + 1))
-            case SparseQueries():
-                held = [self._named.get((SparseQueries, block.written(place))) for place in range(len(block))]
-                return None if None in held else _from_steps(np.array(held, dtype=np.int64), block.grid)
-            case Statistics() | UnsafeFunctions():
-                names = [_function(block, function) for function in block.functions]
-                known = [self._named[name] for name in names if name in self._named]
-                return np.array(known, dtype=np.int64) if len(known) == len(names) else None
+            case SparseQueries() | Statistics() | UnsafeFunctions():
+                held = [self._named.get(name) for name in _names(block)]
+                return None if None in held else np.array(held, dtype=np.int64) // _finer(block)
         return None
 
     def _index(self) -> None:
@@ -90,12 +86,8 @@ class ExactCounts:
                     self._listed(block, counts)
                 case Parities() | ParityList():
                     self._parities.add(_keys(block.matrix + 1), counts)
-                case SparseQueries():
-                    for place, value in enumerate(_to_steps(counts, block.grid).tolist()):
-                        self._named[SparseQueries, block.written(place)] = value
-                case Statistics() | UnsafeFunctions():
-                    for function, value in zip(block.functions, counts.tolist()):
-                        self._named[_function(block, function)] = value
+                case SparseQueries() | Statistics() | UnsafeFunctions():
+                    self._named.update(zip(_names(block), (counts * _finer(block)).tolist()))
         self._new = []
 
     def _listed(self, block: Conjunctions, counts: Counts) -> None:
@@ -254,15 +246,19 @@ def _number(regular: int, low: int, high: int) -> int:
     return low * regular - low * (low - 1) // 2 + high - low
 
 
-def _to_steps(counts: Counts, grid: int) -> Counts:
-    """Values of weighted records in the finest steps that there are, whatever block they stood in."""
-    return counts * (WEIGHT_STEPS // grid)
+Named = SparseQueries | Statistics | UnsafeFunctions
 
 
-def _from_steps(values: Counts, grid: int) -> Counts:
-    """Exact: the weights of a question are whole steps of its grid, and so is its value."""
-    return values // (WEIGHT_STEPS // grid)
+def _names(block: Named) -> Iterator[object]:
+    """One name for each question: its weights on listed records, or the function."""
+    if isinstance(block, SparseQueries):
+        return ((SparseQueries, block.written(place)) for place in range(len(block)))
+    return ((type(block), block.grid, block.denominator, function) for function in block.functions)
 
 
-def _function(block: Statistics | UnsafeFunctions, function: object) -> Sequence[object]:
-    return type(block), block.grid, block.denominator, function
+def _finer(block: Named) -> int:
+    """Values of weighted records are kept in the finest steps that there are, whatever block they stood in.
+
+    Exact both ways: the weights of a question are whole steps of its grid, and so is its value.
+    """
+    return WEIGHT_STEPS // block.grid if isinstance(block, SparseQueries) else 1

@@ -107,10 +107,8 @@ class Spool(Gather["Spool"]):
     def chunks(self, columns: Sequence[int], *, records: bool = False) -> Iterator[Chunk]:
         """The rows in the chunks that they came in."""
         for piece in self._pieces:
-            codes: list[Codes | None] = [None] * len(self._domain)
-            for column in columns:
-                codes[column] = self._unpacked(column, piece.columns[column], piece.rows)
-            yield Chunk(tuple(codes), piece.rows, self._forms(piece) if records else None)
+            codes = {column: self._unpacked(column, piece.columns[column], piece.rows) for column in columns}
+            yield Chunk.of(len(self._domain), codes, piece.rows, self._forms(piece) if records else None)
 
     def close(self) -> None:
         """Forget everything."""

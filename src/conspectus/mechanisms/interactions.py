@@ -31,11 +31,10 @@ from scipy.special import ndtr
 
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.fitting.max_entropy import KAPPA
 
 from .expectations import FADING, SKEW, TAIL
-
-Vector = NDArray[np.float64]
 
 MOST_SETS = 1 << 22
 """The most sets of columns that are listed."""

@@ -12,15 +12,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, Literal, NamedTuple
 
 from .relation import Neighbours, Relation
+
+Kind = Literal["laplace", "gaussian"]
 
 
 class Noise(NamedTuple):
     """A law of integer noise: discrete Laplace of scale b, or discrete Gaussian of parameter σ; the float is exact."""
 
-    kind: Literal["laplace", "gaussian"]
+    kind: Kind
     scale: float
 
 
@@ -43,13 +45,7 @@ class ByRelation:
         )
 
     def under(self, neighbours: Neighbours) -> Fraction | None:
-        match neighbours:
-            case Neighbours.REPLACE:
-                return self.replace
-            case Neighbours.ADD_REMOVE:
-                return self.add_remove
-            case _:
-                assert_never(neighbours)
+        return self.replace if Neighbours.of(neighbours) is Neighbours.REPLACE else self.add_remove
 
     def mapped(self, change: Callable[[Fraction], Fraction]) -> ByRelation:
         """The same function of both bounds, where there are bounds."""
@@ -171,13 +167,20 @@ def from_json(fields: Mapping[str, Any]) -> Event:
                 values[name] = ByRelation(
                     **{key: None if bound is None else read_fraction(bound) for key, bound in value.items()}
                 )
-            else:
-                values[name] = read_fraction(value) if isinstance(value, str) else int(value)
+            elif name not in _WHOLE:
+                values[name] = read_fraction(value)
+            elif type(value) is int:
+                values[name] = value
+            else:  # a float rounded down, or a truth taken for 1, would be another act
+                raise ValueError("what counts something is a whole number")
         numbers = [value for value in values.values() if not isinstance(value, ByRelation)]
         bounds = [bound for value in values.values() if isinstance(value, ByRelation) for bound in vars(value).values()]
         if any(number <= 0 for number in numbers) or any(bound is not None and bound < 0 for bound in bounds):
             raise ValueError("scales and numbers of draws are above 0, and bounds are not below")
-        return kind(**values)
+        event = kind(**values)
+        if to_json(event) != dict(fields):
+            raise ValueError("an act is spelled in another way than it is written")
+        return event
     except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
         raise ValueError("not a private event that this version knows") from error
 
@@ -193,5 +196,7 @@ _KIND: dict[str, type[Event]] = {
 }
 _STORED = {"l1": "reach", "l2_squared": "reach_squared", "linf": "reach_max"}
 """What fields are called in files, for good: files of every version are read and written alike."""
+_WHOLE = ("draws", "rows", "threshold")
+"""The fields that count something."""
 _FIELD = {stored: field for field, stored in _STORED.items()}
 _TAG: dict[type[Event], str] = {kind: tag for tag, kind in _KIND.items()}

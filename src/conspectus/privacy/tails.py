@@ -9,14 +9,11 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .events import Noise
-
-Kind = Literal["laplace", "gaussian"]
+from .events import Kind, Noise
 
 CAP = 1 << 20  # largest transform; beyond it a coarser lattice or a Chernoff bound answers
 MARGIN = 1e-9  # above the float error of a transform of CAP points and the mass that wraps around it
@@ -77,6 +74,11 @@ def sum_quantile(kind: Kind, scale: float, terms: int, confidence: float) -> int
         wide = scale * math.sqrt(terms)
         return _smallest(lambda t: gaussian_tail(wide, t) <= failure * (1 - MARGIN), wide)
     return _sum_quantile(kind, scale, terms, failure)
+
+
+def noise_margin(kind: Kind, scale: float, terms: int, confidence: float) -> int:
+    """`sum_quantile`, but one step at least where there is noise: no interval that rests on noise is a point."""
+    return max(1, sum_quantile(kind, scale, terms, confidence)) if terms else 0
 
 
 def _smallest(enough: Callable[[int], bool], scale: float) -> int:

@@ -1,4 +1,8 @@
-"""Workloads from JSON: everything is checked, nothing is trusted."""
+"""Workloads from JSON: everything is checked, nothing is trusted.
+
+A sensitivity is proved of what the builders make. So each block that is read is built again, and refused where the
+builder would have written another one.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,13 @@ from conspectus.data.domain import Domain
 
 from .block import MOST_QUERIES, Block, total_length
 from .blocks.conjunction_list import Conjunctions
-from .blocks.interval_list import read_intervals
-from .blocks.marginal import read_marginal
-from .blocks.parity_list import read_parities, read_parity_list
+from .blocks.interval_list import Intervals
+from .blocks.marginal import Marginal
+from .blocks.parity_list import Parities, ParityList
 from .blocks.sparse_queries import read_sparse
 from .blocks.statistic import read_statistics
 from .blocks.unsafe_functions import read_functions, told_apart
+from .formulas import MOST_BOXES
 from .query import Literal
 from .sensitivity import WorkloadError
 
@@ -60,12 +65,16 @@ def _block(domain: Domain, stored: object) -> Block:
         raise WorkloadError(_REFUSAL + "it has a block of an unknown kind")
     for name, expected in _FIELDS[kind].items():
         value = fields.get(name)
-        if not isinstance(value, expected) or isinstance(value, bool):
+        if name not in fields or not isinstance(value, expected) or isinstance(value, bool):
             raise WorkloadError(f"{_REFUSAL}a block of {kind} lacks a proper {name!r}")
     for name in ("columns", "sets"):
         for value in fields.get("sets", ()) if name == "sets" else [fields.get("columns", [])]:
             _integers(value, name)
-    return _READERS[kind](domain, fields)
+    block = _READERS[kind](domain, fields)
+    rebuilt = block.take(np.arange(len(block))) if kind in _LISTED else block
+    if rebuilt != block or block.to_json() != fields:
+        raise WorkloadError(f"{_REFUSAL}a block of {kind} is spelled in another way than it is written")
+    return block
 
 
 def _conjunctions(domain: Domain, fields: Mapping[str, Any]) -> Conjunctions:
@@ -83,21 +92,26 @@ def _conjunctions(domain: Domain, fields: Mapping[str, Any]) -> Conjunctions:
         raise WorkloadError(_REFUSAL + "it has more boxes than memory allows")
     rows = terms.reshape(boxes, width).astype(np.int32)
     bounds = np.arange(boxes + 1, dtype=np.int64) if starts is None else starts
+    if (np.diff(bounds) > MOST_BOXES).any():
+        raise WorkloadError(f"{_REFUSAL}a query has more than {MOST_BOXES} boxes")
     return Conjunctions(domain, literals, rows, bounds)
 
 
 _READERS: dict[str, Callable[[Domain, Mapping[str, Any]], Block]] = {
-    "marginal": read_marginal,
-    "ranges": read_intervals,
-    "prefixes": read_intervals,
-    "parities": read_parities,
-    "parity-list": read_parity_list,
+    "marginal": lambda domain, stored: Marginal(domain, tuple(stored["columns"])),
+    "ranges": lambda domain, stored: Intervals(domain, stored["column"], stored["regular"], False),
+    "prefixes": lambda domain, stored: Intervals(domain, stored["column"], stored["regular"], True),
+    "parities": lambda domain, stored: Parities(domain, tuple(stored["columns"]), stored["k"]),
+    "parity-list": lambda domain, stored: ParityList(domain, tuple(map(tuple, stored["sets"]))),
     "statistics": read_statistics,
     "unsafe-functions": read_functions,
     "sparse": read_sparse,
     "conjunctions": _conjunctions,
 }
 """How each kind of block is read back."""
+
+_LISTED = ("parity-list", "statistics", "unsafe-functions", "sparse", "conjunctions")
+"""The kinds that list their questions, and are built again by taking all of them."""
 
 
 def _literal(domain: Domain, entry: object) -> Literal:

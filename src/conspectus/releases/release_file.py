@@ -22,7 +22,9 @@ from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.workload import Workload
 from conspectus.synopses import files
 from conspectus.synopses.noisy_answers import NoisyAnswers
-from conspectus.synopses.synopsis import load_synopsis
+from conspectus.synopses.synopsis import load_synopsis, part
+
+from .acts_and_noise import contradicted
 
 ANSWERS = "answers"
 MEASURED = "measured-"
@@ -47,6 +49,8 @@ def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
     }
     if fields["left_out"]:
         manifest["left_out"] = fields["left_out"]
+    if fields["declared"]:
+        manifest["declared"] = True
     if measured is not None:
         manifest["measured"], noisy = measured.parts()
         tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
@@ -65,8 +69,8 @@ def read_fields(path: Path) -> dict[str, Any]:
         schema = Schema.from_dict(manifest["schema"])
         workload = Workload.from_json(contents.workload)
         tables = dict(contents.tables)
-        stored = tables.pop(ANSWERS)
-        answers = stored["answer"].to_numpy()
+        answers = part(tables, ANSWERS, [("answer", pa.float64())])["answer"].to_numpy()
+        del tables[ANSWERS]
         noisy = {name.removeprefix(MEASURED): tables.pop(name) for name in list(tables) if name.startswith(MEASURED)}
         measured, guarantee = manifest["measured"], manifest["guarantee"]
         claim, certificate = manifest["claim"], manifest["certificate"]
@@ -77,8 +81,11 @@ def read_fields(path: Path) -> dict[str, Any]:
         if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
             raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
         synopsis = load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables)
-        if synopsis.publishes_keys and not any(isinstance(event, acts.StableKeys) for event in events):
-            raise files.BadSynopsisFile("it holds keys of a table, and no act that published them: get the file again")
+        beside = None if measured is None else NoisyAnswers.from_parts(schema.domain, measured, noisy)
+        proved = None if certificate is None else Certificate.from_json(certificate)
+        held = (synopsis,) if beside is None else (synopsis, beside)
+        if contradicted(schema, promised.neighbours, events, held, proved):
+            raise files.BadSynopsisFile("its acts did not draw the noise that it speaks of: get the file again")
         return {
             "schema": schema,
             "workload": workload,
@@ -88,10 +95,11 @@ def read_fields(path: Path) -> dict[str, Any]:
             "mechanism": manifest["mechanism"],
             "parameters": dict(manifest["parameters"]),
             "claim": None if claim is None else _claim(claim),
-            "certificate": None if certificate is None else Certificate.from_json(certificate),
-            "measured": None if measured is None else NoisyAnswers.from_parts(schema.domain, measured, noisy),
+            "certificate": proved,
+            "measured": beside,
             "events": events,
             "left_out": manifest.get("left_out", 0),
+            "declared": manifest.get("declared", False) is True,
         }
 
 

@@ -111,6 +111,8 @@ def reservation_of(ledger: Ledger, terms: Terms) -> tuple[Reservation, bool]:
         same_price = False
     if bound != (terms.fingerprint, terms.unit, terms.neighbours, label_of(terms)) or not same_price:
         raise SessionError(OTHER_TERMS)
+    if lines[0].terms not in ("", terms.digest):  # a line of version 0.1 has none, and is compared by its price alone
+        raise SessionError(OTHER_TERMS)
     return Reservation(ledger, terms.reservation), lines[-1].kind == "settle"
 
 

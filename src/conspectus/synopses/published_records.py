@@ -24,6 +24,8 @@ from conspectus.data.records.field import Elements
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import shown_interval
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.rules import demand
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
@@ -52,21 +54,24 @@ class PublishedRecords(Synopsis):
     kind: ClassVar[str] = "published-records"
     title: ClassVar[str] = "the records that enough rows share, with noisy counts"
     answers_alone: ClassVar[bool] = True
-    publishes_keys: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         counts = np.array(self.counts, dtype=np.int64)
-        if self.domain.sizes != RECORDS.sizes:
-            raise BadSynopsis("published records belong to a table of one column of records")
-        if counts.shape != (len(self.forms),) or any(after <= before for before, after in pairwise(self.forms)):
-            raise BadSynopsis("published records are sorted and distinct, with a count for each")
+        sorted_once = all(before < after for before, after in pairwise(self.forms))
+        demand(
+            BadSynopsis,
+            (self.domain.sizes == RECORDS.sizes, "published records belong to a table of one column of records"),
+            (
+                counts.shape == (len(self.forms),) and sorted_once,
+                "published records are sorted and distinct, with a count for each",
+            ),
+        )
         check_threshold(counts, self.threshold)
-        counts.flags.writeable = False
         try:
             read_back = tuple(map(read, self.forms))
         except NotCanonical as problem:
             raise BadSynopsis("a published record is not readable") from problem
-        for name, value in (("noise", checked_law(self.noise)), ("counts", counts), ("records", read_back)):
+        for name, value in (("noise", checked_law(self.noise)), ("counts", fixed(counts)), ("records", read_back)):
             object.__setattr__(self, name, value)
 
     @cached_property
@@ -118,6 +123,10 @@ class PublishedRecords(Synopsis):
             raise CannotAnswer("no record reached the threshold, so there are no rows to give: allow a larger budget")
         shares = self.counts / self.counts.sum()
         return public_sampler(public_seed).choice(len(self.forms), size=rows, p=shares).astype(np.int64)
+
+    def published_at(self) -> tuple[Noise, int]:
+        """The noise on the counts, and the least count that was shown."""
+        return self.noise, self.threshold
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         held = pa.table({"record": pa.array(self.forms, pa.large_binary()), "count": self.counts})

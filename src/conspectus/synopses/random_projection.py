@@ -33,7 +33,8 @@ from conspectus.queries.block import Block
 from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.builders.sparse import written_out
-from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.rules import demand
+from conspectus.queries.sensitivity import WorkloadError, fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
@@ -85,13 +86,15 @@ class RandomProjection(Synopsis):
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.int64)
-        if values.shape != (self.projection.size,) or self.projection.domain != self.domain:
-            raise BadSynopsis("a projection needs one value for each coordinate, of one table")
-        if self.estimator not in ("mean", "median") or (self.estimator == "median" and not has_median(self.projection)):
-            raise BadSynopsis("a projection answers by the mean of its sections, or by the median of an odd number")
+        fits = values.shape == (self.projection.size,) and self.projection.domain == self.domain
+        known = self.estimator == "mean" or (self.estimator == "median" and has_median(self.projection))
+        demand(
+            BadSynopsis,
+            (fits, "a projection needs one value for each coordinate, of one table"),
+            (known, "a projection answers by the mean of its sections, or by the median of an odd number"),
+        )
         object.__setattr__(self, "noise", checked_noise(*self.noise))
-        values.flags.writeable = False
-        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "values", fixed(values))
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, from the vector and the hash alone."""
@@ -196,6 +199,10 @@ class RandomProjection(Synopsis):
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """A projection has no rows; this always raises `CannotAnswer`."""
         raise CannotAnswer("a projection has no rows to give: ask it about listed records, or release a histogram")
+
+    def measurements(self) -> list[tuple[Workload, Noise, int]]:
+        """The projection itself; see `Synopsis.measurements`."""
+        return [(Workload(self.domain, (self.projection,)), self.noise, 1)]
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         meta = {

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 from conspectus.queries.listed_records import Listed, listed_records
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -47,10 +48,12 @@ class RecordWeights(Addressed):
         weights = np.array(self.weights, dtype=np.float64)
         self._keep("weights", weights)
         numbers = np.append(weights, self.free)
-        if not np.isfinite(numbers).all() or (numbers < 0).any() or not weights.sum() <= 1 + 1e-9:
-            raise BadSynopsis("the weights of records are zero or more, and add up to at most one")
-        if type(self.sparsity) is not int or self.sparsity < 1:
-            raise BadSynopsis("a question may list at least one record")
+        shares = np.isfinite(numbers).all() and (numbers >= 0).all() and weights.sum() <= 1 + 1e-9
+        demand(
+            BadSynopsis,
+            (shares, "the weights of records are zero or more, and add up to at most one"),
+            (type(self.sparsity) is int and self.sparsity >= 1, "a question may list at least one record"),
+        )
 
     def value(self, listed: Listed) -> float:
         """The fraction of the rows that a list of records holds."""

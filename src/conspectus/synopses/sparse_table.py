@@ -53,7 +53,6 @@ class SparseTable(Addressed):
 
     kind: ClassVar[str] = "sparse-table"
     answers_alone: ClassVar[bool] = True
-    publishes_keys: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,17 +126,17 @@ class SparseTable(Addressed):
         if not there.any():
             return count, (0.0, above)
         shown = self.counts[places[there]]
-        low, high = self.shown_interval(shown, 1 - (1 - confidence) / len(weights))
+        low, high = shown_interval(self.noise.scale, shown, self.threshold, 1 - (1 - confidence) / len(weights))
         below = float((weights[there] * (shown - low)).sum())
         return count, (below, min(above, float((weights * (high - shown)).sum())) if there.all() else above)
-
-    def shown_interval(self, counts: Counts, confidence: float) -> tuple[Counts, Counts]:
-        """The least and the largest true counts behind published ones, given that they were published."""
-        return shown_interval(self.noise.scale, counts, self.threshold, confidence)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Published rows, each as often as its count says."""
         return self._rows.sample(rows, public_seed=public_seed)
+
+    def published_at(self) -> tuple[Noise, int]:
+        """The noise on the counts, and the least count that was shown."""
+        return self.noise, self.threshold
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         meta = facts(self.threshold, self.noise, self.total)

@@ -11,7 +11,7 @@ import importlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self, cast, get_args
 
@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile
+from conspectus.privacy.tails import noise_margin
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate, Sparse
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -85,10 +86,15 @@ class Total:
     averaged: int = 1
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.value) or self.terms < 0 or self.averaged < 1:
-            raise BadSynopsis("a total is a finite number of rows")
-        if self.exact and (self.kind is not None or self.terms or self.scale != 0 or self.value < 0):
-            raise BadSynopsis("an exact total is zero or more and carries no noise")
+        bare = self.kind is None and not self.terms and self.scale == 0 and self.value >= 0
+        demand(
+            BadSynopsis,
+            (
+                math.isfinite(self.value) and self.terms >= 0 and self.averaged >= 1,
+                "a total is a finite number of rows",
+            ),
+            (bare or not self.exact, "an exact total is zero or more and carries no noise"),
+        )
         if not self.exact:
             checked_noise(self.kind, self.scale)
 
@@ -97,11 +103,16 @@ class Total:
         """What counts are divided by: never below one row, so that an empty or noisy total divides safely."""
         return max(self.value, 1.0)
 
+    @property
+    def law(self) -> Noise | None:
+        """The law of one draw of the noise of a paid total; None where it is public."""
+        return None if self.kind is None else Noise(self.kind, self.scale)
+
     def margin(self, confidence: float) -> float:
         """How far it is from the true number of rows at most, with this probability."""
         if self.exact or self.kind is None:
             return 0.0
-        return sum_quantile(self.kind, self.scale, self.terms, confidence) / self.averaged
+        return noise_margin(self.kind, self.scale, self.terms, confidence) / self.averaged
 
     @property
     def rows(self) -> int:
@@ -135,11 +146,9 @@ class ListedRecords(Protocol):
 
     def bounds(self, confidence: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each record the least and the largest true count, given that it was published."""
-        ...
 
     def drawn(self, rows: int, *, public_seed: int | None = None) -> NDArray[np.int64]:
         """The places of records, drawn at random, each as often as its count says."""
-        ...
 
 
 @suggest_keywords
@@ -159,7 +168,6 @@ class Synopsis(ABC):
         all_measured: Whether every answer was measured, so that the law of its noise gives an interval.
         answers_alone: Whether answers and intervals come from the synopsis alone. A file may then leave out the
             released questions, and still answers as it did.
-        publishes_keys: Whether it holds keys of the table's own rows, which one kind of private act alone may publish.
     """
 
     domain: Domain
@@ -170,16 +178,25 @@ class Synopsis(ABC):
     additive: ClassVar[bool] = True
     all_measured: ClassVar[bool] = False
     answers_alone: ClassVar[bool] = False
-    publishes_keys: ClassVar[bool] = False
 
     @abstractmethod
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, in the workload's order; raises `CannotAnswer`."""
 
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The positions of the columns that it was made from. Of any other column it could only invent an answer."""
+        return range(len(self.domain))
+
     def _check_domain(self, workload: Workload) -> None:
         """Refuse a workload about another table."""
         if workload.domain != self.domain:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+
+    def _check_asked(self, workload: Workload) -> None:
+        """Refuse a workload about another table, or about columns of which nothing is known."""
+        self._check_domain(workload)
+        check_known(self.domain, workload.columns, self.known_columns)
 
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query with an interval.
@@ -265,6 +282,16 @@ class Synopsis(ABC):
         """The records that it publishes as they are; None where rows are in the values of a schema."""
         return None
 
+    def measurements(self) -> list[tuple[Workload, Noise, int]]:
+        """What it publishes as it was measured: questions, the law of their noise, and how many of its steps make one
+        count. None of its numbers, where it was fitted or drawn."""
+        return []
+
+    def published_at(self) -> tuple[Noise, int] | None:
+        """Where it holds keys of the table's own rows, which one kind of private act alone may publish: the noise on
+        their counts, and the least count that was shown."""
+        return None
+
     @abstractmethod
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         """The synopsis as JSON and Arrow tables."""
@@ -274,6 +301,25 @@ class Synopsis(ABC):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         """The inverse of `parts`; raises `BadSynopsis`."""
 
+
+def check_known(domain: Domain, asked: Collection[int], known: Collection[int]) -> None:
+    """Refuse questions about columns that were never seen, and name those that were; raises `CannotAnswer`."""
+    if len(known) < len(domain) and (unseen := set(asked).difference(known)):
+        raise CannotAnswer(f"nothing was released about {_named(domain, unseen)}: {knows(domain, known)}")
+
+
+def knows(domain: Domain, columns: Collection[int]) -> str:
+    """Which columns can be asked about, for a refusal."""
+    return f"this release knows {_named(domain, columns) or 'no column'}"
+
+
+def _named(domain: Domain, columns: Collection[int]) -> str:
+    names = [domain.names[column] for column in sorted(columns)[:_MOST_NAMED]]
+    more = len(columns) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")
+
+
+_MOST_NAMED = 20
 
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 """The low and the high ends of some intervals, in counts; NaN where there is none."""

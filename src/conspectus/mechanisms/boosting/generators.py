@@ -24,12 +24,11 @@ from conspectus.mechanisms.mechanism import Problem, maximum_bound
 from conspectus.privacy.events import Noise
 from conspectus.queries.query import Query
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.fitting.max_entropy import Measurement, Potentials, fit_histogram
 from conspectus.synopses.fitting.row_trials import block_values
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total, public_sampler
-
-Vector = NDArray[np.float64]
 
 MOST_TABLES = 1 << 18
 """The most tables, about, that the brute force looks through."""

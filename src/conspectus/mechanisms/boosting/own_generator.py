@@ -17,11 +17,13 @@ from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import MAX_CELLS, Problem
 from conspectus.privacy.tails import deviation_of
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total
 
-from .generators import Vector, as_rows, measured
+from .generators import as_rows, measured
 
 MOST_ROWS = 1 << 20
 """The most synthetic rows that one round may bring."""
@@ -112,13 +114,11 @@ class OwnRounds:
     def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | Rows | None:
         noisy, law = measured(curator, self.problem, sample, price)
         scale = sample.grid * self.total.divisor
-        answers = noisy / scale
-        answers.flags.writeable = False
         shown = NoisySample(
             domain=sample.domain,
             columns=self.problem.held,
             questions=sample,
-            answers=answers,
+            answers=fixed(noisy / scale),
             deviation=deviation_of(law) / scale,
             round=self.turn,
             rounds=self.rounds,

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from conspectus.compiled import processors
+from conspectus.counting.statistic_counts import Integers
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS
 from conspectus.data.domain import Domain
@@ -24,11 +25,10 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.statistic import Statistic
 from conspectus.queries.query import Literal, Predicate, Query
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.fitting.row_fitting import (
-    Integers,
     OneWay,
     RowFitter,
-    Vector,
     Wanted,
     can_fit,
     independent_rows,

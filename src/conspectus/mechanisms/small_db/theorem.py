@@ -11,15 +11,13 @@ from fractions import Fraction
 
 from conspectus.curator.acts import selection_rate
 from conspectus.curator.scores import ERROR_STEPS
-from conspectus.mechanisms.mechanism import ErrorBound, Problem
+from conspectus.mechanisms.bounds import FAILURE
+from conspectus.mechanisms.mechanism import Problem
 
 from .net_draws import level_sensitivity
 
 SMALL_DB_BOOK = "Dwork & Roth 2014, Algorithm 4, Proposition 4.4 and Theorem 4.5 (sizes rounded up)"
 NET_BOOK = "Dwork & Roth 2014, Algorithm 7 and Proposition 5.2"
-FAILURE = 0.05
-"""β: how often the bounds may fail."""
-
 FLOOR = 2.0**-39
 """What the draw's floor and rounding add to the failure probability, at most."""
 
@@ -60,8 +58,3 @@ def theorem_alpha(records: int, queries: int, *, epsilon: float, rows: int, fail
     """The α of Theorem 4.5 (4.2), as printed: ((16 ln|X| ln|Q| + 4 ln(1/β))/(εn))^(1/3), where it is at most 1."""
     logs = math.log(max(records, 2)) * math.log(max(queries, 3))
     return math.cbrt((16 * logs + 4 * math.log(1 / failure)) / (epsilon * rows))
-
-
-def promise(value: float, theorem: str) -> ErrorBound:
-    """What is proved of every answer, as a fraction of the rows, except with the failure probability."""
-    return ErrorBound(value=value, statistic="max", probability=1 - FAILURE, theorem=theorem)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from conspectus.data.code_sets import runs_of
 from conspectus.data.domain import Domain
-from conspectus.queries.ordering import groups, row_keys
+from conspectus.queries.ordering import groups, row_keys, starts_of, stretches
 from conspectus.queries.query import Box, Indices, Literal, Predicate
-from conspectus.queries.sensitivity import CountingBlock, WorkloadError, fixed
+from conspectus.queries.sensitivity import ArrayValue, CountingBlock, WorkloadError, fixed
 
 from .conjunction_sensitivity import conjunction_bounds
 
@@ -23,11 +23,12 @@ Terms = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Conjunctions(CountingBlock):
+class Conjunctions(ArrayValue, CountingBlock):
     """Listed predicates: a table of literals, boxes as rows of literal numbers, and the boxes of each query in turn.
 
     Query i is the union of the disjoint boxes from `starts[i]` up to `starts[i + 1]`. Literals and boxes are sorted,
-    none is superfluous, and so equal lists of queries are equal values; `build` and `of` see to that.
+    none is superfluous, and so equal lists of queries are equal values. `build` and `of` see to that, and whatever else
+    they would have spelled otherwise is refused.
 
     Guarantee: `max_satisfied` and `max_differing` are never below the truth, for a list that repeats queries too.
     """
@@ -115,22 +116,6 @@ class Conjunctions(CountingBlock):
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Conjunctions):
-            return NotImplemented
-        return (
-            (self.domain, self.literals) == (other.domain, other.literals)
-            and np.array_equal(self.terms, other.terms)
-            and np.array_equal(self.starts, other.starts)
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.domain, self.literals, self.terms.tobytes(), self.starts.tobytes()))
-
     @cached_property
     def single(self) -> bool:
         """Whether every query is one box."""
@@ -144,10 +129,9 @@ class Conjunctions(CountingBlock):
 
     def take(self, indices: Indices) -> Conjunctions:
         """Some queries, in the order given."""
-        first, count = self.starts[indices], np.diff(self.starts)[indices]
-        starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(count)])
-        boxes = np.arange(starts[-1]) + np.repeat(first - starts[:-1], count)
-        return Conjunctions.build(self.domain, self.literals, self.terms[boxes], starts)
+        count = np.diff(self.starts)[indices]
+        boxes = stretches(self.starts[indices], count)
+        return Conjunctions.build(self.domain, self.literals, self.terms[boxes], starts_of(count))
 
     @cached_property
     def box_columns(self) -> NDArray[np.int32]:
@@ -183,7 +167,12 @@ class Conjunctions(CountingBlock):
 
 
 def _check(block: Conjunctions) -> None:
-    """Refuse numbers out of place; sensitivities rest on boxes that are sorted, canonical and disjoint."""
+    """Refuse whatever `build` would have spelled otherwise.
+
+    Two spellings of one question would be counted as two that no record satisfies together, and noise for both would be
+    too small. So a box has its literals in front, sorted by column and one for each, and its padding behind them; every
+    literal and every place of a row is used; and the boxes of a query are sorted and disjoint.
+    """
     sizes, terms, starts = block.domain.sizes, block.terms, block.starts
     if terms.ndim != 2 or terms.dtype != np.int32 or starts.ndim != 1 or starts.dtype != np.int64:
         raise WorkloadError("conjunctions need boxes as rows of 32-bit literal numbers")
@@ -199,8 +188,17 @@ def _check(block: Conjunctions) -> None:
             raise WorkloadError("a literal speaks of a column or a code that its table does not have")
         if len(literal.codes) == sizes[literal.column]:
             raise WorkloadError("a literal that holds every code of its column says nothing and must be left out")
+    used = np.zeros(len(block.literals) + 1, dtype=bool)
+    used[terms] = True
+    if not used[:-1].all() or (terms.shape[1] and (terms[:, -1] < 0).all()):
+        raise WorkloadError("conjunctions need each literal of their table, and no place in which no box has one")
     columns = block.box_columns
-    if columns.shape[1] > 1 and not ((columns[:, 1:] > columns[:, :-1]) | (columns[:, 1:] == -1)).all():
-        raise WorkloadError("a box needs its literals sorted by column, one for each")
+    before, after = columns[:, :-1], columns[:, 1:]
+    if not ((after == -1) | ((before >= 0) & (before < after))).all():
+        raise WorkloadError("a box needs its literals sorted by column, one for each, and its padding behind them")
+    if (np.diff(starts) > 1).any():
+        keys, owner = row_keys(terms, len(block.literals)), np.repeat(np.arange(len(block)), np.diff(starts))
+        if ((owner[1:] == owner[:-1]) & (keys[1:] <= keys[:-1])).any():
+            raise WorkloadError("the boxes of a query must be sorted and distinct")
     for index in np.flatnonzero(np.diff(starts) > 1).tolist():
         block.query(index)  # a predicate refuses boxes that overlap

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -15,22 +14,25 @@ from numpy.typing import NDArray
 from conspectus.data.domain import RECORDS, Domain, in_words
 from conspectus.data.records.field import Elements, P
 from conspectus.data.records.fingerprints import fingerprints
+from conspectus.data.schema import Schema
 from conspectus.queries.addresses import addresses
 from conspectus.queries.block import check_length
-from conspectus.queries.blocks.sparse_queries import MOST_ENTRIES, WEIGHT_STEPS, SparseQueries
-from conspectus.queries.query import Box, Predicate
+from conspectus.queries.blocks.sparse_queries import MOST_ENTRIES, SparseQueries
+from conspectus.queries.listed_records import support
+from conspectus.queries.ordering import starts_of
+from conspectus.queries.query import WEIGHT_STEPS, Predicate, cells_of
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import DeclaredSchema, check_schema, listed
+from .arguments import check_schema, listed
 
 _ARRAYS = (pa.Array, pa.ChunkedArray, np.ndarray)
 
 
-def sparse(mappings: Iterable[Any] | Workload, schema: DeclaredSchema | None = None) -> Workload:
+def sparse(mappings: Iterable[Any] | Workload, schema: Schema | None = None) -> Workload:
     """One query per mapping from record to weight in [0, 1]; the answer is Σ weight·count / n.
 
-    Weights are floored onto a grid of 1/65,536.
+    Weights are rounded to the nearest 1/65,536, and those above 0 never to 0; intervals allow for it.
 
     Args:
         mappings: the queries. In place of a mapping a list, a set or an array of records gives each the weight 1. For
@@ -67,13 +69,13 @@ def sparse(mappings: Iterable[Any] | Workload, schema: DeclaredSchema | None = N
         else:
             weights.append(np.full(len(query), WEIGHT_STEPS, dtype=np.uint32))
         parts.append(query)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    offsets = starts_of(sizes)
     held = _located(parts, schema)
     steps = np.concatenate(weights) if weights else np.zeros(0, dtype=np.uint32)
     return _workload(SparseQueries.build(_domain(schema), offsets, held, steps))
 
 
-def overlap(records: Any, schema: DeclaredSchema | None = None) -> Workload:
+def overlap(records: Any, schema: Schema | None = None) -> Workload:
     """How many rows are among these records? One query, as in "who of this study is in the table".
 
     Args:
@@ -100,7 +102,7 @@ def sparse_arrays(
     offsets: Sequence[int] | NDArray[Any],
     *,
     weights: Sequence[float] | NDArray[Any] | None = None,
-    schema: DeclaredSchema | None = None,
+    schema: Schema | None = None,
 ) -> Workload:
     """Sparse queries from arrays: query i has the records from `offsets[i]` up to `offsets[i + 1]`.
 
@@ -149,7 +151,7 @@ def _workload(block: SparseQueries) -> Workload:
     return Workload(block.domain, (block,))
 
 
-def _domain(schema: DeclaredSchema | None) -> Domain:
+def _domain(schema: Schema | None) -> Domain:
     if schema is not None:
         check_schema(schema)
     return RECORDS if schema is None else schema.domain
@@ -193,10 +195,10 @@ def _weights(given: Any) -> NDArray[np.uint32]:
     weights = _numbers(given, "the weights of a sparse query are numbers in [0, 1]").astype(np.float64)
     if not ((weights >= 0) & (weights <= 1)).all():
         raise WorkloadError("the weights of a sparse query lie in [0, 1]: divide them by the largest")
-    return np.floor(weights * WEIGHT_STEPS).astype(np.uint32)
+    return np.maximum(np.rint(weights * WEIGHT_STEPS), weights > 0).astype(np.uint32)
 
 
-def _located(queries: Sequence[Any], schema: DeclaredSchema | None) -> Elements:
+def _located(queries: Sequence[Any], schema: Schema | None) -> Elements:
     """The addresses of all records of all queries, in order."""
     domain = _domain(schema)
     if schema is None or _is_records(domain):
@@ -228,7 +230,7 @@ def _tuple(record: Any, domain: Domain) -> tuple[Any, ...]:
     return tuple(record)
 
 
-def _codes(schema: DeclaredSchema, position: int, values: Sequence[Any]) -> NDArray[np.uint64]:
+def _codes(schema: Schema, position: int, values: Sequence[Any]) -> NDArray[np.uint64]:
     """The codes of values of one column; an unknown value is a mistake, and may be told: queries are public."""
     name = schema.domain.names[position]
     column = schema.column(name)
@@ -259,22 +261,10 @@ def written_out(workload: Workload, most: int = MOST_ENTRIES) -> SparseQueries:
     predicates = [query for query in workload.queries() if isinstance(query, Predicate)]
     if len(predicates) < len(workload):
         raise WorkloadError("only conjunctions and other predicates can be written out as lists of records")
-    sizes = [sum(_cells(box, domain) for box in query.boxes) for query in predicates]
+    sizes = [sum(cells_of(box, domain.sizes) for box in query.boxes) for query in predicates]
     if (total := sum(sizes)) > most:
         raise WorkloadError(f"written out, these questions list {in_words(total)} records (at most {most:,} can be)")
-    parts = [_support(box, domain) for query in predicates for box in query.boxes]
+    parts = [support(box, domain) for query in predicates for box in query.boxes]
     held = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    offsets = starts_of(sizes)
     return SparseQueries.build(domain, offsets, held, np.full(len(held), WEIGHT_STEPS, dtype=np.uint32))
-
-
-def _cells(box: Box, domain: Domain) -> int:
-    chosen = {literal.column: len(literal.codes) for literal in box}
-    return math.prod(chosen.get(column, size) for column, size in enumerate(domain.sizes))
-
-
-def _support(box: Box, domain: Domain) -> Elements:
-    chosen = {literal.column: literal.codes for literal in box}
-    codes = [np.array(chosen.get(column, range(size)), dtype=np.uint64) for column, size in enumerate(domain.sizes)]
-    table = np.meshgrid(*codes, indexing="ij", copy=False)
-    return addresses(domain, [values.ravel() for values in table], math.prod(len(values) for values in codes))

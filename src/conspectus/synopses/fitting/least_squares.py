@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
+from conspectus.synopses.fitting.lbfgs import Vector
 
 from .lbfgs import dot
 from .max_entropy import CannotFit, Measurement, as_fractions, in_schema_order, softmax
 from .residuals import Residuals, Target
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from conspectus.counting.counters import counter_of
+from conspectus.counting.statistic_counts import Integers
 from conspectus.data.domain import Chunk, code_dtype
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 
-from .row_fitting import Integers, OneWay, Vector, changes
+from .row_fitting import OneWay, changes
 
 
 class TrialFitter:

@@ -1,0 +1,66 @@
+"""Whether the private acts that a file lists can have drawn the noise that the file itself speaks of.
+
+A file states its noise twice: its intervals are quantiles of a law, and its guarantee is the price of acts. If the two
+could differ, a file would promise a small ε and narrow intervals at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from conspectus.curator.acts import relation_of
+from conspectus.data.schema import Schema
+from conspectus.mechanisms.bounds import Certificate
+from conspectus.privacy.events import Event, GaussianNoise, LaplaceNoise, Noise, StableKeys
+from conspectus.privacy.relation import Neighbours
+from conspectus.synopses.synopsis import Synopsis
+
+
+def contradicted(
+    schema: Schema,
+    neighbours: Neighbours,
+    events: Sequence[Event],
+    synopses: Iterable[Synopsis],
+    certificate: Certificate | None,
+) -> bool:
+    """Whether some noise of the synopses, of their totals or of the certificate was drawn by none of the acts.
+
+    Where a single act has drawn noise of a law, all that is published with this law is its own: it must allow for as
+    much as one unit moves these questions together.
+    """
+    held = tuple(synopses)
+    measured = [found for synopsis in held for found in synopsis.measurements()]
+    laws = [law for _, law, _ in measured] + [synopsis.total.law for synopsis in held]
+    if certificate is not None:
+        laws += [certificate.law] if certificate.potential is None else [certificate.law, certificate.potential.law]
+    if any(law is not None and not _drawn(law, events) for law in laws):
+        return True
+    keys = {(Fraction(noise.scale), least) for noise, least in filter(None, (s.published_at() for s in held))}
+    if not keys <= {(event.scale, event.threshold) for event in events if isinstance(event, StableKeys)}:
+        return True
+    relation = relation_of(schema, neighbours, filtered=False)
+    for workload, law, grid in measured:
+        acts = _drawn(law, events)
+        if len(acts) == 1:
+            finer = Fraction(grid, workload.grid)
+            moved = workload.sensitivity(relation)
+            if not _allows(acts[0], neighbours, l1=moved.l1 * finer, l2_squared=moved.l2_squared * finer**2):
+                return True
+    return False
+
+
+def _drawn(law: Noise, events: Sequence[Event]) -> list[LaplaceNoise | GaussianNoise]:
+    """The acts that drew noise of this law."""
+    scale = Fraction(law.scale)
+    if law.kind == "laplace":
+        return [event for event in events if isinstance(event, LaplaceNoise) and event.scale == scale]
+    return [event for event in events if isinstance(event, GaussianNoise) and event.sigma_squared == scale * scale]
+
+
+def _allows(act: LaplaceNoise | GaussianNoise, neighbours: Neighbours, *, l1: Fraction, l2_squared: Fraction) -> bool:
+    """Whether an act allows for moves of these norms."""
+    bounds = [(act.l2_squared.under(neighbours), l2_squared)]
+    if isinstance(act, LaplaceNoise):
+        bounds.append((act.l1.under(neighbours), l1))
+    return all(bound is not None and bound >= needed for bound, needed in bounds)

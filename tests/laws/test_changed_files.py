@@ -1,0 +1,106 @@
+"""Files that somebody changed, digests and all: what contradicts itself, or unpacks, is refused."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.made import people
+
+import conspectus as cs
+from conspectus.releases import release_file
+from conspectus.synopses import arrow_messages, files
+
+SCHEMA, TABLE = people(400)
+RELEASES = {
+    "laplace": {"workload": cs.marginals(SCHEMA, 2), "epsilon": 1.0},
+    "gaussian": {"workload": cs.marginals(SCHEMA, 2), "epsilon": 1.0, "delta": 1e-6},
+    "projection": {"workload": cs.marginals(SCHEMA, 2), "epsilon": 1.0, "delta": 1e-6},
+    "mwem": {"workload": cs.marginals(SCHEMA, 1), "epsilon": 1.0, "neighbours": "add-remove", "rows": 400},
+    "stable-histogram": {"workload": cs.marginals(SCHEMA, 1), "epsilon": 1.0, "delta": 1e-3},
+    "sparse-project": {"workload": cs.sparse(cs.marginals(SCHEMA, 2)), "epsilon": 1.0},
+}
+
+
+def rewritten(path: Path, change: object) -> Path:
+    """The same file with another manifest, packed as a release packs it."""
+    contents = files.read(path)
+    change(contents.manifest)
+    files.write(path, contents.manifest, contents.workload, contents.tables)
+    return path
+
+
+@pytest.mark.parametrize("mechanism", RELEASES)
+@pytest.mark.parametrize("change", ["scale", "bounds"])
+def test_acts_that_did_not_draw_the_noise_of_a_file_are_refused(tmp_path: Path, mechanism: str, change: str) -> None:
+    """Acts of ten times the noise, or of a tenth of what a unit moves, cost less: the promised ε could be anything."""
+    options = dict(RELEASES[mechanism])
+    path = tmp_path / "one.conspectus"
+    cs.release(TABLE, options.pop("workload"), mechanism=mechanism, **options).save(path)
+    cs.load(rewritten(path, lambda manifest: None))
+
+    def cheaper(manifest: dict) -> None:
+        for act in manifest["events"]:
+            if change == "scale":
+                for name, factor in (("scale", 10), ("sigma_squared", 100)):
+                    act.update({name: str(Fraction(act[name]) * factor)} if name in act else {})
+                act.update({"threshold": act["threshold"] * 20} if "threshold" in act else {})
+            elif act["event"] in ("laplace", "gaussian"):
+                for name, factor in (("reach", 10), ("reach_squared", 100), ("reach_max", 10)):
+                    bounds = act.get(name, {})
+                    bounds.update({side: str(Fraction(bound) / factor) for side, bound in bounds.items()})
+
+    rewritten(path, cheaper)
+    if change == "bounds" and mechanism in ("mwem", "stable-histogram"):
+        cs.load(path)  # all that these state of acts with noise is its law: no questions are published with it
+        return
+    with pytest.raises(files.BadSynopsisFile, match="did not draw the noise"):
+        cs.load(path)
+
+
+def ipc(table: pa.Table, *, stream: bool, compression: str | None) -> bytes:
+    out = io.BytesIO()
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with make(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_compressed_buffers_are_refused_before_they_are_unpacked(stream: bool, compression: str) -> None:
+    table = pa.table({"count": np.zeros(10_000_000)})
+    read = arrow_messages.read_stream if stream else arrow_messages.read_file
+    packed, plain = (ipc(table, stream=stream, compression=each) for each in (compression, None))
+    assert read(plain).equals(table)
+    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(ValueError, match="plain record batches"):
+            read(packed)
+        assert (pool.max_memory() or 0) < 1 << 20
+        assert read(plain).equals(table)
+    finally:
+        pa.set_memory_pool(before)
+
+
+def test_answers_are_numbers_before_anything_is_made_of_them(tmp_path: Path) -> None:
+    """A column of nothing has any length at no cost, and becomes an array of that length when it is read."""
+    path = tmp_path / "one.conspectus"
+    cs.release(TABLE, cs.marginals(SCHEMA, 1), mechanism="laplace", epsilon=1.0).save(path)
+    contents = files.read(path)
+    long = pa.table({"answer": pa.Array.from_buffers(pa.null(), 1 << 27, [None])})
+    files.write(path, contents.manifest, contents.workload, {**contents.tables, release_file.ANSWERS: long})
+    tracemalloc.start()
+    try:
+        with pytest.raises(files.BadSynopsisFile):
+            cs.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
