@@ -187,6 +187,7 @@ def _records(release: Release, name: str) -> str:
 
 
 def _bars(made: dict[str, list[Any]], labels: list[str]) -> list[Bar]:
+    """The lines of a printed table, with these labels."""
     counts = zip(labels, made["count"], made["low"], made["high"], made["too_noisy"])
     return [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]
 

@@ -168,10 +168,12 @@ class MedianEnsemble(Synopsis):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         workload = read_workload(tables, "asked")
         listed = meta.get("members")
-        if not isinstance(listed, list) or len(listed) > MOST_MEMBERS:
-            raise BadSynopsis("the members of the ensemble are not readable")
-        named = [isinstance(entry, dict) and set(entry) == {"kind", "meta", "weight"} for entry in listed]
-        if not all(named) or any(not isinstance(entry["kind"], str) for entry in listed):
+        if (
+            not isinstance(listed, list)
+            or len(listed) > MOST_MEMBERS
+            or any(not isinstance(entry, dict) or set(entry) != {"kind", "meta", "weight"} for entry in listed)
+            or any(not isinstance(entry["kind"], str) for entry in listed)
+        ):
             raise BadSynopsis("the members of the ensemble are not readable")
         # An ensemble of ensembles has no use, and a file could nest them without end.
         if any(entry["kind"] == cls.kind or not isinstance(entry["meta"], dict) for entry in listed):

@@ -8,6 +8,7 @@ just above the threshold may be far too high. Intervals allow for that.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,9 +32,8 @@ from .addressed import Addressed
 from .estimate import Estimate
 from .evidence import Evidence
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, part
 
-Counts = NDArray[np.int64]
 Margins = tuple[float, float]
 """How far below an answer the truth may be, and how far above."""
 
@@ -41,9 +41,26 @@ MOST_LISTED = 1 << 16
 """Records that a predicate may stand for and still have an interval."""
 
 
+class PublishedKeys(Synopsis):
+    """What both kinds of published keys do alike: each key has a noisy count, and what has none is answered by 0."""
+
+    answers_alone: ClassVar[bool] = True
+
+    @abstractmethod
+    def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
+        """The count of one query, and how far the truth may be below it and above it; None where that is not known."""
+
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query, with what noise and threshold may have done to it; see `Synopsis.estimate`."""
+        count, margins = self.interval(query, confidence)
+        if margins is None:
+            return Estimate.unguaranteed(count / self.total.divisor, self.total.divisor)
+        return Estimate.within(count, *margins, basis="guessed")
+
+
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class SparseTable(Addressed):
+class SparseTable(Addressed, PublishedKeys):
     """Keys (addresses of records), each with a noisy count of at least `threshold`."""
 
     counts: NDArray[np.int64]
@@ -52,7 +69,6 @@ class SparseTable(Addressed):
     total: Total
 
     kind: ClassVar[str] = "sparse-table"
-    answers_alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,10 +112,6 @@ class SparseTable(Addressed):
         codes = tuple(column.astype(code_dtype(size)) for column, size in sizes)
         published = Total(value=float(self.counts.sum()), exact=True)
         return Rows(self.domain, codes, published, self.counts)
-
-    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
-        """The count of one query, with what noise and threshold may have done to it; see `Synopsis.estimate`."""
-        return estimate_within(*self.interval(query, confidence), self.total)
 
     def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
         """The count of one sparse query, and how far the truth may be below it and above it.
@@ -147,13 +159,6 @@ class SparseTable(Addressed):
         stored = part(tables, "keys", [("key", pa.uint64()), ("count", pa.int64())])
         keys, counts = stored["key"].to_numpy(), stored["count"].to_numpy()
         return cls(domain, keys, counts, *read_facts(meta))
-
-
-def estimate_within(count: float, margins: Margins | None, total: Total) -> Estimate:
-    """A count of published keys, and how far the truth may be below and above it, as an estimate."""
-    if margins is None:
-        return Estimate.unguaranteed(count / total.divisor, total.divisor)
-    return Estimate.within(count, *margins, basis="guessed")
 
 
 Facts = tuple[int, Noise, Total]

@@ -126,11 +126,13 @@ class Total:
     @classmethod
     def from_json(cls, fields: object) -> Total:
         """The inverse of `to_json`; raises `BadSynopsis` on anything else."""
-        if not isinstance(fields, Mapping) or set(fields) != {"value", "exact", "kind", "scale", "terms", "averaged"}:
-            raise BadSynopsis("the total of a synopsis is not readable")
-        numbers = all(type(fields[name]) in (int, float) for name in ("value", "scale"))
-        times = all(type(fields[name]) is int for name in ("terms", "averaged"))
-        if not numbers or not times or not isinstance(fields["exact"], bool):
+        if (
+            not isinstance(fields, Mapping)
+            or set(fields) != {"value", "exact", "kind", "scale", "terms", "averaged"}
+            or any(type(fields[name]) not in (int, float) for name in ("value", "scale"))
+            or any(type(fields[name]) is not int for name in ("terms", "averaged"))
+            or not isinstance(fields["exact"], bool)
+        ):
             raise BadSynopsis("the total of a synopsis is not readable")
         return cls(**{**fields, "value": float(fields["value"]), "scale": float(fields["scale"])})
 
