@@ -35,11 +35,10 @@ from conspectus.suggestions import suggest_keywords
 
 from .estimate import Estimate
 from .evidence import Evidence
-from .fitting.best_estimates import NoisyMarginal, in_ascending_order
 from .histogram import Histogram, fitted_to_marginals
 from .measured_sums import Listing, NoisySum, Selection, averaged, selection_in
 from .pooled_marginals import MeasuredMarginal, PooledMarginals, PooledSum
-from .printed_tables import LEAST_VARIANCE, PrintedTables, listed_tables
+from .printed_tables import PrintedTables, listed_tables
 from .synopsis import (
     BadSynopsis,
     CannotAnswer,
@@ -130,7 +129,7 @@ class NoisyAnswers(Synopsis):
 
         All measurements together, or those of one block alone: what is narrower by the laws of the noise.
         """
-        best = self.printed.best(cells.blocks[0].columns)
+        best = self._pool.cells(cells.blocks[0].columns) if self.pooled else None
         margin = None if best is None else self.printed.margin(best, 1 - confidence)
         alone = self.find(cells.query(0)) if len(cells) else None
         if best is not None and margin is not None and (alone is None or margin < alone.margin(confidence)):
@@ -183,12 +182,10 @@ class NoisyAnswers(Synopsis):
     @cached_property
     def _pool(self) -> PooledMarginals:
         """All measured marginals, with their columns in the order of the schema."""
-        measured = []
-        for number in self._marginals.values():
-            columns = self._block(number).columns
-            order = np.argsort(np.array(columns, dtype=np.int64))
-            table = self._slice(number).reshape(self.domain.shape(columns)).transpose(order)
-            measured.append(MeasuredMarginal(tuple(sorted(columns)), table, self.noise[number], self.grids[number]))
+        measured = [
+            MeasuredMarginal.of(self.domain, self._block(n).columns, self._slice(n), self.noise[n], self.grids[n])
+            for n in self._marginals.values()
+        ]
         return PooledMarginals(self.domain, measured, self.total)
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
@@ -204,18 +201,8 @@ class NoisyAnswers(Synopsis):
     @cached_property
     def printed(self) -> PrintedTables:
         """What the answers make of tables."""
-        marginals = []
-        for columns, counts, deviation in self.measured_marginals():
-            ascending = in_ascending_order(self.domain.sizes, columns, counts)
-            marginals.append(NoisyMarginal(*ascending, max(deviation**2, LEAST_VARIANCE)))
-        laws = {(self.noise[number], self.grids[number]) for number in self._marginals.values()}
-        if self.total.kind is not None:
-            laws |= {(Noise(self.total.kind, self.total.scale), grid) for _, grid in laws}
-        law, grid = laws.pop() if len(laws) == 1 else (None, 1)
-        others = listed_tables(self.domain, self._places, marginals, self.find)
-        return PrintedTables(
-            domain=self.domain, marginals=marginals, others=others, total=self.total, law=law, grid=grid
-        )
+        others = listed_tables(self.domain, self._places, self._pool, self.find)
+        return PrintedTables(domain=self.domain, pool=self._pool, others=others, total=self.total)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Noisy answers describe no distribution; this always raises `CannotAnswer`."""
