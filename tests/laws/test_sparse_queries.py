@@ -235,7 +235,7 @@ def _values(schema, table):
 def _value(column, code):
     if code in column.null_codes():
         return None
-    return column.decode(np.array([code], dtype=np.uint8), public_seed=1)[0].as_py()
+    return column.decode(np.array([code], dtype=np.uint8), np.random.Generator(np.random.PCG64(1)))[0].as_py()
 
 
 def test_conjunctions_are_written_out():

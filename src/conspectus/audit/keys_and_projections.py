@@ -73,10 +73,9 @@ def cases(neighbours: Neighbours) -> Iterator[Experiment]:
         s = projection.nonzeros
         play = _projecting(projection, Noise("laplace", float(far * s)))
         yield case(f"project-{form}-{s}-laplace", neighbours, half, play, HalfTheNoise)
-    for form, projection in (("sparse", opposed(8, 2)), ("dense", opposed(3, 3))):
-        s = projection.nonzeros
-        play = _projecting(projection, Noise("gaussian", root_up(Fraction(far * far * s) / (2 * RHO))))
-        yield case(f"project-{form}-{s}-gaussian", neighbours, half, play, HalfTheNoise, GAUSSIAN, effort=2)
+        if s > 1:
+            play = _projecting(projection, Noise("gaussian", root_up(Fraction(far * far * s) / (2 * RHO))))
+            yield case(f"project-{form}-{s}-gaussian", neighbours, half, play, HalfTheNoise, GAUSSIAN, effort=2)
     crowd = np.zeros((CROWD, 1), dtype=np.int64)
     alone = np.concatenate([crowd[:-1] if replaced else crowd, np.ones((1, 1), dtype=np.int64)])
     scale, level = far / 2, 3

@@ -76,14 +76,13 @@ def export(
 
     kind = kind_of(output, TABLES)
     with destination(output, inputs=[out]) as part:
-        release = cs.load(out)
-        made = release.table(options.columns_of(table), confidence=confidence)
+        made = cs.load(out).table(options.columns_of(table), confidence=confidence)
         write_table(made, part, kind)
     noisy = sum(made["too_noisy"].to_pylist())
     if as_json:
         printing.as_json({"cells": made.num_rows, "too_noisy": noisy, "saved": str(output)})
-        return
-    print(f"Wrote {made.num_rows:,} cells to {output}, {noisy:,} of them marked as too noisy to print.")
+    else:
+        print(f"Wrote {made.num_rows:,} cells to {output}, {noisy:,} of them marked as too noisy to print.")
 
 
 def synthesize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from functools import cached_property
 
@@ -50,20 +50,11 @@ def counter_of(block: Block) -> Tally:
     return Tally(Workload(block.domain, (block,)))
 
 
-def count(
-    workload: Workload,
-    chunks: Iterable[CodedRows],
-    *,
-    threads: int | None = None,
-    progress: Callable[[str, int, int | None], None] | None = None,
-) -> Counted:
+def count(workload: Workload, chunks: Iterable[CodedRows], *, threads: int | None = None) -> Counted:
     """The values of all queries, in the workload's order and in steps of its grid, and the number of rows.
 
-    One pass over the chunks. The next chunk is read while the last one is counted. `progress` is told that counting
-    goes on and not how far it is, since the number of rows may be private.
+    One pass over the chunks. The next chunk is read while the last one is counted.
     """
-    if progress is not None:
-        progress("counting", 0, None)  # once: one call per chunk would tell the number of rows
     return fold_chunks(Counting(workload), chunks, threads=threads)
 
 

@@ -158,10 +158,6 @@ class StatisticCounts:
             self._held,
         )
 
-    def counts(self) -> Integers:
-        """The values of all functions so far, in steps."""
-        return self.of_parts(self.parts(), 0)
-
     def parts(self) -> Vectors:
         """The numbers of rows by condition and code: what adds up, as values do not."""
         return (self._held,)

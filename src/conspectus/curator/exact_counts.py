@@ -98,28 +98,23 @@ class ExactCounts:
         alone = np.flatnonzero(boxes == 1)
         self._boxes.add(keys[block.starts[alone]], counts[alone])
         for place in np.flatnonzero(boxes != 1).tolist():
-            union = tuple(sorted(keys[block.starts[place] : block.starts[place + 1]].tolist()))
-            self._named[Conjunctions, union] = int(counts[place])
+            self._named[_union(keys[block.starts[place] : block.starts[place + 1]])] = int(counts[place])
 
     def _unions(self, block: Conjunctions) -> Counts | None:
         """Each query as the sum of its boxes; a union of which a box is missing may be known as a whole."""
         values, known = self._of_boxes(block)
-        ends = np.append(0, np.cumsum(values))
-        found = np.diff(ends[block.starts])
+        found = np.diff(np.append(0, np.cumsum(values))[block.starts])
         if known.all():
             return found
         missed = np.unique(np.repeat(np.arange(len(block)), np.diff(block.starts))[~known])
         if (np.diff(block.starts)[missed] == 1).any():
             return None
-        strange = self._strange(block)
+        strange: NDArray[np.bool_] = np.any(self._strange(block)[block.terms], axis=1)
         keys = self._box_keys(block)
         for place in missed.tolist():
             boxes = slice(block.starts[place], block.starts[place + 1])
-            if strange[block.terms[boxes]].any():
-                return None
-            union = tuple(sorted(keys[boxes].tolist()))
-            value = self._named.get((Conjunctions, union))
-            if value is None:
+            value = self._named.get(_union(keys[boxes]))
+            if value is None or strange[boxes].any():
                 return None
             found[place] = value
         return found
@@ -162,10 +157,9 @@ class ExactCounts:
             intervals, counts = self._intervals.get(literal.column, (None, None))
             if intervals is None or counts is None or high - low + 1 != len(literal.codes) or high >= intervals.regular:
                 continue
-            if intervals.prefixes_only and low:
-                continue
-            values[place] = counts[high if intervals.prefixes_only else _number(intervals.regular, low, high)]
-            known[place] = True
+            if not (intervals.prefixes_only and low):
+                values[place] = counts[high if intervals.prefixes_only else _number(intervals.regular, low, high)]
+                known[place] = True
 
     def _strange(self, block: Conjunctions) -> NDArray[np.bool_]:
         """Which literals of a block stand in no listed question, and so have no number in keys; padding has one."""
@@ -174,10 +168,8 @@ class ExactCounts:
     def _box_keys(self, block: Conjunctions, boxes: NDArray[np.int64] | None = None) -> Keys:
         """One key for each box, equal exactly for boxes of the same literals, whatever block they stand in."""
         number = np.array([self._literals.get(literal, 0) + 1 for literal in block.literals] + [0], dtype=np.int64)
-        terms = block.terms if boxes is None else block.terms[boxes]
-        named = number[terms]
         # Literals are sorted by their own number here, and padding, which is 0, comes last.
-        return _keys(-np.sort(-named, axis=1))
+        return _keys(-np.sort(-number[block.terms if boxes is None else block.terms[boxes]], axis=1))
 
 
 class _Sorted:
@@ -216,6 +208,11 @@ def _keys(rows: NDArray[Any]) -> Keys:
     wide = np.ascontiguousarray(rows, dtype=">u4")
     # Bytes of one length are compared without the zeros at their end, which are padding, or the same in both.
     return wide.view(f"S{wide.shape[1] * 4}").reshape(-1)
+
+
+def _union(boxes: Keys) -> object:
+    """The name of a union of boxes, in whatever order they stand."""
+    return Conjunctions, tuple(sorted(boxes.tolist()))
 
 
 def _told_apart(block: Marginal) -> tuple[int, ...]:

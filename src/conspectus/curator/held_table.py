@@ -106,10 +106,8 @@ class RowsInMemory:
         for literal in box:
             column = self._columns[literal.column]
             codes = column if left is None else column[left]
-            if len(literal.codes) == 1:
-                inside = codes == literal.codes[0]
-            else:
-                inside = np.isin(codes, np.array(literal.codes, dtype=codes.dtype))
+            wanted = np.array(literal.codes, dtype=codes.dtype)
+            inside = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
             left = np.flatnonzero(inside) if left is None else left[inside]
             if not len(left):
                 return 0

@@ -73,8 +73,7 @@ class Truth:
     def rows(self) -> int:
         """The number of rows: as the source says, or from the first pass."""
         if self._known.rows is None:
-            said = self.table.known_rows
-            self._known.rows = self.read() if said is None else said
+            self._known.rows = self.read() if self.table.known_rows is None else self.table.known_rows
         return self._known.rows
 
     def read(self) -> int:

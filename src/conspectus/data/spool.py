@@ -128,12 +128,8 @@ class Spool(Gather["Spool"]):
         return np.ascontiguousarray(codes, dtype=code_dtype(size)).view(np.uint8)
 
     def _unpacked(self, column: int, stretch: _Stretch, rows: int) -> Codes:
-        found = self._get(stretch)
-        size = self._domain.sizes[column]
-        if size <= 2:
-            return np.unpackbits(found, count=rows)
-        codes: Codes = found.view(code_dtype(size))
-        return codes
+        found, size = self._get(stretch), self._domain.sizes[column]
+        return np.unpackbits(found, count=rows) if size <= 2 else found.view(code_dtype(size))
 
     def _forms(self, piece: _Piece) -> Forms:
         assert piece.lengths is not None

@@ -22,7 +22,7 @@ from conspectus.privacy.tails import deviation_of
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.lbfgs import Vector
-from conspectus.synopses.fitting.max_entropy import Fit, Measurement, fit_histogram
+from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 from conspectus.synopses.fitting.measured_parts import as_measured, part_tables
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
@@ -208,14 +208,10 @@ class Refit:
 
     def update(self, step: Step, total: float) -> None:
         self.measured.extend(measurements(step.question, self.columns, step.noisy, step.law, total))
-        self._solve(total, self.evaluations)
+        self.solve(total, self.evaluations)
 
-    def finish(self, total: float, evaluations: int) -> Fit:
-        """Solve the last fit to convergence."""
-        self._solve(total, evaluations)
-        return self._fit
-
-    def _solve(self, total: float, evaluations: int) -> None:
+    def solve(self, total: float, evaluations: int) -> None:
+        """Solve the fit anew, from where it stands: for the last time, to convergence."""
         start = self._fit.potentials
         self._fit = fit_histogram(self.held, self.measured, total, start=start, steps=evaluations, ridge=self.ridge)
 

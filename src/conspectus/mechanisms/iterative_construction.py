@@ -85,7 +85,7 @@ def remaining_error(rounds: int, cells: int) -> float:
     return ITERATIVE_LEFT * math.sqrt(math.log(cells) / rounds)
 
 
-def printed_alpha(problem: Problem, failure: float = FAILURE) -> float:
+def printed_alpha(problem: Problem) -> float:
     """The α of Theorem 5.7 with its own composition theorem, constants corrected; for comparison.
 
     Pure: α = 32 T(α/2) ln(|Q|/γ)/(nε). Approximate: α = 64 √(T(α/2) ln(1/δ)) ln(|Q|/γ)/(nε). γ = β/2T(α/2).
@@ -97,7 +97,7 @@ def printed_alpha(problem: Problem, failure: float = FAILURE) -> float:
 
     def excess(alpha: float) -> float:
         turns = max(1.0, book_updates(alpha / 2, cells))
-        log_term = math.log(queries * 2 * turns / failure)
+        log_term = math.log(queries * 2 * turns / FAILURE)
         factor = 32 * turns if budget.pure else 64 * math.sqrt(turns * math.log(1 / budget.delta))
         return alpha - factor * log_term / (rows * epsilon)
 
@@ -125,8 +125,9 @@ def promised_alpha(problem: Problem, certificate: float, failure: float = FAILUR
     return _root(excess)
 
 
-def _root(excess: Callable[[float], float], low: float = 1e-4, high: float = 1e9) -> float:
+def _root(excess: Callable[[float], float]) -> float:
     """Where a growing function crosses zero; the end of the interval that it stays on the near side of, otherwise."""
+    low, high = 1e-4, 1e9
     if excess(low) >= 0:
         return low
     return float(brentq(excess, low, high)) if excess(high) > 0 else math.inf

@@ -112,7 +112,7 @@ class Mwem(Mechanism[LoopPlan]):
         rule = Refit(asked.domain, problem.held, evaluations=self.evaluations, ridge=RIDGE)
         for step in steps(curator, problem, plan, rule, total.divisor):
             rule.update(step, total.divisor)
-        weights = rule.finish(total.divisor, 10 * self.evaluations).weights
+        rule.solve(total.divisor, 10 * self.evaluations)
         parameters = {
             "rounds": plan.rounds,
             "selection": self.selection,
@@ -120,7 +120,7 @@ class Mwem(Mechanism[LoopPlan]):
             "evaluations": self.evaluations,
         }
         return outcome(
-            curator, problem, weights=weights, total=total, certificate=self.certificate, parameters=parameters
+            curator, problem, weights=rule.weights, total=total, certificate=self.certificate, parameters=parameters
         )
 
 

@@ -243,11 +243,11 @@ def subsets(columns: tuple[int, ...]) -> set[tuple[int, ...]]:
     return found
 
 
-def rms_bound(law: Noise, rows: int, satisfied: int, queries: int, cells: int, failure: float = FAILURE) -> float:
+def rms_bound(law: Noise, rows: int, satisfied: int, queries: int, cells: int) -> float:
     """√(2·n·w/k) in counts, where w bounds |⟨column of A, noise⟩| over all records; see `projection.proof.md`."""
+    log = math.log(2 * cells / FAILURE)
     if law.kind == "gaussian":
-        width = law.scale * math.sqrt(2 * satisfied * math.log(2 * cells / failure))
+        width = law.scale * math.sqrt(2 * satisfied * log)
     else:
-        spread = law.scale * max(math.sqrt(satisfied), math.sqrt(math.log(2 * cells / failure)))
-        width = spread * math.sqrt(8 * math.log(2 * cells / failure))
+        width = law.scale * max(math.sqrt(satisfied), math.sqrt(log)) * math.sqrt(8 * log)
     return math.sqrt(2 * rows * width / queries)

@@ -34,6 +34,7 @@ from conspectus.privacy.events import Event, Noise, StableKeys
 from conspectus.privacy.relation import Neighbours
 from conspectus.queries.addresses import exact
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.rules import demand
 from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
 
@@ -88,18 +89,23 @@ class StableHistogram(Mechanism[StableHistogramPlan]):
                 "aside=0.5 (conspectus ledger init --aside 0.5), or release it without one"
             )
         plan = _laws(problem, problem.budget.epsilon)
-        if problem.ledgered and price_approximate(plan.act(problem), problem.neighbours)[1] > problem.aside:
-            raise CannotServe(
-                f"half of its delta, {problem.budget.delta / 2:.3g}, is its own, and the ledger has "
-                f"{float(problem.aside):.3g} left aside for such acts: ask for a smaller delta"
-            )
         plain = all(isinstance(block, SparseQueries) for block in problem.workload.blocks)
-        if problem.workload.denominator or not (plain or problem.counting):
-            raise CannotServe("it publishes rows, and these queries are not counts of rows")
-        if not plain and not exact(problem.workload.domain):
-            raise CannotServe(
-                "the keys of so large a universe are fingerprints: ask about listed records, with cs.sparse"
-            )
+        demand(
+            CannotServe,
+            (
+                not problem.ledgered or price_approximate(plan.act(problem), problem.neighbours)[1] <= problem.aside,
+                f"half of its delta, {problem.budget.delta / 2:.3g}, is its own, and the ledger has "
+                f"{float(problem.aside):.3g} left aside for such acts: ask for a smaller delta",
+            ),
+            (
+                not problem.workload.denominator and (plain or problem.counting),
+                "it publishes rows, and these queries are not counts of rows",
+            ),
+            (
+                plain or exact(problem.workload.domain),
+                "the keys of so large a universe are fingerprints: ask about listed records, with cs.sparse",
+            ),
+        )
         return plan
 
     def claim(self, problem: Problem, plan: StableHistogramPlan) -> Claim:

@@ -118,8 +118,7 @@ class Filter:
             currency, cap = cap_of(budget)
             return cls(currency, cap, neighbours, budget=budget)
         aside = scale_up(Fraction(missing))
-        _, cap = set_aside(budget, aside)
-        return cls("zcdp", cap, neighbours, budget=budget, missing=Fraction(aside))
+        return cls("zcdp", set_aside(budget, aside), neighbours, budget=budget, missing=Fraction(aside))
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -198,13 +197,12 @@ def _shown_epsilon(rho: Fraction, delta: float, budget: Budget | None) -> float 
     return epsilon
 
 
-def set_aside(budget: Budget, missing: float) -> tuple[float, Fraction]:
-    """What is left of a budget's δ when `missing` of it is set aside for acts with a δ of their own, and the ρ which
-    that converts into the budget's ε."""
+def set_aside(budget: Budget, missing: float) -> Fraction:
+    """The ρ that a budget's ε allows when `missing` of its δ is set aside for acts with a δ of their own: at what is
+    left of δ it converts into that ε."""
     if budget.epsilon is None or not 0 < missing < budget.delta:
         raise BudgetExceeded("acts with a delta of their own need a budget of epsilon and a larger delta")
-    left_over = scale_down(Fraction(budget.delta) - Fraction(missing))
-    return left_over, Fraction(rho_of(budget.epsilon, left_over))
+    return Fraction(rho_of(budget.epsilon, scale_down(Fraction(budget.delta) - Fraction(missing))))
 
 
 def sum_of_deltas(events: Iterable[Event], neighbours: Neighbours) -> Fraction:

@@ -25,8 +25,7 @@ class LiteralArrays:
     def on(self, terms: NDArray[np.int32], column: int) -> NDArray[np.int32]:
         """For each box (a row of literal numbers) its literal on this column, or −1."""
         here = self.column[terms] == column
-        found: NDArray[np.int32] = np.where(here, terms, -1).max(axis=1, initial=-1)
-        return found
+        return np.asarray(np.where(here, terms, -1).max(axis=1, initial=-1))
 
     def indicator(self, numbers: NDArray[np.int32], size: int) -> NDArray[np.uint8]:
         """One row of 0 and 1 over the codes of a column for each literal number."""

@@ -188,7 +188,7 @@ class Release:
             return records_table(columns[0], listed, confidence)
         cells = marginal(self.schema, columns)
         self._check_seen(cells)
-        counts = self.synopsis.integers(cells)
+        counts = self.synopsis.integer_marginal(cells.blocks[0].columns)
         return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self._evidence))
 
     @property

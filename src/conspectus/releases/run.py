@@ -108,6 +108,7 @@ def run(
 ) -> Release:
     """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone."""
     sampler = sampler or SystemSampler()
+    able = candidates(mechanism, settings, call="release", keywords=KEYWORDS)  # or refused, before a row is read
     truth: Truth | None = None
     if problem.total_is_public:
         rows = table.known_rows
@@ -118,7 +119,7 @@ def run(
         problem = dataclasses.replace(problem, rows=rows)
     # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
     examine(problem.workload, problem.relation, rows=problem.rows)
-    chosen = choose(problem, mechanism, settings)
+    chosen = choose(problem, mechanism, able)
     allowance, reservation = _allowed(table, chosen, ledger)
     if truth is None:
         truth = _truth(table, problem, chosen.mechanism, progress)
@@ -203,13 +204,13 @@ def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:
     return declared if sum_of_deltas(declared, problem.neighbours) else ()
 
 
-def choose(problem: Problem, asked: str | Mechanism[Any], settings: dict[str, Any]) -> Proposal:
-    """What the mechanism asked for proposes, or the best of all proposals.
+def choose(problem: Problem, asked: str | Mechanism[Any], able: Sequence[Mechanism[Any]]) -> Proposal:
+    """What the mechanism asked for proposes, or the best of all proposals of those that are able.
 
     Raises:
         NoMechanism: the mechanism asked for refuses, or all do; the message says why.
     """
-    proposals, told = rank(problem, candidates(asked, settings, call="release", keywords=KEYWORDS))
+    proposals, told = rank(problem, able)
     if proposals:
         return proposals[0]
     if asked == "auto":

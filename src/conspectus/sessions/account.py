@@ -53,10 +53,9 @@ class Account:
         """Count what other processes did since, and find out what became of acts that a crash left open."""
         if self._store.look().unsure:
             self.reconcile()
-            return
-        known = len(self.filter.events)
-        for _, event in self._store.acts(known):
-            self.filter.admit(event)
+        else:
+            for _, event in self._store.acts(len(self.filter.events)):
+                self.filter.admit(event)
 
     def reconcile(self) -> None:
         """Agree with the ledger, which decides: an intended act that it does not have never happened.

@@ -33,6 +33,9 @@ class NoisyCount(Protocol):
     @property
     def count(self) -> float: ...
 
+    @property
+    def variance(self) -> float: ...
+
     def margin(self, confidence: float) -> float:
         """How far the noise has moved the count at most, with this probability."""
 

@@ -7,6 +7,7 @@ boosting needs. Each member may be wrong anywhere as long as not too many are wr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -25,6 +26,7 @@ from conspectus.synopses.fitting.measured_parts import as_measured
 from conspectus.synopses.fitting.row_fitting import OneWay, RowFitter, Wanted, can_fit
 
 from .histogram import MOST_CELLS, Histogram
+from .printed_tables import PrintedTables, near_answers
 from .rows import Rows
 from .synopsis import (
     BadSynopsis,
@@ -44,6 +46,7 @@ MOST_FITTED = 1 << 18
 MOST_SEARCHED = 1000
 """The most answers that rows are fitted to at once."""
 
+_SEED = 1
 _STEPS = 200
 _TRIES = 60_000
 _CLOSE = 0.002
@@ -95,8 +98,19 @@ class MedianEnsemble(Synopsis):
         return self.fitted.sample(rows, public_seed=public_seed)
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
-        """A marginal of the integer table near the histogram that fits the answers."""
-        return self.fitted.integer_marginal(columns)
+        """A marginal of the integer table near the histogram that fits the answers, or of rows that do."""
+        return self._printed.integer_marginal(columns)
+
+    @cached_property
+    def _printed(self) -> Histogram | Rows | PrintedTables:
+        """What all printed tables are counted from."""
+        with suppress(CannotAnswer):
+            return self.fitted
+        if any(isinstance(member, Rows) for member in self.members):
+            return self.fitted_rows(public_seed=_SEED)
+        blocks = self.workload.distinct().blocks
+        sets = [tuple(sorted(block.columns)) for block in blocks if isinstance(block, Marginal)]
+        return near_answers(self, sets, [1.0] * len(sets)) if sets else self.fitted
 
     def fitted_rows(self, *, public_seed: int | None = None) -> Rows:
         """Rows near the ensemble's answers to the questions that it was made for: post-processing.
@@ -154,10 +168,12 @@ class MedianEnsemble(Synopsis):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         workload = read_workload(tables, "asked")
         listed = meta.get("members")
-        if not isinstance(listed, list) or len(listed) > MOST_MEMBERS:
-            raise BadSynopsis("the members of the ensemble are not readable")
-        named = [isinstance(entry, dict) and set(entry) == {"kind", "meta", "weight"} for entry in listed]
-        if not all(named) or any(not isinstance(entry["kind"], str) for entry in listed):
+        if (
+            not isinstance(listed, list)
+            or len(listed) > MOST_MEMBERS
+            or any(not isinstance(entry, dict) or set(entry) != {"kind", "meta", "weight"} for entry in listed)
+            or any(not isinstance(entry["kind"], str) for entry in listed)
+        ):
             raise BadSynopsis("the members of the ensemble are not readable")
         # An ensemble of ensembles has no use, and a file could nest them without end.
         if any(entry["kind"] == cls.kind or not isinstance(entry["meta"], dict) for entry in listed):

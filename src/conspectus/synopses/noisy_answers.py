@@ -35,9 +35,11 @@ from conspectus.suggestions import suggest_keywords
 
 from .estimate import Estimate
 from .evidence import Evidence
+from .fitting.best_estimates import NoisyMarginal, in_ascending_order
 from .histogram import Histogram, fitted_to_marginals
 from .measured_sums import Listing, NoisySum, Selection, averaged, selection_in
 from .pooled_marginals import MeasuredMarginal, PooledMarginals, PooledSum
+from .printed_tables import LEAST_VARIANCE, PrintedTables, listed_tables
 from .synopsis import (
     BadSynopsis,
     CannotAnswer,
@@ -124,7 +126,15 @@ class NoisyAnswers(Synopsis):
         return Estimate.within(found.count, found.margin(confidence), basis="measured")
 
     def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
-        """The intervals of the cells that measured counts add up to; see `Synopsis.intervals`."""
+        """The intervals of the cells that measured counts add up to; see `Synopsis.intervals`.
+
+        All measurements together, or those of one block alone: what is narrower by the laws of the noise.
+        """
+        best = self.printed.best(cells.blocks[0].columns)
+        margin = None if best is None else self.printed.margin(best, 1 - confidence)
+        alone = self.find(cells.query(0)) if len(cells) else None
+        if best is not None and margin is not None and (alone is None or margin < alone.margin(confidence)):
+            return best.counts - margin, best.counts + margin
         return ends_of([self.find(query) for query in cells.queries()], confidence)
 
     def find(self, query: Query) -> NoisySum | PooledSum | None:
@@ -182,8 +192,30 @@ class NoisyAnswers(Synopsis):
         return PooledMarginals(self.domain, measured, self.total)
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
-        """A marginal of the integer table near the histogram that fits the answers."""
-        return self._fitted.integer_marginal(columns)
+        """A marginal of the one table of whole rows that is nearest to all measurements together."""
+        if not self.printed.knows(columns):
+            self.answer(Workload(self.domain, (Marginal(self.domain, tuple(columns)),)))  # says what is missing
+        return self.printed.integer_marginal(columns)
+
+    def printed_within(self) -> float | None:
+        """The bound that all printed counts of measured marginals have together; see `PrintedTables.within`."""
+        return self.printed.within
+
+    @cached_property
+    def printed(self) -> PrintedTables:
+        """What the answers make of tables."""
+        marginals = []
+        for columns, counts, deviation in self.measured_marginals():
+            ascending = in_ascending_order(self.domain.sizes, columns, counts)
+            marginals.append(NoisyMarginal(*ascending, max(deviation**2, LEAST_VARIANCE)))
+        laws = {(self.noise[number], self.grids[number]) for number in self._marginals.values()}
+        if self.total.kind is not None:
+            laws |= {(Noise(self.total.kind, self.total.scale), grid) for _, grid in laws}
+        law, grid = laws.pop() if len(laws) == 1 else (None, 1)
+        others = listed_tables(self.domain, self._places, marginals, self.find)
+        return PrintedTables(
+            domain=self.domain, marginals=marginals, others=others, total=self.total, law=law, grid=grid
+        )
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Noisy answers describe no distribution; this always raises `CannotAnswer`."""

@@ -7,8 +7,9 @@ depends on the size of the universe.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
 from .addressed import Addressed
+from .histogram import MOST_CELLS, Histogram
 from .synopsis import BadSynopsis, CannotAnswer, Total, part
 
 
@@ -64,6 +66,18 @@ class RecordWeights(Addressed):
             return np.array([self.value(listed_records(query, self.sparsity)) for query in workload])
         except WorkloadError as dense:
             raise CannotAnswer(str(dense)) from dense
+
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the integer table near the weights of all records, where they can be listed."""
+        return self._histogram.integer_marginal(columns)
+
+    @cached_property
+    def _histogram(self) -> Histogram:
+        if self.domain.cells > MOST_CELLS:
+            raise CannotAnswer("weights on so many records hold no tables: ask questions that list few of them")
+        weights = np.full(self.domain.cells, self.free)
+        weights[self.keys.astype(np.int64)] = self.weights
+        return Histogram(self.domain, weights if weights.any() else np.ones_like(weights), self.total)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Records are known by their addresses alone; this always raises `CannotAnswer`."""

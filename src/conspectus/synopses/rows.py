@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -97,6 +99,24 @@ class Rows(Synopsis):
             if holders.size:
                 totals += count(workload, self._chunks(holders))[0] << digit
         return self._shares(workload, totals)
+
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the rows, repeated or thinned out to the total; see `Synopsis.integer_marginal`."""
+        shape = self.domain.shape(tuple(columns))
+        cells = np.ravel_multi_index([self.codes[c].astype(np.int64) for c in columns], shape)
+        return np.bincount(cells, weights=self._copies, minlength=math.prod(shape)).astype(np.int64)
+
+    @cached_property
+    def _copies(self) -> NDArray[np.int64]:
+        """How often each record stands in a table of `total` rows: its share of them, rounded down or up.
+
+        Records go in the order of their codes, so that what is rounded up in one is rounded down in one like it.
+        """
+        shares = np.ones(self.records) if self.multiplicities is None else self.multiplicities.astype(np.float64)
+        order = np.lexsort(self.codes[::-1]) if len(self.domain) <= WIDE else np.arange(self.records)
+        copies = np.empty(self.records, dtype=np.int64)
+        copies[order] = systematic(shares[order], self.total.rows, 0.5)
+        return copies
 
     def _shares(self, workload: Workload, values: NDArray[np.int64]) -> NDArray[np.float64]:
         """Values in steps as shares, of the synthetic rows or of what a share of one amounts to."""

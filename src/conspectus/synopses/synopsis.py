@@ -29,7 +29,6 @@ from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
-from conspectus.synopses.fitting.rounding import round_to_total
 
 from .estimate import Estimate
 from .evidence import Evidence, NoisyCount
@@ -127,11 +126,13 @@ class Total:
     @classmethod
     def from_json(cls, fields: object) -> Total:
         """The inverse of `to_json`; raises `BadSynopsis` on anything else."""
-        if not isinstance(fields, Mapping) or set(fields) != {"value", "exact", "kind", "scale", "terms", "averaged"}:
-            raise BadSynopsis("the total of a synopsis is not readable")
-        numbers = all(type(fields[name]) in (int, float) for name in ("value", "scale"))
-        times = all(type(fields[name]) is int for name in ("terms", "averaged"))
-        if not numbers or not times or not isinstance(fields["exact"], bool):
+        if (
+            not isinstance(fields, Mapping)
+            or set(fields) != {"value", "exact", "kind", "scale", "terms", "averaged"}
+            or any(type(fields[name]) not in (int, float) for name in ("value", "scale"))
+            or any(type(fields[name]) is not int for name in ("terms", "averaged"))
+            or not isinstance(fields["exact"], bool)
+        ):
             raise BadSynopsis("the total of a synopsis is not readable")
         return cls(**{**fields, "value": float(fields["value"]), "scale": float(fields["scale"])})
 
@@ -254,28 +255,22 @@ class Synopsis(ABC):
         reach = np.nan if margin is None else margin
         return centres - reach, centres + reach
 
-    def integers(self, cells: Workload) -> NDArray[np.int64]:
-        """The cells of one marginal as whole counts, zero or more, that sum to the total.
-
-        All tables agree where there is one integer table behind them. Otherwise each is rounded on its own; and where
-        nothing at all is known of its cells, all of them are zero.
-
-        Raises:
-            CannotAnswer: The synopsis does not hold the marginal.
-        """
-        try:
-            return self.integer_marginal(cells.blocks[0].columns)
-        except CannotAnswer:
-            shares = np.maximum(self.answer(cells), 0.0)
-            return round_to_total(shares, self.total.rows) if shares.any() else np.zeros(len(cells), dtype=np.int64)
-
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
-        """A marginal of the one integer table behind the synopsis, over columns in the order given, flat.
+        """A table to print, over columns in the order given, flat: whole counts, zero or more.
+
+        All are marginals of one table of whole rows, so that they agree wherever they overlap.
 
         Raises:
             CannotAnswer: There is no such table, or it has other columns.
         """
-        raise CannotAnswer(f"a synopsis of kind {self.kind} has no integer table behind it")
+        raise CannotAnswer(f"a synopsis of kind {self.kind} holds no tables: ask it single questions")
+
+    def printed_within(self) -> float | None:
+        """How far printed counts of measured marginals are from the truth at most, in counts, with probability 0.95.
+
+        None where nothing is proved of them beyond the intervals that are printed beside them.
+        """
+        return None
 
     @abstractmethod
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:

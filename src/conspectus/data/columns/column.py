@@ -165,12 +165,8 @@ class Column(abc.ABC):
         """The codes of an array of any type, in the smallest unsigned type; never fails on a value."""
         return by_distinct(values, lambda value: self.code_of(value, nulls), self.null_code, code_dtype(self.size))
 
-    def decode(
-        self, codes: Codes, rng: np.random.Generator | None = None, *, public_seed: int | None = None
-    ) -> pa.Array:
+    def decode(self, codes: Codes, rng: np.random.Generator) -> pa.Array:
         """Values in the schema's own type, uniform within a bin; missing is null and `other` the text "other"."""
-        if rng is None:
-            rng = np.random.Generator(np.random.PCG64(public_seed))
         wide = np.asarray(codes).astype(np.int64)
         if wide.size and not (wide.min() >= 0 and wide.max() < self.size):
             raise LookupError(f'column "{self.name}" has codes 0 to {self.size - 1} only')

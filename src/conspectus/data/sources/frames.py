@@ -18,6 +18,7 @@ from conspectus.data.records.record_encoding import is_odd
 from .origin import Connection, Origin, SourceError, guarded
 
 _ROWS = 1 << 16
+_NOT_COMPUTED = "the lazy frame cannot be computed: collect it first, and pass what comes of it"
 
 
 def is_frame(source: object) -> bool:
@@ -32,7 +33,7 @@ def collected(frame: Any) -> Any:
     try:
         return frame.collect() if hasattr(frame, "collect") else frame
     except Exception:
-        raise SourceError("the lazy frame cannot be computed: collect it first, and pass what comes of it") from None
+        raise SourceError(_NOT_COMPUTED) from None
 
 
 def open_frame(
@@ -108,7 +109,12 @@ def _held(source: Any, wanted: Collection[str], records: Collection[str]) -> tup
 def _names(source: Any) -> list[str]:
     if _library(source) == "pandas":
         return [str(name) for name in source.columns]
-    return list(source.collect_schema().names() if _library(source) == "polars" else source.column_names)
+    if _library(source) != "polars":
+        return list(source.column_names)
+    try:
+        return list(source.collect_schema().names())
+    except Exception:
+        raise SourceError(_NOT_COMPUTED) from None
 
 
 def _tidy(values: pa.Array, mended: bool) -> pa.Array:

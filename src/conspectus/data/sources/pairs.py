@@ -120,16 +120,14 @@ class Pairs:
             with guarded(what):
                 users, items = self._user_numbers.of(batch.column(0)), self._item_numbers.of(batch.column(1))
             known = (users >= 0) & (items >= 0)
-            if not known.all():
-                users, items = users[known], items[known]
-            self._put(users, items)
+            self._put(users[known], items[known])
 
     def _put(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> None:
         if not len(users):
             return
         bucket = (users >> _PLACE_BITS).astype(np.uint16)
         places = (users & (MOST_ROWS - 1)).astype(np.uint16)
-        if bucket[0] != bucket.min() or bucket[0] != bucket.max():
+        if bucket.min() != bucket.max():
             order = np.argsort(bucket, kind="stable")
             bucket, places, items = bucket[order], places[order], items[order]
         cuts = [0, *(np.flatnonzero(np.diff(bucket)) + 1).tolist(), len(bucket)]

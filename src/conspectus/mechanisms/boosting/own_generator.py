@@ -6,7 +6,7 @@ it can be wrong, slow or broken, and costs accuracy only: where it fails, a publ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -100,16 +100,16 @@ class OwnGenerator(Protocol):
     def __call__(self, sample: NoisySample, /) -> NDArray[Any] | None: ...
 
 
+@dataclass(eq=False)
 class OwnRounds:
     """A generator of one's own in the rounds of boosting; `failures` says what went wrong in which of them."""
 
-    def __init__(self, problem: Problem, total: Total, own: OwnGenerator, *, rounds: int) -> None:
-        self.problem = problem
-        self.total = total
-        self.own = own
-        self.rounds = rounds
-        self.turn = 0
-        self.failures: list[str] = []
+    problem: Problem
+    total: Total
+    own: OwnGenerator
+    rounds: int
+    turn: int = 0
+    failures: list[str] = field(default_factory=list)
 
     def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | Rows | None:
         noisy, law = measured(curator, self.problem, sample, price)

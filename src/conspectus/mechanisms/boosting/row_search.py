@@ -69,9 +69,9 @@ def one_way(domain: Domain, columns: tuple[int, ...]) -> Workload:
     return Workload(domain, tuple(Marginal(domain, (c,)) for c in columns))
 
 
-def public_rows(domain: Domain, total: Total, rng: np.random.Generator, rows: int = TRIED_ROWS) -> Rows:
+def public_rows(domain: Domain, total: Total, rng: np.random.Generator) -> Rows:
     """Rows that anyone could make: what stands in for a search that found none."""
-    return as_rows(domain, np.stack([rng.integers(0, size, rows) for size in domain.sizes], axis=1), total)
+    return as_rows(domain, np.stack([rng.integers(0, size, TRIED_ROWS) for size in domain.sizes], axis=1), total)
 
 
 class RowSearch:
@@ -87,7 +87,6 @@ class RowSearch:
         *,
         anchor: Fraction,
         history: bool = True,
-        rows: int | None = None,
         public_seed: int | None = None,
     ) -> None:
         self.problem = problem
@@ -96,7 +95,7 @@ class RowSearch:
         self.history = history
         self.stepwise = can_fit(problem.workload.queries())
         self.searches = SEARCHES if self.stepwise else 1
-        self.rows = rows or (ROWS if self.stepwise else TRIED_ROWS)
+        self.rows = ROWS if self.stepwise else TRIED_ROWS
         self.rng = public_sampler(public_seed)
         self.near: OneWay | None = None
         self.known: list[tuple[Workload, Vector, float]] = []

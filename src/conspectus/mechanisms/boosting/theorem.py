@@ -58,8 +58,7 @@ class TheoremParameters:
     """Everything that Theorem 6.1 fixes, and the maximum error that it then promises.
 
     `rounds` is T, `draws` is k, `failure` what may go wrong in one part of a round. `rows` is the size of the tables
-    that the generator chooses from: all tables of n rows, or subsamples of n' rows. `measuring` is what a round's
-    measurement may cost.
+    that the generator chooses from: all tables of n rows, or subsamples of n' rows.
     """
 
     generator: str
@@ -67,7 +66,6 @@ class TheoremParameters:
     draws: int
     failure: float
     rows: int
-    measuring: Fraction
     sampling: DrawPlan
 
     @property
@@ -135,7 +133,6 @@ def _parameters(problem: Problem, price: Fraction, *, rows: int, deviation: floa
         draws=draws,
         failure=failure / parts,
         rows=size,
-        measuring=measuring,
         sampling=sampling,
     )
 

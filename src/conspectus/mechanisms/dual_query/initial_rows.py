@@ -56,8 +56,7 @@ class InitialRows:
             # Column c has its cumulative shares in (c, c + 1]: one search places all columns of all rows.
             ends = np.searchsorted(self._ends, luck.astype(np.float64) + np.arange(shape[1]), side="right")
             places = np.clip(ends - self._first[:-1], 0, self._sizes - 1)
-        found: Codes = places.astype(self.dtype)
-        return found
+        return np.asarray(places.astype(self.dtype))
 
 
 def single_columns(workload: Workload) -> Workload:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError
+from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError, no_histogram
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.mechanisms.sparse_vector import plan_sparse
 from conspectus.mechanisms.total import find_total, left_after_total
@@ -33,9 +33,9 @@ class OnlineIC(OnlineSettings, ABC):
     name: ClassVar[str]
     citations: ClassVar[tuple[str, ...]] = CITES
 
-    @abstractmethod
     def refuses(self, problem: SessionProblem) -> str | None:
-        """Why there can be no guess for this table, if there can be none."""
+        """Why there can be no guess for this table, if there can be none: here, no histogram of all its columns."""
+        return no_histogram(problem)
 
     @abstractmethod
     def memory(self, problem: SessionProblem) -> int:

@@ -48,7 +48,7 @@ from conspectus.mechanisms.iterative import (
     multiplicative_rate,
     multiplicative_updates,
 )
-from conspectus.mechanisms.mechanism import check_settings, no_histogram
+from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload
@@ -150,9 +150,6 @@ class Pmw(OnlineIC):
         if self.theorem:
             return Fraction(0)
         return PRIMING if self.priming is None else Fraction(self.priming)
-
-    def refuses(self, problem: SessionProblem) -> str | None:
-        return no_histogram(problem)
 
     def memory(self, problem: SessionProblem) -> int:
         return 8 * 14 * problem.cells

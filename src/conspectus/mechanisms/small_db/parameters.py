@@ -113,14 +113,13 @@ def _served(settings: SmallDbSettings, problem: Problem, price: Fraction, net: S
     if method is None:
         return None
     coarse = net.coarse(method, problem, float(rows))
-    worse = net_error(problem, price, log_mass=net.log_mass, coarse=coarse)
+    worse = net_error(problem, price, log_mass=math.log(net.mass), coarse=coarse)
     proved = bool(problem.total_is_public and problem.rows)
     best = sampling_error(queries, net.size)
     return SmallDbPlan(
         net=net,
         method=method,
         price=price,
-        worse=worse,
         expected=expected_error(queries, net.size, worse=worse, rows=rows),
         bound=ErrorBound(value=(best * rows + worse) / rows, theorem=SMALL_DB_BOOK) if proved else None,
     )

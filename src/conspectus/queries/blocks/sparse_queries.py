@@ -22,6 +22,7 @@ from conspectus.privacy.relation import Relation
 from conspectus.queries.address_index import AddressIndex, norms, tidied, weigh
 from conspectus.queries.ordering import starts_of, stretches
 from conspectus.queries.query import WEIGHT_STEPS, Indices, Sparse
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError
 
 MOST_ENTRIES = 1 << 28
@@ -203,10 +204,15 @@ class SparseQueries(ArrayValue):
 def _check(block: SparseQueries) -> None:
     """Refuse entries out of place: sensitivities rest on records that are distinct within a query."""
     offsets, held, steps, grid = block.offsets, block.addresses, block.steps, block.grid
-    if offsets.ndim != 1 or offsets.dtype != np.int64 or held.ndim != 1 or held.dtype != np.uint64:
-        raise WorkloadError("sparse queries need 64-bit offsets and addresses")
-    if steps.dtype != np.uint32 or steps.shape != held.shape:
-        raise WorkloadError("sparse queries need one 32-bit weight for each record listed")
+    long = offsets.ndim == held.ndim == 1 and offsets.dtype == np.int64 and held.dtype == np.uint64
+    demand(
+        WorkloadError,
+        (long, "sparse queries need 64-bit offsets and addresses"),
+        (
+            steps.dtype == np.uint32 and steps.shape == held.shape,
+            "sparse queries need one 32-bit weight for each record listed",
+        ),
+    )
     # Compared, never subtracted: the difference of hostile offsets wraps around.
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(held) or (offsets[1:] < offsets[:-1]).any():
         raise WorkloadError("sparse queries need their entries in the order of the queries")

@@ -211,9 +211,8 @@ def read_statistics(domain: Domain, stored: Mapping[str, Any]) -> Statistics:
         if len(_list(entry)) not in (5, 6) or type(entry[0]) is not int or type(entry[1]) is not int:
             raise WorkloadError(_REFUSAL)
         kind, condition, over, sorts, numbers, *finer = entry
-        if not 0 <= kind < len(KINDS) or not 0 <= condition < len(given):
-            raise WorkloadError(_REFUSAL)
-        if any(not 0 <= each < len(classes) for each in _integers(sorts)):
+        known = 0 <= kind < len(KINDS) and 0 <= condition < len(given)
+        if not known or any(not 0 <= each < len(classes) for each in _integers(sorts)):
             raise WorkloadError(_REFUSAL)
         parts = (tuple(_integers(over)), tuple(classes[each] for each in sorts), tuple(_integers(numbers)))
         functions.append(Statistic(KINDS[kind], given[condition], *parts, *finer))

@@ -59,6 +59,7 @@ def pairs_of(given: Any, what: str) -> list[tuple[Any, Any]]:
 
 def position(schema: Schema, name: str) -> int:
     """Where a column stands, or a refusal that names the closest one."""
+    check_schema(schema)
     names = schema.domain.names
     if not isinstance(name, str):
         raise WorkloadError(f"a column is given by its name, a text, not by a {type(name).__name__}")
@@ -69,6 +70,7 @@ def position(schema: Schema, name: str) -> int:
 
 def positions(schema: Schema, names: Iterable[str]) -> tuple[int, ...]:
     """Where several columns stand, in the order given; each may be named once."""
+    check_schema(schema)
     given = [names] if isinstance(names, str) else listed(names, "columns are given as a list of names")
     found = tuple(position(schema, name) for name in given)
     if len(set(found)) != len(found):

@@ -7,7 +7,7 @@ from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import check_schema, position
+from .arguments import position
 
 
 def ranges(schema: Schema, column: str) -> Workload:
@@ -28,7 +28,6 @@ def ranges(schema: Schema, column: str) -> Workload:
         >>> len(cs.ranges(schema, "age"))
         15
     """
-    check_schema(schema)
     return _intervals(schema, column, prefixes_only=False)
 
 
@@ -50,7 +49,6 @@ def prefixes(schema: Schema, column: str) -> Workload:
         >>> len(cs.prefixes(schema, "age"))
         5
     """
-    check_schema(schema)
     return _intervals(schema, column, prefixes_only=True)
 
 

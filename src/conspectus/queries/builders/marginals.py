@@ -67,7 +67,6 @@ def marginal(schema: Schema, columns: Sequence[str]) -> Workload:
         >>> len(cs.marginal(schema, ["diagnosis", "sex"]))
         6
     """
-    check_schema(schema)
     chosen = positions(schema, columns)
     check_listable(schema, chosen)
     return Workload(schema.domain, (Marginal(schema.domain, chosen),))

@@ -57,22 +57,18 @@ def sparse(mappings: Iterable[Any] | Workload, schema: Schema | None = None) -> 
         return _workload(written_out(mappings))
     queries = listed(mappings, "sparse takes a list of mappings, one for each query (write [mapping] for a single one)")
     check_length(len(queries), "this workload")
-    parts, sizes, weights = [], [], []
     for query in queries:
         if not isinstance(query, (Mapping, list, set, frozenset, *_ARRAYS)):
             raise WorkloadError(
                 f"a sparse query is a mapping from record to weight, or a list of records, not a {type(query).__name__}"
             )
-        sizes.append(len(query))
-        if isinstance(query, Mapping):
-            weights.append(_weights(_values(query)))
-        else:
-            weights.append(np.full(len(query), WEIGHT_STEPS, dtype=np.uint32))
-        parts.append(query)
-    offsets = starts_of(sizes)
-    held = _located(parts, schema)
-    steps = np.concatenate(weights) if weights else np.zeros(0, dtype=np.uint32)
-    return _workload(SparseQueries.build(_domain(schema), offsets, held, steps))
+    weights = [
+        _weights(_values(query)) if isinstance(query, Mapping) else np.full(len(query), WEIGHT_STEPS, dtype=np.uint32)
+        for query in queries
+    ]
+    steps = np.concatenate([np.zeros(0, dtype=np.uint32), *weights])
+    offsets = starts_of([len(query) for query in queries])
+    return _workload(SparseQueries.build(_domain(schema), offsets, _located(queries, schema), steps))
 
 
 def overlap(records: Any, schema: Schema | None = None) -> Workload:
@@ -184,9 +180,8 @@ def _numbers(given: Any, what: str) -> NDArray[Any]:
 def for_records(workload: Workload, domain: Domain) -> Workload:
     """The same questions about records, for a table that calls its one column of records by another name."""
     blocks = [block for block in workload.blocks if isinstance(block, SparseQueries)]
-    if workload.domain == domain or len(blocks) < len(workload.blocks):
-        return workload
-    if not _is_records(domain) or not _is_records(workload.domain):
+    alike = _is_records(domain) and _is_records(workload.domain)
+    if workload.domain == domain or len(blocks) < len(workload.blocks) or not alike:
         return workload
     return Workload(domain, tuple(replace(block, domain=domain) for block in blocks))
 
@@ -206,14 +201,10 @@ def _located(queries: Sequence[Any], schema: Schema | None) -> Elements:
             parts = [fingerprints(q if isinstance(q, _ARRAYS) else list(q)) for q in queries]
             return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
         return fingerprints(list(chain.from_iterable(queries)))
-    records = [_tuple(record, domain) for query in queries for record in _plain(query)]
+    plain = (query.to_pylist() if isinstance(query, pa.Array | pa.ChunkedArray) else query for query in queries)
+    records = [_tuple(record, domain) for query in plain for record in query]
     columns = [_codes(schema, position, [record[position] for record in records]) for position in range(len(domain))]
     return addresses(domain, columns, len(records))
-
-
-def _plain(query: Any) -> Iterable[Any]:
-    listed: Iterable[Any] = query.to_pylist() if isinstance(query, pa.Array | pa.ChunkedArray) else query
-    return listed
 
 
 def _tuple(record: Any, domain: Domain) -> tuple[Any, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from conspectus.data.columns.kinds import Column
@@ -32,14 +31,10 @@ def to_sql(schema: Schema, query: Query) -> str:
         raise WorkloadError("a sparse query lists records, which no SQL predicate does")
     if not isinstance(query, Predicate):
         raise WorkloadError("a function of the table is no SQL predicate")
-    boxes = [_box(schema, box) for box in query.boxes]
+    boxes = [" AND ".join(_literal(schema, part) for part in box) or "TRUE" for box in query.boxes]
     if len(boxes) == 1:
         return boxes[0]
     return " OR ".join(f"({box})" for box in boxes) or "FALSE"
-
-
-def _box(schema: Schema, box: Sequence[Literal]) -> str:
-    return " AND ".join(_literal(schema, part) for part in box) or "TRUE"
 
 
 def _literal(schema: Schema, part: Literal) -> str:

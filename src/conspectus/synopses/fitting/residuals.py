@@ -46,11 +46,9 @@ def _along_axes(axes: Any, values: Any, squares: bool) -> Any:
                 mass = 0.0
                 for j in range(size):
                     mass += values[at + j * inner]
+                scale, shift = (1 - 2 / size, mass / (size * size)) if squares else (1.0, -(mass / size))
                 for j in range(size):
-                    if squares:
-                        values[at + j * inner] = values[at + j * inner] * (1 - 2 / size) + mass / (size * size)
-                    else:
-                        values[at + j * inner] -= mass / size
+                    values[at + j * inner] = values[at + j * inner] * scale + shift
 
 
 @dataclass(frozen=True, eq=False)

@@ -175,8 +175,7 @@ class RowFitter:
 
     def _leaning(self, held: Integers) -> Integers:
         a, b, c, d = self._squares(held).T
-        leaning: Integers = a * d - b * c
-        return leaning
+        return np.asarray(a * d - b * c)
 
     def _directions(self, held: Integers, wanted: Vector, off: Vector) -> Integers:
         """1 or −1 where a wanted distance from independence has room, given the marginals, on that side alone."""
