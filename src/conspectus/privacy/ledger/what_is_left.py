@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from conspectus.privacy.accounting import epsilon_of, rho_of
@@ -18,7 +19,8 @@ def affordable(rho: Fraction, delta: float) -> float:
         said = float(f"{epsilon:.{DIGITS}g}")
         if Fraction(rho_of(said, delta)) <= rho:
             return said
-        epsilon = said * (1 - 10.0**-DIGITS)
+        # One less in the last digit. A share of it might be rounded to the same number again, and never end.
+        epsilon = said - 10.0 ** (math.floor(math.log10(said)) + 1 - DIGITS)
     return 0.0
 
 
