@@ -36,7 +36,7 @@ from conspectus.suggestions import suggest_keywords
 from .estimate import Estimate
 from .evidence import Evidence
 from .histogram import Histogram, fitted_to_marginals
-from .measured_sums import Listing, NoisySum, Selection, averaged, selection_in
+from .measured_sums import Listing, NoisySum, Selection, averaged, opposite_of, selection_in
 from .pooled_marginals import MeasuredMarginal, PooledMarginals, PooledSum
 from .printed_tables import PrintedTables, listed_tables
 from .synopsis import (
@@ -289,7 +289,7 @@ class NoisyAnswers(Synopsis):
         if query == Predicate(((),)):
             law = NoisySum(count=total.value, kind=total.kind, scale=total.scale, terms=total.terms, source="the total")
             return [replace(law, averaged=total.averaged)]
-        if not total.exact or (opposite := self._opposite(query)) is None:
+        if not total.exact or (opposite := opposite_of(self.domain, query)) is None:
             return []
         parts = self._listed_counts(opposite) + [found for found, _ in self._sums(opposite)]
         return [
@@ -297,25 +297,13 @@ class NoisyAnswers(Synopsis):
             for found in parts
         ]
 
-    def _opposite(self, query: Query) -> Predicate | None:
-        """The negation of a query about one column, which is again one."""
-        if not isinstance(query, Predicate) or len(query.columns) != 1 or self.domain.sizes[query.columns[0]] == P:
-            return None
-        (column,) = query.columns
-        codes = {code for box in query.boxes for literal in box for code in literal.codes}
-        left = tuple(code for code in range(self.domain.sizes[column]) if code not in codes)
-        literal = type(query.boxes[0][0])
-        return Predicate(((literal(column, left),),)) if left else Predicate(())
-
     def _refusal(self, query: Query) -> str:
         if isinstance(query, TableFunction):
             return f"this function was not measured: release it too ({knows(self.domain, self.known_columns)})"
         if isinstance(query, Sparse) or self._of_records:
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
-        names = ", ".join(self.domain.names[column] for column in query.columns) or "nothing"
         missing = set(query.columns).difference(*self._marginals)
-        if missing:
-            names = ", ".join(self.domain.names[column] for column in sorted(missing))
+        names = ", ".join(self.domain.names[column] for column in sorted(missing or query.columns)) or "nothing"
         names += "" if missing else " together"
         return (
             f"no marginal that was measured covers {names}: ask a synopsis whose workload includes it "
