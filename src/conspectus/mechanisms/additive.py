@@ -6,6 +6,7 @@ Accuracy: Theorem 3.8 of the book with the exact tail of the discrete law, and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,9 @@ from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import calibrate_laplace, scale_up
 from conspectus.privacy.events import Event, Noise, RowTotal
+from conspectus.privacy.tails import sum_quantile
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.workload import Workload
 from conspectus.synopses.measured_sums import paid_total
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
@@ -42,14 +46,30 @@ def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) 
     if problem.denominator and (problem.total_is_public or problem.workload.denominator):
         worst = maximum_bound(law, queries, FAILURE) / grid / problem.denominator
         bound = ErrorBound(value=worst, theorem=citations[0])
+    kept, beside = (
+        (1.0, 0.0) if bound is not None or problem.total_is_public else _in_fractions(with_total(problem), law)
+    )
     return Claim(
         mechanism=name,
-        expected_max=expected_maximum(law, queries) / grid,
-        expected_mean=expected_size(law) / grid,
+        expected_max=kept * expected_maximum(law, queries) / grid + beside / 2,
+        expected_mean=kept * expected_size(law) / grid + beside / 4,
         bound=bound,
         memory=32 * queries,
         citations=citations,
         notes=(f"{law.kind} noise of scale {law.scale / grid:.4g} counts on each of {queries:,} answers",),
+        expected_width=sum_quantile(law.kind, law.scale, 1, 1 - FAILURE) / grid + beside,
+    )
+
+
+def _in_fractions(measured: Workload, law: Noise) -> tuple[float, float]:
+    """What dividing by a noisy total does: the part of an error that is left, and how far a total beside it is off.
+
+    Cells of a marginal are divided by their own sum, which takes the noise of one cell of K away. Anything else is
+    divided by a total that was measured beside it.
+    """
+    cells = [len(block) for block in measured.blocks if isinstance(block, Marginal)]
+    return (
+        (math.sqrt(1 - 1 / min(cells)), 0.0) if cells and min(cells) > 1 else (1.0, expected_size(law) / measured.grid)
     )
 
 

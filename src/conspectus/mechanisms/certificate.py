@@ -77,3 +77,14 @@ def measure_potential(curator: Curator, reweighting: Reweighting, law: Noise) ->
 def _law_of_one(problem: Problem, step: int, price: Fraction) -> Noise:
     """The noise on one number that one unit moves by `step`."""
     return problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
+
+
+def certified_width(problem: Problem, expected_max: float, price: Fraction) -> float | None:
+    """About how far the ends of a 95 % interval lie from an answer that a certificate of this price bounds, in counts.
+
+    A certificate is one bound for all answers: the largest error, and what the noise on it may be. None without one.
+    """
+    if not price:
+        return None
+    law = _law_of_one(problem, problem.error_sensitivity, price)
+    return expected_max + (lower_quantile(law, FAILURE) + ROUNDED) / ERROR_STEPS

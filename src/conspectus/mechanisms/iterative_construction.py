@@ -42,6 +42,7 @@ from conspectus.queries.sensitivity import Sensitivity
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 
 from .bounds import FAILURE
+from .certificate import certified_width
 from .expectations import ITERATIVE_LEFT, ITERATIVE_LEFT_MEAN
 from .histograms import outcome
 from .iterative import (
@@ -69,7 +70,7 @@ from .mechanism import (
     no_histogram,
     refuse_for,
 )
-from .total import find_total, left_after_total
+from .total import find_total, left_after_total, of_fractions
 
 USUAL_ROWS = 10_000.0
 """What a plan takes the number of rows to be where nobody has said it."""
@@ -226,12 +227,13 @@ class IterativeConstruction(Mechanism[IterativePlan]):
         aim = plan.aim
         law = self._law(problem, problem.sensitivity(problem.workload[:1]), aim.rounds)
         left = remaining_error(aim.rounds, problem.cells) * aim.rows
+        largest = expected_maximum(law, aim.rounds) + left
         bound = None
         if self.theorem:
             bound = ErrorBound(value=plan.promised, theorem=CITES[0])
-        return Claim(
+        claim = Claim(
             mechanism=self.name,
-            expected_max=expected_maximum(law, aim.rounds) + left,
+            expected_max=largest,
             expected_mean=expected_size(law) + ITERATIVE_LEFT_MEAN * left,
             bound=bound,
             memory=8 * 4 * problem.cells + 64 * len(problem.workload),
@@ -240,7 +242,9 @@ class IterativeConstruction(Mechanism[IterativePlan]):
                 f"at most {aim.rounds} rounds, aiming at {aim.alpha:.3g}; Theorem 5.4 would promise "
                 f"{plan.promised:.3g} (as printed in Theorem 5.7, corrected: {printed_alpha(problem):.3g})",
             ),
+            expected_width=certified_width(problem, largest, problem.cap * Fraction(self.certificate)),
         )
+        return of_fractions(problem, claim)
 
     def release(self, curator: Curator, problem: Problem, plan: IterativePlan) -> Outcome:
         asked = plan.candidates.workload

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import error_sensitivity
@@ -292,8 +293,13 @@ def propose(mechanism: Mechanism[Any], problem: Problem) -> Proposal | Refusal:
         return Refusal(mechanism=mechanism.name, reason=str(why))
     claim = mechanism.claim(problem, plan)
     most = problem.denominator or math.inf
-    mean = min(claim.expected_mean, most)
-    claim = dataclasses.replace(claim, expected_mean=mean, expected_max=max(mean, min(claim.expected_max, most)))
+    mean, width = min(claim.expected_mean, most), claim.expected_width
+    claim = dataclasses.replace(
+        claim,
+        expected_mean=mean,
+        expected_max=max(mean, min(claim.expected_max, most)),
+        expected_width=None if width is None else min(width, most),
+    )
     return Proposal(mechanism=mechanism, problem=problem, plan=plan, claim=claim)
 
 
@@ -302,12 +308,21 @@ def expected_maximum(law: Noise, coordinates: int) -> float:
     k = max(coordinates, 1)
     if law.kind == "laplace":
         return law.scale * (math.log(k) + 0.5772 + 0.5 / k)  # the k-th harmonic number, nearly
-    return law.scale * math.sqrt(2 * math.log(2 * k)) if k > 1 else law.scale * math.sqrt(2 / math.pi)
+    # The level above which e^(−γ) of all noises are: the mean of Gumbel's law.
+    return law.scale * float(ndtri(1 - math.exp(-np.euler_gamma) / (2 * k))) if k > 1 else expected_size(law)
 
 
 def expected_size(law: Noise) -> float:
     """The mean of the noise's absolute value."""
     return law.scale if law.kind == "laplace" else law.scale * math.sqrt(2 / math.pi)
+
+
+def kept_noise(part: float, questions: int) -> float:
+    """How much of its noise an answer keeps after a fit, where of many questions this part is left of each.
+
+    Many questions bound one another. One alone is bound by nothing, and keeps all of its noise.
+    """
+    return 1 - (1 - part) * (1 - 1 / math.sqrt(max(questions, 1)))
 
 
 def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:

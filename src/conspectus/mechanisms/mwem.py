@@ -27,6 +27,7 @@ from typing import ClassVar
 from conspectus.curator.curator import Curator
 from conspectus.privacy.tails import deviation_of
 
+from .certificate import certified_width
 from .expectations import MWEM_LARGEST, MWEM_MEAN, MWEM_UNMEASURED_MEAN
 from .histograms import outcome
 from .interactions import Interactions
@@ -39,10 +40,11 @@ from .mechanism import (
     check_settings,
     expected_maximum,
     expected_size,
+    kept_noise,
     no_histogram,
     refuse_for,
 )
-from .total import find_total, left_after_total
+from .total import find_total, left_after_total, of_fractions
 
 RIDGE = 0.1
 """Few marginals are measured, each well: a lighter ridge than for noise on everything (measured on NLTCS)."""
@@ -95,7 +97,7 @@ class Mwem(Mechanism[LoopPlan]):
 
     def claim(self, problem: Problem, plan: LoopPlan) -> Claim:
         mean, largest = _expected(problem, plan)
-        return Claim(
+        claim = Claim(
             mechanism=self.name,
             expected_max=largest,
             expected_mean=mean,
@@ -103,7 +105,9 @@ class Mwem(Mechanism[LoopPlan]):
             memory=8 * 6 * problem.cells + 64 * len(problem.workload),
             citations=("Hardt, Ligett & McSherry 2012", "Dwork & Roth 2014, Algorithm 8"),
             notes=(f"{plan.rounds} rounds; the error depends on the table and is certified after the fact",),
+            expected_width=certified_width(problem, largest, problem.cap * Fraction(self.certificate)),
         )
+        return of_fractions(problem, claim)
 
     def release(self, curator: Curator, problem: Problem, plan: LoopPlan) -> Outcome:
         asked = plan.candidates.workload
@@ -139,5 +143,6 @@ def _expected(problem: Problem, plan: LoopPlan) -> tuple[float, float]:
     # Of marginals, what is not measured is about as wrong as what is; of single questions, which tell little of one
     # another, it has the theorems' shape.
     hidden = unmeasured(problem, candidates, rounds)
-    largest = max(MWEM_LARGEST * expected_maximum(law, len(candidates.workload)), hidden)
-    return max(MWEM_MEAN * expected_size(law), MWEM_UNMEASURED_MEAN * hidden), largest
+    asked = len(candidates.workload)
+    largest = max(kept_noise(MWEM_LARGEST, asked) * expected_maximum(law, asked), hidden)
+    return max(kept_noise(MWEM_MEAN, asked) * expected_size(law), MWEM_UNMEASURED_MEAN * hidden), largest

@@ -21,7 +21,7 @@ from typing import ClassVar
 from conspectus.curator.curator import Curator
 from conspectus.privacy.events import Noise
 from conspectus.privacy.relation import Neighbours, Relation
-from conspectus.privacy.tails import deviation_of
+from conspectus.privacy.tails import deviation_of, sum_quantile
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.least_squares import fit_least_squares
@@ -42,12 +42,15 @@ from .mechanism import (
     Problem,
     check_settings,
     expected_size,
+    kept_noise,
     no_histogram,
     refuse_for,
 )
-from .total import find_total, left_after_total
+from .total import find_total, left_after_total, of_fractions
 
 MOST_LISTED = 20_000
+MANY = 32
+"""From so many single questions on they bound one another: below, each keeps its noise."""
 REFITS = 3
 """How often the fit is solved again at most, where the ridge hid an interaction that stands out of its noise."""
 
@@ -137,7 +140,7 @@ class Projection(Mechanism[ProjectionPlan]):
     def claim(self, problem: Problem, plan: ProjectionPlan) -> Claim:
         law, bound = plan.law, self._bound(problem, plan)
         mean, largest = self._expected(problem, plan)
-        return Claim(
+        claim = Claim(
             mechanism=self.name,
             expected_max=largest,
             expected_mean=mean,
@@ -148,7 +151,9 @@ class Projection(Mechanism[ProjectionPlan]):
                 f"{law.kind} noise of scale {law.scale:.4g} counts before the projection",
                 "the proved bound is for the exact projection: the release says how near to it the solver came",
             )[: 1 + (bound is not None)],
+            expected_width=float(sum_quantile(law.kind, law.scale, 1, 1 - FAILURE)),
         )
+        return of_fractions(problem, claim)
 
     def release(self, curator: Curator, problem: Problem, plan: ProjectionPlan) -> Outcome:
         asked, law = plan.asked, plan.law
@@ -200,13 +205,13 @@ class Projection(Mechanism[ProjectionPlan]):
             return errors.mean, errors.largest
         # The noise in the space of possible answers stays, but for what non-negativity removes.
         dimensions = min(problem.cells, len(asked), degrees(problem))
-        mean = PROJECTION_MEAN * expected_size(law) * math.sqrt(dimensions / len(asked))
+        mean = kept_noise(PROJECTION_MEAN, len(asked)) * expected_size(law) * math.sqrt(dimensions / len(asked))
         largest = mean * math.sqrt(math.pi / 2) * math.sqrt(2 * math.log(2 * len(asked))) * PROJECTION_LARGEST
         # Where single questions are many they bound one another: the theorem's shape. Of a pure budget each of those
         # that one row satisfies gets its part.
         parts = max(1, min(2 * max_satisfied(asked), len(asked) - 1))
         hidden = PROJECTION_UNMEASURED * unmeasured(problem, Candidates.of(asked), parts)
-        if 0 < hidden < largest:
+        if 0 < hidden < largest and len(asked) >= MANY:
             return mean * hidden / largest, hidden
         return mean, largest
 

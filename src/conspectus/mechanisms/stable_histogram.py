@@ -32,6 +32,7 @@ from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import price_approximate, rho_of, scale_up
 from conspectus.privacy.events import Event, Noise, StableKeys
 from conspectus.privacy.relation import Neighbours
+from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.addresses import exact
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.rules import demand
@@ -39,7 +40,7 @@ from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
 
 from .mechanism import CannotServe, Claim, Mechanism, Outcome, Problem, expected_maximum, root_up
-from .total import SHARE, take_total, total_act
+from .total import SHARE, of_fractions, take_total, total_act
 
 SEEN = 0.01
 """Records of single rows that may be expected to be shown before a claim says so."""
@@ -117,7 +118,7 @@ class StableHistogram(Mechanism[StableHistogramPlan]):
         listed = np.concatenate(sizes)
         # What stays below the threshold is lost: how much that is depends on the table. Rare records are the rule.
         most = float(min(int(listed.max(initial=1)) * level, rows))
-        return Claim(
+        claim = Claim(
             mechanism=self.name,
             expected_max=most + expected_maximum(plan.law, len(problem.workload)),
             expected_mean=float(np.minimum(listed * level, rows).mean()) / 2 + plan.law.scale,
@@ -125,7 +126,9 @@ class StableHistogram(Mechanism[StableHistogramPlan]):
             memory=64 * rows,
             citations=("Dwork & Roth 2014, Algorithm 13 (idea)", "Korolova et al. 2009; Bun, Nissim & Stemmer 2016"),
             notes=_notes(level, problem.budget.delta, rows),
+            expected_width=most + sum_quantile(plan.law.kind, plan.law.scale, 1, 0.95),
         )
+        return of_fractions(problem, claim)
 
     def declare(self, problem: Problem, plan: StableHistogramPlan) -> Sequence[Event]:
         return total_act(problem, plan.total_law), plan.act(problem)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.privacy.events import Event, Noise, RowTotal
+from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.conjunctions import always
 from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import Total
 
-from .mechanism import Problem
+from .mechanism import Claim, Problem, expected_size
 
 SHARE = Fraction(1, 50)
 """The share of the budget that buys the total where it is private and no measured marginal holds it."""
@@ -54,7 +56,32 @@ def find_total(curator: Curator, problem: Problem) -> Total:
     """What a share of one amounts to: known, public, or bought for `SHARE` of the budget."""
     if problem.workload.denominator:
         return Total(value=float(problem.workload.denominator), exact=True)
-    if problem.total_is_public:
-        return take_total(curator, problem, None)
-    law = problem.law(problem.sensitivity(always(problem.workload.domain)), problem.cap * SHARE)
-    return take_total(curator, problem, law)
+    return take_total(curator, problem, bought_total_law(problem))
+
+
+def bought_total_law(problem: Problem) -> Noise | None:
+    """The noise of the total that `find_total` buys; None where the total is known."""
+    if problem.workload.denominator or problem.total_is_public:
+        return None
+    return problem.law(problem.sensitivity(always(problem.workload.domain)), problem.cap * SHARE)
+
+
+def of_fractions(problem: Problem, claim: Claim) -> Claim:
+    """A claim about counts, as one about fractions of a total that `find_total` buys.
+
+    A fraction f of n rows is off by f times what the total is off. The largest fraction is taken to be a half, as wide
+    questions have small ones and narrow ones come with their complement; a usual one is a quarter. Cells of a marginal
+    add up to one whatever the total is: there it widens the intervals alone.
+    """
+    law = bought_total_law(problem)
+    if law is None:
+        return claim
+    size = 0.0 if any(isinstance(block, Marginal) for block in problem.workload.blocks) else expected_size(law)
+    width = claim.expected_width
+    wider = None if width is None else width + sum_quantile(law.kind, law.scale, 1, 0.95) / 2
+    return dataclasses.replace(
+        claim,
+        expected_max=claim.expected_max + size / 2,
+        expected_mean=claim.expected_mean + size / 4,
+        expected_width=wider,
+    )

@@ -125,7 +125,7 @@ def rank(problem: Problem, mechanisms: Iterable[Mechanism[Any]]) -> tuple[tuple[
     said = [propose(mechanism, problem) for mechanism in mechanisms]
     proposals = sorted(
         (item for item in said if isinstance(item, Proposal)),
-        key=lambda item: (item.claim.expected_max, item.claim.expected_mean),
+        key=lambda item: (item.claim.expected_max, item.claim.expected_width or math.inf, item.claim.expected_mean),
     )
     refusals = tuple(item for item in said if isinstance(item, Refusal))
     told = Plan(problem=problem, claims=tuple(item.claim for item in proposals), refusals=refusals)

@@ -9,10 +9,12 @@ from fractions import Fraction
 import numpy as np
 
 from conspectus.curator.scores import ERROR_STEPS
+from conspectus.mechanisms.certificate import certified_width
 from conspectus.mechanisms.expectations import BOOSTING_LARGEST, BOOSTING_MEAN, BOOSTING_UNMEASURED
 from conspectus.mechanisms.interactions import Interactions
 from conspectus.mechanisms.iterative import unmeasured
-from conspectus.mechanisms.mechanism import Claim, ErrorBound, Problem, expected_maximum, expected_size
+from conspectus.mechanisms.mechanism import Claim, ErrorBound, Problem, expected_maximum, expected_size, kept_noise
+from conspectus.mechanisms.total import of_fractions
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import deviation_of
 
@@ -28,7 +30,7 @@ def practical_claim(name: str, problem: Problem, plan: BoostingPlan, *, ridge: f
     law = problem.law(problem.sensitivity(candidates[0]), sum(plan.prices, Fraction(0)) / plan.sampled)
     mean, largest = _expected(problem, plan, law, ridge)
     edge = needed_edge(len(candidates), sampling.rates)
-    return Claim(
+    claim = Claim(
         mechanism=name,
         expected_max=min(largest, float(problem.denominator or math.inf)),
         expected_mean=mean,
@@ -40,14 +42,16 @@ def practical_claim(name: str, problem: Problem, plan: BoostingPlan, *, ridge: f
             f"later ones; all answers are within {sampling.inaccurate:.4g} counts if every synopsis is right on "
             f"{0.5 + edge:.3f} of the weight, which is certified after the fact",
         ),
+        expected_width=certified_width(problem, largest, plan.certificate),
     )
+    return of_fractions(problem, claim)
 
 
 def theorem_claim(name: str, problem: Problem, plan: BoostingPlan, found: TheoremParameters) -> Claim:
     """λ + μ on every question, by Theorem 6.1."""
     assert problem.denominator
     bound = ErrorBound(value=found.counts / problem.denominator, theorem=CITES[0])
-    return Claim(
+    claim = Claim(
         mechanism=name,
         expected_max=found.counts,
         expected_mean=found.sampling.lam / ERROR_STEPS,
@@ -58,7 +62,9 @@ def theorem_claim(name: str, problem: Problem, plan: BoostingPlan, found: Theore
             f"{found.rounds} rounds of {found.draws:,} draws, edge {EDGE:.3f}, generator "
             f"{found.generator} over tables of {found.rows} rows",
         ),
+        expected_width=certified_width(problem, found.counts, plan.certificate),
     )
+    return of_fractions(problem, claim)
 
 
 def _expected(problem: Problem, plan: BoostingPlan, law: Noise, ridge: float) -> tuple[float, float]:
@@ -77,7 +83,9 @@ def _expected(problem: Problem, plan: BoostingPlan, law: Noise, ridge: float) ->
     if problem.rows and problem.workload.denominator:
         hidden *= problem.workload.denominator / problem.rows
     noise = expected_maximum(law, plan.sampled * len(candidates[0])) / grid
-    return BOOSTING_MEAN * expected_size(law) / grid, max(BOOSTING_LARGEST * noise, hidden)
+    asked = len(candidates.workload)
+    mean = kept_noise(BOOSTING_MEAN, asked) * expected_size(law) / grid
+    return mean, max(kept_noise(BOOSTING_LARGEST, asked) * noise, hidden)
 
 
 def _memory(problem: Problem, plan: BoostingPlan) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from conspectus.curator.scores import LOG_WEIGHT_STEPS
+from conspectus.mechanisms.certificate import certified_width
 from conspectus.mechanisms.expectations import (
     DUAL_QUERY_FITTED_MAX,
     DUAL_QUERY_FITTED_MEAN,
@@ -12,6 +14,7 @@ from conspectus.mechanisms.expectations import (
     DUAL_QUERY_MEAN,
 )
 from conspectus.mechanisms.mechanism import Claim, Problem
+from conspectus.mechanisms.total import of_fractions
 
 from .parameters import DualQueryPlan, DualQuerySettings
 from .schedule import Schedule
@@ -35,7 +38,7 @@ def claim_of(name: str, settings: DualQuerySettings, problem: Problem, plan: Dua
         played = settings.oracle == "exact" and not plan.reweighting
         if settings.accuracy is not None and problem.total_is_public and played:
             bound = promise(settings.accuracy)
-    return Claim(
+    claim = Claim(
         mechanism=name,
         expected_max=expected_max,
         expected_mean=expected_mean,
@@ -43,7 +46,9 @@ def claim_of(name: str, settings: DualQuerySettings, problem: Problem, plan: Dua
         memory=40 * len(problem.workload) + 64 * columns + 256 * columns * plan.responses,
         citations=CITES,
         notes=notes,
+        expected_width=certified_width(problem, expected_max, problem.cap * Fraction(settings.certificate)),
     )
+    return of_fractions(problem, claim)
 
 
 def expected_errors(problem: Problem, schedule: Schedule, *, fitted: bool) -> tuple[float, float]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
 from conspectus.data.domain import in_words
 from conspectus.mechanisms.bounds import FAILURE
+from conspectus.mechanisms.certificate import certified_width
 from conspectus.mechanisms.expectations import (
     SMALL_DB_BEST,
     SMALL_DB_BEST_ROUNDED,
     SMALL_DB_DRAWN,
     SMALL_DB_MAX_PER_MEAN,
 )
-from conspectus.mechanisms.mechanism import Claim
+from conspectus.mechanisms.mechanism import Claim, Problem
+from conspectus.mechanisms.total import of_fractions
 
 from .plan import NetPlan, SmallDbPlan
 from .small_databases import Method
@@ -36,9 +39,9 @@ def expected_error(queries: int, size: int, *, worse: float, rows: float) -> flo
     return min(SMALL_DB_BEST * sampling_error(queries, size), rounded) * rows + SMALL_DB_DRAWN * worse
 
 
-def small_db_claim(name: str, plan: SmallDbPlan) -> Claim:
+def small_db_claim(name: str, problem: Problem, plan: SmallDbPlan, certificate: Fraction) -> Claim:
     net = plan.net
-    return Claim(
+    claim = Claim(
         mechanism=name,
         expected_max=plan.expected,
         expected_mean=plan.expected / SMALL_DB_MAX_PER_MEAN,
@@ -49,17 +52,21 @@ def small_db_claim(name: str, plan: SmallDbPlan) -> Claim:
             f"{net.size} rows, one of {in_words(net.mass)} databases over {in_words(sum(net.sizes))} records, "
             f"by {WAYS[plan.method]}",
         ),
+        expected_width=certified_width(problem, plan.expected, certificate),
     )
+    return of_fractions(problem, claim)
 
 
-def net_claim(name: str, plan: NetPlan, *, alpha: float | None, rows: int) -> Claim:
+def net_claim(
+    name: str, problem: Problem, plan: NetPlan, certificate: Fraction, *, alpha: float | None, rows: int
+) -> Claim:
     """`alpha` is the owner's word on how near a member is to any table.
 
     Without it half the width of the members' answers is taken, which is typical where the truth is among them.
     """
     near = float(np.ptp(plan.guesses, axis=0).max()) / 2 if alpha is None else alpha
     expected = near * rows + SMALL_DB_DRAWN * plan.worse
-    return Claim(
+    claim = Claim(
         mechanism=name,
         expected_max=expected,
         expected_mean=expected / SMALL_DB_MAX_PER_MEAN,
@@ -70,4 +77,6 @@ def net_claim(name: str, plan: NetPlan, *, alpha: float | None, rows: int) -> Cl
             f"one of {len(plan.net):,} public guesses, at most {plan.worse:,.1f} counts worse than the best of them "
             f"with probability {1 - FAILURE:g}",
         ),
+        expected_width=certified_width(problem, expected, certificate),
     )
+    return of_fractions(problem, claim)

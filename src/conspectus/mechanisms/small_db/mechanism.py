@@ -29,6 +29,7 @@ and a public number of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 from conspectus.curator.curator import Curator
@@ -80,7 +81,7 @@ class SmallDb(SmallDbSettings, Mechanism[SmallDbPlan]):
         return small_db_plan(self, problem)
 
     def claim(self, problem: Problem, plan: SmallDbPlan) -> Claim:
-        return small_db_claim(self.name, plan)
+        return small_db_claim(self.name, problem, plan, problem.cap * Fraction(self.certificate))
 
     def release(self, curator: Curator, problem: Problem, plan: SmallDbPlan) -> Outcome:
         """Algorithm 4, and the certificate."""

@@ -28,6 +28,7 @@ counts worse than the best one. Where the owner vouches for `alpha`, every answe
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
 from conspectus.curator.curator import Curator
@@ -73,7 +74,8 @@ class NetMechanism(NetSettings, Mechanism[NetPlan]):
         return net_plan(self, problem)
 
     def claim(self, problem: Problem, plan: NetPlan) -> Claim:
-        return net_claim(self.name, plan, alpha=self.alpha, rows=counted_rows(problem))
+        certificate = problem.cap * Fraction(self.certificate)
+        return net_claim(self.name, problem, plan, certificate, alpha=self.alpha, rows=counted_rows(problem))
 
     def release(self, curator: Curator, problem: Problem, plan: NetPlan) -> Outcome:
         """Algorithm 7, and the certificate."""

@@ -11,7 +11,9 @@ from conspectus.mechanisms.expectations import (
     SPARSE_PROJECT_SLOW,
 )
 from conspectus.mechanisms.mechanism import Claim, Problem, expected_maximum, expected_size
+from conspectus.mechanisms.total import of_fractions
 from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import sum_quantile
 
 from .parameters import MOST, SparseProjectPlan, SparseProjectSettings
 from .theorem import price_of_median, promise
@@ -36,7 +38,7 @@ def claim_of(name: str, settings: SparseProjectSettings, problem: Problem, plan:
     if rows and problem.total_is_public:
         sparsity = float(np.mean(roots**2))
         bound = promise(projection, rows=rows, sigma=sigma, sparsity=sparsity, median=median, failure=settings.failure)
-    return Claim(
+    claim = Claim(
         mechanism=name,
         expected_max=math.sqrt(m) * expected_maximum(like, len(problem.workload)),
         expected_mean=float(np.mean(roots)) * expected_size(like),
@@ -44,7 +46,9 @@ def claim_of(name: str, settings: SparseProjectSettings, problem: Problem, plan:
         memory=32 * projection.size + 64 * sum(len(block.addresses) for block in plan.queries),
         citations=CITES,
         notes=tuple(_notes(settings, problem, plan)),
+        expected_width=math.sqrt(m) * sum_quantile(like.kind, like.scale, 1, 0.95),
     )
+    return of_fractions(problem, claim)
 
 
 def _notes(settings: SparseProjectSettings, problem: Problem, plan: SparseProjectPlan) -> list[str]:
