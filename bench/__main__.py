@@ -21,6 +21,7 @@ NAMES = (
     "small_db",
     "live",
     "sessions",
+    "passing",
     "streaming",
 )
 

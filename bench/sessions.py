@@ -42,7 +42,7 @@ def main() -> None:
 
 def _latency(frame: Any, schema: Any, questions: list[Any], place: Path) -> None:
     table = cs.open_table(frame, schema)
-    with cs.open_session(table, **BUDGET) as session:
+    with cs.open_session(table, mechanism="pmw", **BUDGET) as session:
         session.ask(questions[-1])  # compiles, fills caches
     lines = []
     wider = list(
@@ -56,7 +56,7 @@ def _latency(frame: Any, schema: Any, questions: list[Any], place: Path) -> None
         ("in a file, as SQL text", place / "b.session", texts),
     ):
         start = time.perf_counter()
-        with cs.open_session(table, path=path, questions=4 * ASKED, **BUDGET) as session:
+        with cs.open_session(table, mechanism="pmw", path=path, questions=4 * ASKED, **BUDGET) as session:
             opened = time.perf_counter() - start
             took: dict[str, list[float]] = {"guessed": [], "measured": [], "repeated": []}
             for question in [*asked, *asked]:

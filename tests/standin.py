@@ -50,6 +50,9 @@ class StandIn:
         loop.adopt(state)
         return loop
 
+    def settled(self, problem: SessionProblem, plan: Fraction) -> StandIn:
+        return self
+
     def parameters(self, problem: SessionProblem, plan: Fraction) -> dict[str, Any]:
         return {"hits": self.hits}
 
@@ -102,6 +105,9 @@ class StandInLoop:
             noise = Noise("laplace", float(6 / self.share))
             return Reply(count=guess, basis="guessed", margin=Margin(offset=self.rule.threshold, noises=((noise, 1),)))
         self.watch = None
+        return self.measure(query)
+
+    def measure(self, query: Workload) -> Reply:
         law = Noise("laplace", float(1 / self.share))
         count = float(self.curator.measure(query, law)[0])
         self.seen.append(count)

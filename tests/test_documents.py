@@ -360,7 +360,7 @@ def test_the_calls_that_people_make_have_examples() -> None:
 @pytest.mark.parametrize("name", ONLINE)
 def test_every_setting_of_an_online_mechanism_is_explained(name: str) -> None:
     kind = ONLINE[name].load()
-    explained = kind.__doc__.split("Args:")[1].split("Example:")[0]
+    explained = kind.__doc__.split("Example:")[0]
     assert all(f"    {field.name}: " in explained for field in dataclasses.fields(kind))
 
 

@@ -317,7 +317,7 @@ def test_a_mechanism_of_another_command_is_answered_with_that_command(capsys: py
     assert 'no mechanism is called "pmw": conspectus session takes it; there are auto, laplace' in told(capsys)
     opening = ("session", "t.csv", "--path", "x.session", "--schema", "s.toml", "--epsilon", "1")
     assert run([*opening, "--mechanism", "mwem"]) == 2
-    assert 'no mechanism is called "mwem": conspectus release takes it; there are pmw, ' in told(capsys)
+    assert 'no mechanism is called "mwem": conspectus release takes it; there are auto, pmw, ' in told(capsys)
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> str:

@@ -50,7 +50,7 @@ def test_every_rule_goes_on_from_its_file(tmp_path: Path, budget, neighbours) ->
 
 def test_what_was_bought_in_advance_is_answered_without_a_watch(table) -> None:
     """The priming marginals answer their own questions, with their own noise, for nothing, and when all is spent."""
-    with cs.open_session(table, epsilon=1.0, delta=1e-6, questions=50) as session:
+    with cs.open_session(table, epsilon=1.0, delta=1e-6, questions=50, mechanism="pmw") as session:
         spent = session.spent
         known = session.ask("smoker AND ill")
         assert (known.basis, known.cost, session.spent) == ("measured", 0.0, spent)
@@ -64,7 +64,7 @@ def test_intervals_of_what_was_bought_hold(table) -> None:
     (count,), rows = truth(table, question)
     misses, twin = 0, 0
     for _ in range(40):
-        with cs.open_session(table, epsilon=1.0, delta=1e-6, questions=10) as session:
+        with cs.open_session(table, epsilon=1.0, delta=1e-6, questions=10, mechanism="pmw") as session:
             answer = session.ask(question, confidence=0.8)
         error, half = abs(answer.fraction - count / rows), (answer.high - answer.low) / 2
         misses += error > half

@@ -111,6 +111,11 @@ class Questions:
     stored: WorkloadFiles = None
 
     @property
+    def given(self) -> bool:
+        """Whether any was typed."""
+        return any(getattr(self, field.name) is not None for field in fields(self))
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """The files that they name."""
         return (*(self.sql or ()), *(self.stored or ()))

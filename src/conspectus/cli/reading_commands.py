@@ -36,18 +36,21 @@ def ask(
         str | None, typer.Option("--data", metavar="DATA", help="Where the session's table is, if it moved.")
     ] = None,
     schema: options.SchemaToo = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Buy each answer of the session outright, at the price of a surprise.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Answer predicates, each with its interval and what it rests on: from a release, which spends nothing, or from a
     live session. Of several, each is answered or refused by itself; the exit code is 2 if one was refused."""
     if session is not None:
-        ask_session(session, words, data, schema, confidence=confidence, snap=snap, as_json=as_json)
+        ask_session(session, words, data, schema, confidence=confidence, snap=snap, measure=measure, as_json=as_json)
         return
     out, *predicates = words
     if not predicates:
         raise options.OptionError("write at least one predicate after the release, as in age >= 30 AND sex = 'Female'")
-    if data is not None or schema is not None:
-        raise options.OptionError("--data and --schema belong to --session: a release needs no table")
+    if data is not None or schema is not None or measure:
+        raise options.OptionError("--data, --schema and --measure belong to --session: a release needs no table")
     import conspectus as cs
     from conspectus.releases.answer import checked_confidence
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,16 +40,27 @@ def plan(
     schema: options.SchemaOrRecords = None,
     mechanism: MechanismName = AUTO,
     setting: options.Settings = None,
+    session: Annotated[
+        int | None,
+        typer.Option("--session", metavar="N", min=1, help="Plan a session of N questions, in place of a workload."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not."""
+    """Compare mechanisms before anything is spent: expected error and width, proved bound, memory, and why not."""
     import conspectus as cs
 
-    options.check_mechanism(mechanism, (AUTO, *OFFLINE), ONLINE, command="session")
     settings = options.settings_of(setting or ())
-    declared = questions.schema(schema)
-    asked = questions.workload(declared)
-    made = cs.plan(declared, asked, rows=rows, mechanism=mechanism, **dataclasses.asdict(spending), **settings)
+    facts: dict[str, Any] = {"mechanism": mechanism, "neighbours": spending.neighbours, **spending.budget}
+    made: Plan
+    if session is None:
+        options.check_mechanism(mechanism, (AUTO, *OFFLINE), ONLINE, command="session")
+        declared = questions.schema(schema)
+        made = cs.plan(declared, questions.workload(declared), rows=rows, **facts, **settings)
+    else:
+        options.check_mechanism(mechanism, (AUTO, *ONLINE), OFFLINE, command="release")
+        if questions.given or schema is None:
+            raise options.OptionError("--session plans for questions that nobody knows: give --schema, and no workload")
+        made = cs.plan_session(cs.Schema.load(schema), rows=rows, questions=session, **facts, **settings)
     if as_json:
         printing.as_json(made.to_json())
     else:
@@ -60,8 +72,10 @@ def show_plan(made: Plan) -> None:
     from conspectus.releases.planning import format_error
 
     problem = made.problem
-    print(f"{len(problem.workload):,} queries on {problem.rows:,} rows, {problem.neighbours} neighbours")
-    titles = ("mechanism", "expected max", "expected mean", "proved max", "memory")
+    asked = getattr(problem, "questions", None)
+    what = f"{len(problem.workload):,} queries" if asked is None else f"A session of {asked:,} questions"
+    print(f"{what} on {problem.rows:,} rows, {problem.neighbours} neighbours")
+    titles = ("mechanism", "expected max", "expected mean", "interval ±", "proved max", "memory")
     printing.table(
         titles,
         [
@@ -69,17 +83,30 @@ def show_plan(made: Plan) -> None:
                 claim.mechanism,
                 format_error(claim.expected_max, problem.denominator),
                 format_error(claim.expected_mean, problem.denominator),
+                "none" if claim.expected_width is None else format_error(claim.expected_width, problem.denominator),
                 _proved(claim),
                 _size(claim.memory),
             )
             for claim in made.claims
         ],
-        right=(1, 2, 3, 4),
+        right=(1, 2, 3, 4, 5),
     )
     notes = [(claim.mechanism, "; ".join(claim.notes)) for claim in made.claims if claim.notes]
+    notes += [(claim.mechanism, _answered(claim)) for claim in made.claims if claim.answered is not None]
     printing.facts([*notes, *((refusal.mechanism, f"no: {refusal.reason}") for refusal in made.refusals)])
     if made.claims:
-        print("Errors are fractions of the rows. Expected ones are typical; only proved ones are promised.")
+        print(
+            "Errors and intervals are fractions of the rows. Expected ones are typical; only proved ones are promised."
+        )
+
+
+def _answered(claim: Claim) -> str:
+    """How sure it is that all declared questions are answered with a guarantee."""
+    assert claim.answered is not None
+    if claim.answered == 1:
+        return "all declared questions are answered with a guarantee"
+    sure = math.floor(1000 * claim.answered) / 1000
+    return f"all declared questions are answered with a guarantee with probability {sure:g} if its guess is right"
 
 
 def _proved(claim: Claim) -> str:

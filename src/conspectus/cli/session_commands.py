@@ -20,10 +20,11 @@ from .exit_codes import explain
 from .progress import Progress, shown
 
 if TYPE_CHECKING:
-    from conspectus.sessions.session import LiveAnswer, Session
+    from conspectus.sessions.live_answer import LiveAnswer
+    from conspectus.sessions.session import Session
 
 PROMPT = "? "
-USUAL = next(iter(ONLINE))
+AUTO = "auto"
 
 
 @options.grouped
@@ -41,13 +42,16 @@ def session(
     ] = None,
     mechanism: Annotated[
         str | None,
-        typer.Option("--mechanism", metavar="M", help=f"One of {', '.join(ONLINE)}; {USUAL} unless given."),
+        typer.Option("--mechanism", metavar="M", help=f"One of {', '.join(ONLINE)}; or {AUTO}, for the plan's best."),
     ] = None,
     setting: options.Settings = None,
     questions: Annotated[
         int | None,
         typer.Option(
-            "--questions", metavar="N", min=1, help="How many different questions to prepare for; 10,000 unless given."
+            "--questions",
+            metavar="N",
+            min=1,
+            help="How many different questions to prepare for; 10,000, or fewer on a small table, unless given.",
         ),
     ] = None,
     rows: Annotated[
@@ -77,7 +81,7 @@ def session(
                 _check_same_terms(path, told, setting or ())
                 opening = _resumed(path, data, schema, ledger, progress=progress)
             else:
-                plan = {"mechanism": mechanism or USUAL, "questions": questions or 10_000}
+                plan = {"mechanism": mechanism or AUTO, "questions": questions}
                 plan |= {"neighbours": spending.neighbours, "rows": rows}
                 opening = _opened(path, data, schema, ledger, spending.budget, plan, setting or (), progress=progress)
             live = stack.enter_context(opening)
@@ -97,15 +101,17 @@ def ask_session(
     *,
     confidence: float,
     snap: bool,
+    measure: bool,
     as_json: bool,
 ) -> None:
-    """Put some predicates to a session, and say what they cost."""
+    """Put some predicates to a session, or buy their answers outright, and say what they cost."""
     from conspectus.releases.answer import checked_confidence
     from conspectus.sessions.store import SessionError
 
     checked_confidence(confidence)
     with _resumed(path, data, schema, None, progress=None) as live:
-        said = said_to(predicates, lambda text: live.ask(text, confidence=confidence, snap=snap), SessionError)
+        put = live.measure if measure else live.ask
+        said = said_to(predicates, lambda text: put(text, confidence=confidence, snap=snap), SessionError)
         if as_json:
             kept = printing.guarantee_json(live.guarantee)
             printing.as_json({"answers": [one.json for one in said], **_standing(live), "guarantee": kept})
@@ -129,15 +135,15 @@ def _opened(
 ) -> Iterator[Session]:
     import conspectus as cs
     from conspectus.curator.truth import Truth
-    from conspectus.mechanisms.choosing import make_online
     from conspectus.privacy.guarantee import Budget
+    from conspectus.sessions import forecast
     from conspectus.sessions import opening as live
 
     allowed = Budget(**budget)  # refused before any file is opened
     if data is None or schema is None:
         raise options.OptionError(f"there is no session at {path}: to open one, give DATA, --schema and a budget")
-    options.check_mechanism(plan["mechanism"], tuple(ONLINE), OFFLINE, command="release")
-    mechanism = make_online(plan["mechanism"], options.settings_of(setting))
+    options.check_mechanism(plan["mechanism"], (AUTO, *ONLINE), OFFLINE, command="release")
+    mechanism = forecast.asked_for(plan["mechanism"], options.settings_of(setting), keywords=())
     book = None if ledger is None else cs.Ledger.open(ledger)
     # A SELECT stays as it is; a file is found again from any folder.
     where = str(Path(data).absolute()) if Path(data).exists() else data
@@ -145,7 +151,7 @@ def _opened(
     with cs.open_table(data, cs.Schema.load(schema)) as table:
         facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}
         truth = Truth.of(table)
-        problem = live.session_problem(truth, allowed, **facts)
+        problem = live.session_problem(truth, allowed, mechanism, **facts)
         with live.begin(truth, problem, mechanism, ledger=book, path=path, source=source, progress=progress) as opened:
             yield opened
 
@@ -174,9 +180,9 @@ def _check_same_terms(path: Path, told: dict[str, Any], setting: Sequence[str]) 
     from conspectus.sessions import opening as live
 
     terms = live.terms_of(path)
-    other = [name for name, value in told.items() if value is not None and value != getattr(terms, name)]
-    fields = settings_of(terms.mechanism) if terms.mechanism in ONLINE else {}
-    known = {name: field.default for name, field in fields.items()} | dict(terms.settings)
+    other = [name for name, value in told.items() if value not in (None, AUTO) and value != getattr(terms, name)]
+    fields = settings_of(terms.mechanism, ONLINE) if terms.mechanism in ONLINE else {}
+    known = {name: field.default for name, field in fields.items()} | live.settled_settings(terms)
     settings = options.settings_of(setting)
     other += [f"set {name}" for name, value in settings.items() if name not in known or known[name] != value]
     if other:
@@ -197,6 +203,7 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
     failed = False
     if not as_json:
         print(f"{live}.")
+        printing.facts([("expects", live.expectation)])
         printing.facts([("keeps", str(dataclasses.replace(live.guarantee, warnings=())))])
         printing.facts([("warning", warning) for warning in live.guarantee.warnings])
     try:
@@ -252,10 +259,11 @@ def _line(live: Session, answer: LiveAnswer) -> str:
 def _left(live: Session) -> str:
     sign = "ε" if live.currency == "epsilon" else "ρ"
     left = f"{sign} {live.remaining:.4g} of {live.spent + live.remaining:.4g} left"
-    over = ", exhausted: new answers come from what was learned" if live.exhausted else ""
+    over = ", exhausted: nothing new is answered with a guarantee" if live.exhausted else ""
     return f"{live.asked:,} of {live.questions:,} questions, {left}{over}"
 
 
 def _standing(live: Session) -> dict[str, Any]:
     told = ("currency", "spent", "remaining", "asked", "questions", "exhausted")
-    return {name: getattr(live, name) for name in told}
+    expected = {"expected_width_counts": live.claim.expected_width, "answered_with_probability": live.claim.answered}
+    return {**{name: getattr(live, name) for name in told}, **expected}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # what editors and type checkers know; the classes themselves
     from .dual_query.mechanism import DualQuery as DualQuery
     from .iterative_construction import IterativeConstruction as IterativeConstruction
     from .mwem import Mwem as Mwem
+    from .online.fresh_noise import OnlineGaussian as OnlineGaussian
+    from .online.fresh_noise import OnlineLaplace as OnlineLaplace
     from .online.median import Median as Median
     from .online.multiplicative_weights import Pmw as Pmw
     from .online.perceptron import Perceptron as Perceptron

@@ -35,10 +35,9 @@ def make_online(
     return cast("OnlineMechanism[Any]", _made(asked, settings, also, ONLINE, OFFLINE))
 
 
-def settings_of(name: str) -> dict[str, dataclasses.Field[Any]]:
-    """The settings of a mechanism, by name."""
-    entry = OFFLINE[name] if name in OFFLINE else ONLINE[name]
-    return {field.name: field for field in dataclasses.fields(entry.load())}
+def settings_of(name: str, entries: Mapping[str, Entry] = OFFLINE) -> dict[str, dataclasses.Field[Any]]:
+    """The settings of a mechanism, by name: of one that releases a workload, or of one of these."""
+    return {field.name: field for field in dataclasses.fields(entries[name].load())}
 
 
 def given_settings(mechanism: object) -> dict[str, Any]:
@@ -63,7 +62,7 @@ def _made(
         hint = f": {right}" if asked in elsewhere else did_you_mean(asked, here)
         what = "online mechanism" if online else "mechanism"
         raise NoMechanism(f'no {what} is called "{asked}"{hint}; there are {", ".join(here)}')
-    return here[asked].load()(**_checked(asked, settings, also))
+    return here[asked].load()(**_checked(asked, settings, also, here))
 
 
 def _checked_object(
@@ -91,7 +90,7 @@ def _checked_object(
         raise SettingError(
             f'"{word}" was given beside an object: settings go into the object, as in {kind.__name__}({word}=…)'
         )
-    _checked(name, {field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}, ())
+    _checked(name, {field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}, (), here)
     return asked
 
 
@@ -104,8 +103,10 @@ def _name_of(kind: type, entries: Mapping[str, Entry]) -> str | None:
     return next((name for name, entry in entries.items() if entry.kind == kind.__name__ and entry.load() is kind), None)
 
 
-def _checked(name: str, settings: Mapping[str, Any], also: Iterable[str]) -> Mapping[str, Any]:
-    fields = settings_of(name)
+def _checked(
+    name: str, settings: Mapping[str, Any], also: Iterable[str], here: Mapping[str, Entry]
+) -> Mapping[str, Any]:
+    fields = settings_of(name, here)
     for setting, value in settings.items():
         if setting not in fields:
             known = ", ".join(fields) or "none"

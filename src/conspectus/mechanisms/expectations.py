@@ -121,9 +121,6 @@ SPARSE_PROJECT_SLOW = 1 << 19
 ONLINE_PRIMED_HITS = 5
 """The hits that a primed session needs."""
 
-ONLINE_PRIMED_ERROR = 0.5
-"""How wrong its guess is, over the noise of a priming count."""
-
 ONLINE_HITS_PER_NAT = 7
 """The hits that an unprimed session needs, for each unit of ln|X|."""
 

@@ -186,7 +186,12 @@ class ErrorBound:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a mechanism says before anything is spent. Errors are in counts: `bound` is proved, the others typical."""
+    """What a mechanism says before anything is spent. Errors are in counts: `bound` is proved, the others typical.
+
+    `expected_width` is about how far the ends of a 95 % interval will be from the answer, in counts: None where no
+    interval is printed. `answered` is of sessions: at least how likely all declared questions are answered with a
+    guarantee, where the guess is as right as expected.
+    """
 
     mechanism: str
     expected_max: float
@@ -195,9 +200,12 @@ class Claim:
     memory: int
     citations: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    expected_width: float | None = None
+    answered: float | None = None
 
     def __post_init__(self) -> None:
-        numbers = (self.expected_max, self.expected_mean, self.memory)
+        given = (number for number in (self.expected_width, self.answered) if number is not None)
+        numbers = (self.expected_max, self.expected_mean, self.memory, *given)
         if any(type(number) not in (int, float) or not number >= 0 for number in numbers):
             raise ValueError("a claim expects errors and memory from 0 on")
         if not all(isinstance(word, str) for word in (self.mechanism, *self.citations, *self.notes)):

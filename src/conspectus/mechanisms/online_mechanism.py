@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from conspectus.curator.curator import Curator
+from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import noise_margin
 from conspectus.queries.workload import Workload
@@ -31,6 +32,10 @@ State = tuple[dict[str, Any], dict[str, pa.Table]]
 
 class BadState(ValueError):
     """A stored state that does not belong to the mechanism that should go on from it."""
+
+
+class NoGuess(BudgetExceeded):
+    """A question that the budget cannot answer any more, put to a mechanism that holds no guess."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +153,15 @@ class OnlineRun(Protocol):
         An act that the curator refuses (`BudgetExceeded`) was not done: the run is then exhausted for good.
         """
 
+    def measure(self, query: Workload) -> Reply:
+        """Buy the answer to a workload of one query outright, with the noise of the plan, and learn from it.
+
+        An act that the curator refuses (`BudgetExceeded`) was not done, and the run is as it was.
+        """
+        ...
+
     def guess(self, query: Workload) -> float:
-        """The count that the guess gives, and nothing spent."""
+        """The count that the guess gives, and nothing spent; `NoGuess` where there is none."""
 
     def state(self) -> State:
         """What was learned so far. It changes only in a question that debited an act."""
@@ -183,6 +195,10 @@ class OnlineMechanism(Protocol[Planned]):
     def restore(self, curator: Curator, problem: SessionProblem, plan: Planned, state: State) -> OnlineRun:
         """Go on from a stored state in a new process: nothing is bought again; `BadState` if it is not one."""
 
+    def settled(self, problem: SessionProblem, plan: Planned) -> OnlineMechanism[Planned]:
+        """The same with every choice that the plan made and a state depends on: what a session's file holds."""
+        ...
+
     def parameters(self, problem: SessionProblem, plan: Planned) -> dict[str, Any]:
         """What a report says about how it was run: JSON values, from public facts alone."""
 
@@ -209,13 +225,14 @@ class OnlineProposal:
         return self.mechanism.parameters(self.problem, self.plan)
 
 
-def propose_online(mechanism: OnlineMechanism[Any], problem: SessionProblem) -> OnlineProposal:
-    """Plan once, and say what to expect.
+def propose_online(mechanism: OnlineMechanism[Any], problem: SessionProblem, plan: Any | None = None) -> OnlineProposal:
+    """Plan once, unless it was, and say what to expect.
 
     Raises:
         NoMechanism: the mechanism refuses the problem; the message says why.
     """
-    plan = mechanism.plan(problem)
+    plan = mechanism.plan(problem) if plan is None else plan
     if isinstance(plan, Refusal):
         raise NoMechanism(f"{mechanism.name} cannot serve this: {plan.reason}")
-    return OnlineProposal(mechanism=mechanism, problem=problem, plan=plan, claim=mechanism.claim(problem, plan))
+    settled, claim = mechanism.settled(problem, plan), mechanism.claim(problem, plan)
+    return OnlineProposal(mechanism=settled, problem=problem, plan=plan, claim=claim)

@@ -78,5 +78,7 @@ ONLINE: dict[str, Entry] = {
     "sparse-mw": Entry(".online.sparse_weights", "SparseMw", (*WATCHES, *MEASURE)),
     "median": Entry(".online.median", "Median", (*WATCHES, *MEASURE)),
     "perceptron": Entry(".online.perceptron", "Perceptron", (*WATCHES, *MEASURE)),
+    "gaussian": Entry(".online.fresh_noise", "OnlineGaussian", ("measure-gaussian",)),
+    "laplace": Entry(".online.fresh_noise", "OnlineLaplace", ("measure-laplace",)),
 }
-"""Mechanisms that answer sessions, one question at a time. The first is the one that sessions take unless told."""
+"""Mechanisms that answer sessions, one question at a time, in the order in which they are listed and planned."""

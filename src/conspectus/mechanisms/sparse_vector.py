@@ -23,7 +23,7 @@ constants stand in `online/theorem.py`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -36,11 +36,14 @@ from conspectus.queries.query import WEIGHT_STEPS
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 
+from .false_alarms import chance_of_alarms, least_margin
 from .mechanism import SettingError, root_down
 from .online_mechanism import Margin, SessionProblem
 
 FAILURE = 0.05
-"""The probability with which the noises of a whole session may be larger than its default threshold allows for."""
+"""The probability with which a bound for all answers of a session at once may fail."""
+ALARMED = 0.02
+"""The probability with which noise alone may use up half of the hits of a session, by its default threshold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,28 +80,43 @@ class SparsePlan:
         """The noise of a comparison, in counts."""
         return Noise("laplace", scale_up(Fraction(2 * self.max_rows) / ((1 - self.share) * self.epsilon)))
 
-    def passed(self, questions: int) -> Margin:
-        """How wrong an answer that made no hit may be, for all of `questions` at once.
+    def passed(self, questions: int = 1) -> Margin:
+        """How wrong an answer that made no hit may be: this one, or all of `questions` at once.
 
-        The noises lie on the grid of errors, to which a guess and the threshold are rounded.
+        The noise of a comparison is drawn afresh, so one answer needs the tail of one draw, whatever was asked before.
+        A threshold that lasts is a high one, so that of each watch there may ever be counts. The noises lie on the grid
+        of errors, to which a guess and the threshold are rounded.
         """
         thresholds = max(self.watches, 1 if self.one_threshold else self.hits)
         noises = ((self.threshold_noise, thresholds), (self.error_noise, questions))
         return Margin(offset=max(self.threshold, 0.0) + 1 / ERROR_STEPS, noises=noises, grid=ERROR_STEPS)
 
-    def measured(self, grid: int = 1) -> Margin:
-        """How wrong a measured answer to a question on this grid may be, for all of them at once."""
-        return Margin(noises=((self.law, self.hits),), grid=grid)
+    def measured(self, grid: int = 1, answers: int = 1) -> Margin:
+        """How wrong a measured answer to a question on this grid may be, or as many answers at once."""
+        return Margin(noises=((self.law, answers),), grid=grid)
 
     def measured_half_width(self, confidence: float) -> float:
-        """How wrong measured answers may be, in counts, on whatever grid their questions are."""
+        """How wrong all measured answers may be, in counts, on whatever grid their questions are."""
         grids = (1 << power for power in range(WEIGHT_STEPS.bit_length()))
-        return max(self.measured(grid).counts_at(confidence) for grid in grids)
+        return max(self.measured(grid, self.hits).counts_at(confidence) for grid in grids)
 
     def comparison_half_width(self, questions: int, failure: float = FAILURE) -> float:
         """How far a comparison may err, in counts, for all of `questions` at once, except with this probability."""
         margin = self.passed(questions)
         return margin.counts_at(1 - failure) - margin.offset + 1 / ERROR_STEPS
+
+    def alarmed(self, questions: int, guess_error: float, alarms: int) -> float:
+        """At most how likely noise alone makes so many hits in `questions`, where no guess is off by more counts."""
+        # The threshold is rounded down to a step, and an error may be rounded up by one.
+        margin = math.floor(self.threshold * ERROR_STEPS) - math.ceil(guess_error * ERROR_STEPS) - 1
+        return chance_of_alarms(
+            self.threshold_noise.scale * ERROR_STEPS,
+            self.error_noise.scale * ERROR_STEPS,
+            margin,
+            questions=questions,
+            alarms=alarms,
+            one_threshold=self.one_threshold,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The plan for a report."""
@@ -130,12 +148,13 @@ def plan_sparse(
         problem: The public facts of the session.
         price: What all hits may cost together, in the session's currency.
         hits: How many hits are paid for.
-        threshold: From where an error is a hit, in counts. Unless it is given, it lies where noise alone would use up
-            an eighth of the hits if every guess were right, moved up by `guess_error`.
+        threshold: From where an error is a hit, in counts. Unless it is given, noise alone uses up half of the hits
+            with probability `ALARMED` at most, over all declared questions, where no guess is off by more than
+            `guess_error`.
         measuring: The part of the price that buys the measured answers.
         one_threshold: Whether one noisy threshold serves all hits, which is the tighter form. It has a price in pure ε
             only, and none in a ledger that counts ρ; unless given, it is used where it has one.
-        guess_error: The error that is to be expected of the guesses, in counts.
+        guess_error: The largest error that is to be expected of the guesses, in counts.
     """
     pure, questions = problem.currency == "pure", problem.questions
     part = Fraction(measuring) if measuring is not None else Fraction(1, 9) if pure else Fraction(1, 5)
@@ -146,25 +165,23 @@ def plan_sparse(
     if one_threshold and not pure:
         raise SettingError("one threshold for all hits has a pure price alone: give a budget without delta")
     watching = price * (1 - part)
-    # The shares minimise what the margins of all thresholds and of all comparisons add up to.
-    comparisons = math.log(2 * questions / FAILURE)
+    # The shares minimise the width of a guess: what keeps false alarms away, and what one answer's margin adds to it.
+    thresholds = math.log(1 / ALARMED) + math.log(2 * (1 if one_threshold else hits) / FAILURE)
+    comparisons = math.log(questions + 1) + math.log(2 / FAILURE)
     if one_threshold:
-        first, rest = math.sqrt(math.log(2 / FAILURE)), math.sqrt(2 * hits * comparisons)
+        first, rest = math.sqrt(thresholds), math.sqrt(2 * hits * comparisons)
         hiding = watching * _part(first / (first + rest))
         each = (watching - hiding) / hits
         epsilon, share = hiding + each, hiding / (hiding + each)
     else:
-        first, rest = math.sqrt(math.log(2 * hits / FAILURE)), math.sqrt(2 * comparisons)
+        first, rest = math.sqrt(thresholds), math.sqrt(2 * comparisons)
         epsilon = watching / hits if pure else root_down(2 * watching / hits)
         share = _part(first / (first + rest))
     moved = problem.max_rows
     law = problem.law(Sensitivity(moved, moved * moved, moved), price * part / hits)
-    if threshold is None:
-        comparing = 2 * moved / float((1 - share) * epsilon)
-        threshold = comparing * math.log(max(4 * questions / hits, 2.0)) + guess_error
-    return SparsePlan(
+    plan = SparsePlan(
         hits=hits,
-        threshold=threshold,
+        threshold=threshold or 0.0,
         epsilon=epsilon,
         share=share,
         law=law,
@@ -172,6 +189,17 @@ def plan_sparse(
         one_threshold=one_threshold,
         watches=math.floor(price / (epsilon if pure else epsilon**2 / 2)),
     )
+    if threshold is not None:
+        return plan
+    margin = least_margin(
+        plan.threshold_noise.scale * ERROR_STEPS,
+        plan.error_noise.scale * ERROR_STEPS,
+        questions=questions,
+        alarms=(hits + 1) // 2,
+        one_threshold=one_threshold,
+        failure=ALARMED,
+    )
+    return replace(plan, threshold=guess_error + (margin + 2) / ERROR_STEPS)
 
 
 def _part(share: float) -> Fraction:

@@ -74,13 +74,19 @@ class Plan:
                     **dataclasses.asdict(claim),
                     "expected_max": claim.expected_max / whole if whole else None,
                     "expected_mean": claim.expected_mean / whole if whole else None,
+                    "expected_width": _of(claim.expected_width, whole),
                     "expected_max_counts": claim.expected_max,
                     "expected_mean_counts": claim.expected_mean,
+                    "expected_width_counts": claim.expected_width,
                 }
                 for claim in self.claims
             ],
             "refusals": [dataclasses.asdict(refusal) for refusal in self.refusals],
         }
+
+
+def _of(counts: float | None, whole: int | None) -> float | None:
+    return counts / whole if whole and counts is not None else None
 
 
 def neighbours_of(neighbours: str | None, schema: Schema) -> Neighbours:

@@ -42,7 +42,7 @@ def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
         "events": [acts.to_json(event) for event in fields["events"]],
         "mechanism": fields["mechanism"],
         "parameters": dict(fields["parameters"]),
-        "claim": None if claim is None else dataclasses.asdict(claim),
+        "claim": None if claim is None else _claim_json(claim),
         "certificate": None if certificate is None else certificate.to_json(),
         "synopsis": {"kind": synopsis.kind, "meta": meta},
         "measured": None,
@@ -101,6 +101,12 @@ def read_fields(path: Path) -> dict[str, Any]:
             "left_out": manifest.get("left_out", 0),
             "declared": manifest.get("declared", False) is True,
         }
+
+
+def _claim_json(claim: Claim) -> dict[str, Any]:
+    """A claim as JSON values, without what version 0.1 did not know where there is nothing of it."""
+    later = ("expected_width", "answered")
+    return {name: value for name, value in dataclasses.asdict(claim).items() if name not in later or value is not None}
 
 
 def _claim(fields: Mapping[str, Any]) -> Claim:

@@ -13,32 +13,20 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
 from conspectus.mechanisms.choosing import given_settings, make_online
-from conspectus.mechanisms.mechanism import ProblemError
 from conspectus.mechanisms.online_mechanism import OnlineMechanism, OnlineProposal, SessionProblem, propose_online
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
-from conspectus.queries.workload import Workload
 from conspectus.releases.planning import check_rows, neighbours_of
 from conspectus.releases.run import warnings
 
 from .account import Account, label_of, reservation_of
+from .forecast import AUTO, FACTS, asked_for, best_of, prepared, problem_for
 from .session import Session
 from .store import SessionError, Store, Terms
 
-KEYWORDS = (
-    "epsilon",
-    "delta",
-    "rho",
-    "mechanism",
-    "questions",
-    "neighbours",
-    "ledger",
-    "path",
-    "rows",
-    "progress",
-)
+KEYWORDS = (*FACTS, "ledger", "path", "progress")
 SIDECAR = ".ledger"
 """What a session's own ledger is called: the session's file name and this."""
 
@@ -49,8 +37,8 @@ def open_session(
     epsilon: float | None = None,
     delta: float = 0.0,
     rho: float | None = None,
-    mechanism: str | OnlineMechanism[Any] = "pmw",
-    questions: int = 10_000,
+    mechanism: str | OnlineMechanism[Any] = AUTO,
+    questions: int | None = None,
     neighbours: str | None = None,
     ledger: str | Path | Ledger | None = None,
     path: str | Path | None = None,
@@ -58,28 +46,33 @@ def open_session(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Session:
-    """Open a session: questions one at a time, paid for only when the answer is a surprise.
+    """Open a session: questions one at a time, each of which may depend on all answers before.
 
-    A question that was asked before gets the same answer and costs nothing. Once the budget or the number of questions
-    is used up, answers go on, marked "unguaranteed".
+    A question that was asked before gets the same answer and costs nothing. Where many questions are declared, a guess
+    of the table answers them, and only surprises are paid for; where few are, each is measured. Once the budget or the
+    number of questions is used up, a guess goes on to answer, marked "unguaranteed". `session.claim` says beforehand
+    how wide intervals will be.
 
     Args:
         table: What `cs.open_table`, `cs.open_records` or `cs.open_pairs` opened.
         epsilon: The privacy loss ε of the whole session. Give this or `rho`.
         delta: The failure probability δ; 0 is a pure guarantee.
         rho: The concentrated privacy loss ρ, in place of ε; a `delta` then says at which δ it is shown as an ε.
-        mechanism: The name of an online mechanism, or an object of `cs.mechanisms`.
-        questions: How many different questions to prepare for. More of them make each answer a little worse.
+        mechanism: "auto" for the one with the narrowest expected intervals, the name of an online mechanism, or an
+            object of `cs.mechanisms`.
+        questions: How many different questions to prepare for. More of them make each answer worse. Unless given, as
+            many of 10,000 as leave intervals that say something on a table of this size.
         neighbours: "replace" or "add-remove": what one person may change. None means the schema's, else "replace".
         ledger: The ledger of this table, or its path. The budget is reserved in it, and each act debited.
         path: A file to keep the session in, so that it can be resumed. Without a `ledger` it gets one of its own
             beside that file. Without a path the session lives in memory, and ends with it.
         rows: Declares the number of rows where it is private.
         progress: Called as `progress(what, done, total)` while the session is being opened.
-        **settings: Settings of the mechanism named, such as `hits=20`.
+        **settings: Settings of the mechanism named, such as `hits=20`; of `pmw` where none is named.
 
     Returns:
-        A `Session`, to be used in a `with` statement or closed: `.ask`, `.spent`, `.remaining`, `.release`, `.end`.
+        A `Session`, to be used in a `with` statement or closed: `.ask`, `.measure`, `.claim`, `.spent`, `.remaining`,
+        `.release`, `.end`.
 
     Raises:
         BudgetError: the budget is none.
@@ -100,10 +93,10 @@ def open_session(
         >>> abs(first.fraction - 0.4) < 0.1, again.repeated, again.fraction == first.fraction
         (True, True, True)
     """
-    chosen = make_online(mechanism, settings, also=KEYWORDS)
+    chosen = asked_for(mechanism, settings, keywords=KEYWORDS)
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     truth = Truth.of(table)
-    problem = session_problem(truth, budget, questions=questions, neighbours=neighbours, rows=rows)
+    problem = session_problem(truth, budget, chosen, questions=questions, neighbours=neighbours, rows=rows)
     if isinstance(ledger, str | Path):
         ledger = Ledger.open(ledger)
     return begin(truth, problem, chosen, ledger=ledger, path=path, progress=progress)
@@ -158,29 +151,28 @@ def terms_of(path: str | Path) -> Terms:
 
 
 def session_problem(
-    table: Table | Truth, budget: Budget, *, questions: int, neighbours: str | None, rows: int | None
+    table: Table | Truth,
+    budget: Budget,
+    mechanism: OnlineMechanism[Any] | None = None,
+    *,
+    questions: int | None,
+    neighbours: str | None,
+    rows: int | None,
 ) -> SessionProblem:
     """The public facts of a session, checked. A truth that had to read its table for them goes on to `begin`."""
-    if type(questions) is not int or questions < 1:
-        raise ProblemError(f"questions, the number of questions, is a positive integer, not {questions!r}")
     check_rows(rows)
     truth = Truth.of(table)
     schema = truth.table.schema
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=truth.table.filtered)
-    return SessionProblem(
-        workload=Workload(schema.domain, ()),
-        budget=budget,
-        relation=relation,
-        rows=truth.rows() if relation.total_is_public else rows,
-        ledgered=True,
-        questions=questions,
-    )
+    known = truth.rows() if relation.total_is_public else rows
+    problem = problem_for(schema, budget, relation=relation, rows=known, questions=1)
+    return prepared(problem, mechanism, questions)
 
 
 def begin(
     table: Table | Truth,
     problem: SessionProblem,
-    mechanism: OnlineMechanism[Any],
+    mechanism: OnlineMechanism[Any] | None,
     *,
     ledger: Ledger | None = None,
     path: str | Path | None = None,
@@ -190,12 +182,12 @@ def begin(
 ) -> Session:
     """Choose, reserve, open. Refusals come before anything is spent, and from public facts alone.
 
-    `source` says, for a later command line, where table and schema were.
+    Without a mechanism the plan chooses one. `source` says, for a later command line, where table and schema were.
     """
     truth = Truth.of(table)
     table = truth.table
     problem = dataclasses.replace(problem, concentrated=ledger is not None and ledger.currency == "zcdp")
-    proposal = propose_online(mechanism, problem)
+    proposal = best_of(problem, mechanism)
     file = None if path is None else Path(path).resolve()  # one file, one lock, under whatever name
     bound = {"fingerprint": table.schema.fingerprint, "neighbours": problem.neighbours, "unit": str(table.schema.unit)}
     if ledger is not None:
@@ -278,7 +270,7 @@ def go_on(
             reservation, settled = reservation_of(_ledger_of(store, terms, ledger), terms)
             truth = Truth.of(table)
             problem = _same_table(truth, terms)
-            mechanism = make_online(terms.mechanism, terms.settings)
+            mechanism = make_online(terms.mechanism, settled_settings(terms))
             account = Account(terms, store, reservation)
             account.reconcile()
             if store.state() is None:
@@ -294,6 +286,15 @@ def go_on(
         if session is None:
             store.close()
     return session
+
+
+def settled_settings(terms: Terms) -> dict[str, Any]:
+    """The settings of a session with what it chose itself when it was opened.
+
+    Version 0.1 wrote down only what it was told: its `pmw` spent half of the budget on marginals.
+    """
+    unsaid = {"priming": 0.5} if terms.mechanism == "pmw" and not terms.settings.get("theorem") else {}
+    return {**unsaid, **terms.settings}
 
 
 def _session(

@@ -10,7 +10,6 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
@@ -24,28 +23,15 @@ from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.queries.block import Block
 from conspectus.queries.workload import Workload
-from conspectus.releases.answer import Answer, answer_of, checked_confidence, count_confidence
+from conspectus.releases.answer import checked_confidence
 from conspectus.releases.release import Release
 from conspectus.suggestions import suggest_keywords
-from conspectus.synopses.estimate import Estimate
-from conspectus.synopses.synopsis import Total
 
 from .account import Account
+from .forecast import in_words
+from .live_answer import LiveAnswer, shown
 from .questions import Question, canonical, stored
 from .store import Given, SessionError, Standing, Store
-
-
-@dataclass(frozen=True, kw_only=True)
-class LiveAnswer(Answer):
-    """An answer of a session.
-
-    Attributes:
-        cost: What it took from the budget, in the session's currency.
-        repeated: Whether it was given before. It is then the same answer, and costs nothing.
-    """
-
-    cost: float
-    repeated: bool
 
 
 @suggest_keywords
@@ -58,6 +44,7 @@ class Session:
         schema: The schema of the table.
         guarantee: What the session promises to every unit of the table: its budget, spent or not.
         mechanism: The name of the online mechanism.
+        claim: What was to be expected of it when it was opened: how wide intervals are, and how sure answers.
 
     Example:
         A budget so large hides nobody; it only keeps the numbers of the example still.
@@ -88,6 +75,7 @@ class Session:
         self.schema = schema
         self.guarantee = guarantee
         self.mechanism = proposal.mechanism.name
+        self.claim = proposal.claim
         self._proposal, self._problem = proposal, proposal.problem
         self._curator, self._account, self._store = curator, account, store
         self._settled = settled
@@ -125,7 +113,8 @@ class Session:
             ConfidenceError: The confidence is not strictly between 0 and 1.
             SessionError: The session is closed, belongs to another process, or its file cannot be used.
 
-        Guarantee: an answer is in the session's file before it is returned, and no question ever has two.
+        Guarantee: an answer is in the session's file before it is returned, and no question ever has two, unless a
+        guess was bought outright since.
         """
         checked_confidence(confidence)
         asked = canonical(self.schema, question, snap=snap)
@@ -141,7 +130,55 @@ class Session:
                         repeated = given is not None
                     if given is None:
                         given = self._answer(asked, standing)
-            return _shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
+            return shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
+
+    def measure(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
+        """Buy the answer to one question outright, with fresh noise, whether or not it would be a surprise.
+
+        It costs what the measurement of a surprise costs. A question that was measured before keeps its answer and
+        costs nothing; one that was guessed, or answered unguaranteed, has the measured answer from now on. The guess
+        learns from it.
+
+        Args:
+            question: A SQL predicate over the columns, or a workload of one query.
+            confidence: The probability, over the noise, with which the interval holds the truth.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+
+        Returns:
+            The measured answer, with what it cost and whether it was given before.
+
+        Raises:
+            BudgetExceeded: What is left of the budget does not pay for it; nothing is spent.
+            NotAPredicate: The question is not a predicate over the columns, or is more than one.
+            WorkloadError: The mechanism does not take such a question; nothing is spent.
+            ConfidenceError: The confidence is not strictly between 0 and 1.
+            SessionError: The session is closed, belongs to another process, or its file cannot be used.
+
+        Guarantee: the measurement is debited before its noise is drawn, and in the session's file, in place of a guess
+        that was given before, when it is returned.
+
+        Example:
+            >>> import conspectus as cs
+            >>> import pyarrow as pa
+            >>> schema = cs.Schema.from_dict({"name": "made", "columns": {"ill": {"type": "boolean"}}})
+            >>> table = cs.open_table(pa.table({"ill": [True] * 400 + [False] * 600}), schema)
+            >>> with cs.open_session(table, epsilon=5.0, mechanism="pmw", questions=100) as session:
+            ...     bought = session.measure("ill")
+            ...     again = session.ask("ill")
+            >>> bought.basis, bought.cost > 0, again.repeated, again.fraction == bought.fraction
+            ('measured', True, True, True)
+        """
+        checked_confidence(confidence)
+        asked = canonical(self.schema, question, snap=snap)
+        with self._lock:
+            self._check_here()
+            with self._store.alone():
+                standing = self._catch_up()
+                given = self._store.find(asked.key)
+                repeated = given is not None and given.bought
+                if given is None or not repeated:
+                    given = self._answer(asked, standing, outright=True, replacing=given is not None)
+            return shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
 
     @property
     def path(self) -> Path | None:
@@ -183,8 +220,14 @@ class Session:
         return self._problem.questions
 
     @property
+    def expectation(self) -> str:
+        """What was to be expected when it was opened, in words: how wide intervals are, and how sure answers."""
+        return in_words(self.claim, self._problem)
+
+    @property
     def exhausted(self) -> bool:
-        """Whether the next new question will be answered from what was learned, unguaranteed."""
+        """Whether the next new question will be answered from what was learned, unguaranteed; or refused, without a
+        guess."""
         with self._lock:
             self._fresh()
             return self._over(self._store.look()) or self._learned().exhausted
@@ -307,14 +350,17 @@ class Session:
         assert self._loop is not None
         return self._loop
 
-    def _answer(self, asked: Question, standing: Standing) -> Given:
+    def _answer(self, asked: Question, standing: Standing, *, outright: bool = False, replacing: bool = False) -> Given:
         loop = self._learned()
         known, before = len(self._account.filter.events), self._account.filter.spent
         # Until the answer is written down the loop is not ours: whatever interrupts us, the next question goes on from
         # the file, as a new process would.
         self._loop = None
         try:
-            reply = self._reply(loop, asked.workload, over=self._over(standing))
+            if outright:
+                reply = self._bought(loop, asked.workload, ended=self._settled or standing.ended)
+            else:
+                reply = self._reply(loop, asked.workload, over=self._over(standing))
         except (ValueError, LookupError):
             if len(self._account.filter.events) == known:
                 self._loop = loop  # refused before anything was done: the watch is as good as before
@@ -322,8 +368,9 @@ class Session:
         acted = len(self._account.filter.events) > known
         price = self._account.filter.spent - before if acted else Fraction(0)
         given = Given(count=reply.count, basis=reply.basis, margin=reply.margin, price=price)
-        self._store.keep(asked.key, asked.text, given, state=loop.state() if acted else None)
-        self._loop, self._version, self._answered = loop, standing.version + acted, standing.asked + 1
+        self._store.keep(asked.key, asked.text, given, state=loop.state() if acted else None, replacing=replacing)
+        self._loop, self._version = loop, standing.version + acted
+        self._answered = standing.asked + (not replacing)
         return given
 
     def _reply(self, loop: OnlineRun, query: Workload, *, over: bool) -> Reply:
@@ -332,16 +379,10 @@ class Session:
                 return loop.ask(query)
         return Reply(count=float(loop.guess(query)), basis="unguaranteed", margin=None)
 
-
-def _shown(given: Given, asked: Question, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
-    if given.margin is None:
-        estimate = Estimate.unguaranteed(given.count / total.divisor, total.divisor)
-    else:
-        margin = given.margin.counts_at(count_confidence(total, confidence))
-        estimate = Estimate.within(given.count, margin, basis=given.basis)
-    answer = answer_of(estimate, total, confidence, asked.workload.query(0))
-    told = {**vars(answer), "question": asked.words, "notes": asked.notes}
-    return LiveAnswer(**told, cost=0.0 if repeated else float(given.price), repeated=repeated)
+    def _bought(self, loop: OnlineRun, query: Workload, *, ended: bool) -> Reply:
+        if ended:
+            raise BudgetExceeded("this session was ended, and what it did not spend went back: open another one")
+        return loop.measure(query)
 
 
 def _joined(blocks: Sequence[Block]) -> Iterator[Block]:

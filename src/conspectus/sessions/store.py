@@ -112,6 +112,11 @@ class Given:
     margin: Margin | None
     price: Fraction
 
+    @property
+    def bought(self) -> bool:
+        """Whether it was measured for itself: one that marginals bought in advance add up to cost nothing."""
+        return self.basis == "measured" and self.price > 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
@@ -271,13 +276,20 @@ class Store:
             row = self._connection.execute(query, (key,)).fetchone()
             return None if row is None else _given(*row)
 
-    def keep(self, key: str, question: str, given: Given, *, state: State | None) -> None:
-        """Write an answer down, and what was learned with it: all of it or nothing, before anybody sees it."""
+    def keep(self, key: str, question: str, given: Given, *, state: State | None, replacing: bool = False) -> None:
+        """Write an answer down, and what was learned with it: all of it or nothing, before anybody sees it.
+
+        An answer that was bought outright takes the place, and the number, of the guess before it.
+        """
         margin = None if given.margin is None else json.dumps(given.margin.to_json())
         values = (key, question, given.count, given.basis, margin, str(given.price))
         with self._writing(sure=state is not None) as connection:
-            columns = "key, question, count, basis, margin, price"
-            connection.execute(f"INSERT INTO answers ({columns}) VALUES (?, ?, ?, ?, ?, ?)", values)
+            if replacing:
+                columns = "count = ?, basis = ?, margin = ?, price = ?"
+                connection.execute(f"UPDATE answers SET {columns} WHERE key = ?", (*values[2:], key))
+            else:
+                columns = "key, question, count, basis, margin, price"
+                connection.execute(f"INSERT INTO answers ({columns}) VALUES (?, ?, ?, ?, ?, ?)", values)
             if state is not None:
                 _learn(connection, state)
 

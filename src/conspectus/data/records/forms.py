@@ -116,7 +116,7 @@ def _written(record: Any, depth: int, room: _Room) -> Form:
     if isinstance(record, str):
         return TEXT, mended(str.__str__(record)).encode()
     if isinstance(record, bytes | bytearray | memoryview):
-        return BYTES, bytes(record)
+        return BYTES, bytes(memoryview(record))
     if isinstance(record, datetime.date | datetime.time | datetime.timedelta):
         return _time(record)
     if isinstance(record, np.ndarray):

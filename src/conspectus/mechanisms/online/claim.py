@@ -18,17 +18,16 @@ from conspectus.mechanisms.expectations import (
     ONLINE_MEDIAN_ERROR,
     ONLINE_MULTIPLICATIVE_ERROR,
     ONLINE_PERCEPTRON_ERROR,
-    ONLINE_PRIMED_ERROR,
     ONLINE_PRIMED_HITS,
     ONLINE_SPARSE_HITS,
 )
 from conspectus.mechanisms.mechanism import Claim, ErrorBound
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.mechanisms.sparse_vector import FAILURE
-from conspectus.privacy.events import Noise
 
 from .parameters import OnlinePlan
 from .theorem import CITES, book_level, finest_net, net_size
+from .widths import CONFIDENCE, Primed
 
 
 class Typical(NamedTuple):
@@ -38,9 +37,9 @@ class Typical(NamedTuple):
     guess_error: float
 
 
-def primed(law: Noise) -> Typical:
-    """A guess that was fitted to marginals with this noise is left with few surprises."""
-    return Typical(ONLINE_PRIMED_HITS, law.scale * ONLINE_PRIMED_ERROR)
+def primed(expected: Primed, questions: int) -> Typical:
+    """A guess that was fitted to marginals is left with few surprises."""
+    return Typical(ONLINE_PRIMED_HITS, expected.largest_error(questions))
 
 
 def multiplicative(problem: SessionProblem, rows: float, hits: int | None) -> Typical:
@@ -86,25 +85,39 @@ def claim_of(
 ) -> Claim:
     """What a session of this plan claims; `printed` is the rule's T(α) as the book has it."""
     rows, sparse = plan.rows, plan.sparse
-    passed = sparse.passed(problem.questions).counts_at(1 - FAILURE)
-    near = f"{passed / rows:.3g} of the rows" if problem.rows else f"{passed:.0f} rows"
+    one = sparse.passed().counts_at(CONFIDENCE)
+    near = f"{one / rows:.3g} of the rows" if problem.rows else f"{one:.0f} rows"
     notes = [
-        f"at most {sparse.hits:,} of {problem.questions:,} questions are paid for",
-        f"an answer is within {near} of the truth while there are hits left",
+        f"at most {sparse.hits:,} of {problem.questions:,} questions are surprises that are paid for",
+        f"a guessed answer is within {near} of the truth with probability {CONFIDENCE:g}, while there are hits left",
     ]
     bound = None
     if plan.level is not None:
+        passed = sparse.passed(problem.questions).counts_at(1 - FAILURE)
         value = max(passed, sparse.measured_half_width(1 - FAILURE)) / rows
         bound = ErrorBound(value=value, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
         level = book_level(problem, rows, printed)
         said = "nothing" if level is None or level >= 1 / 3 else f"3α = {3 * level:.3g}"
         notes.append(f"the book's own constants, with its measured answers counted, promise {said}")
+    largest, mean = _expected(problem, plan)
     return Claim(
         mechanism=name,
-        expected_max=ONLINE_MAX_OF_TYPICAL * plan.guess_error,
-        expected_mean=ONLINE_MEAN_OF_TYPICAL * plan.guess_error,
+        expected_max=largest,
+        expected_mean=mean,
         bound=bound,
         memory=memory,
         citations=citations,
         notes=tuple(notes),
+        expected_width=plan.width,
+        answered=1 - sparse.alarmed(problem.questions, plan.guess_error, sparse.hits) if plan.level is None else None,
     )
+
+
+def _expected(problem: SessionProblem, plan: OnlinePlan) -> tuple[float, float]:
+    """The largest and the mean error of the guesses, in counts."""
+    if plan.priming is None:
+        return ONLINE_MAX_OF_TYPICAL * plan.guess_error, ONLINE_MEAN_OF_TYPICAL * plan.guess_error
+    expected = plan.priming.expected(plan.rows)
+    deviations = [expected.deviation(width) for width in expected.widths]
+    mean = sum(deviations) / len(deviations) * math.sqrt(2 / math.pi)
+    return max(plan.guess_error, max(deviations) * math.sqrt(2 * math.log(2 * problem.questions))), mean

@@ -25,23 +25,21 @@ Privacy: composes the watches and the measurements of `NumericSparse`, and what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from conspectus.curator.curator import Curator
-from conspectus.data.domain import Domain
-from conspectus.mechanisms.mechanism import Problem
-from conspectus.mechanisms.online_mechanism import BadState, Margin, Reply, SessionProblem, State
+from conspectus.mechanisms.online_mechanism import Margin, Reply, SessionProblem, State
 from conspectus.mechanisms.sparse_vector import NumericSparse, SparsePlan
 from conspectus.privacy.events import Noise
 from conspectus.queries.query import Parity, Predicate, Query
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
-from conspectus.synopses.synopsis import BadSynopsis, Synopsis, Total, part
+from conspectus.synopses.synopsis import Synopsis, Total
+
+from .learned import Learned, read_state
 
 
 class Guess(Protocol):
@@ -81,9 +79,9 @@ class OnlineConstruction:
         self._primed = primed
         self._covered: dict[tuple[int, ...], bool] = {}
         self._sparse = NumericSparse(curator, plan)
+        self._curator = curator
         self._asked = 0
-        self._questions: list[Workload] = []
-        self._noisy: list[float] = []
+        self._learned = Learned(problem, total, plan.law)
 
     @property
     def exhausted(self) -> bool:
@@ -96,7 +94,7 @@ class OnlineConstruction:
     @property
     def updates(self) -> int:
         """How often it has learned."""
-        return len(self._questions)
+        return len(self._learned)
 
     def guess(self, query: Workload) -> float:
         return self._guess.of(query) * self.total.divisor
@@ -116,7 +114,13 @@ class OnlineConstruction:
             return Reply(count=self._possible(noisy), basis="measured", margin=self.plan.measured(query.grid))
         if self._sparse.over or self._sparse.hits > hits:  # the budget ended before this question was answered
             return Reply(count=guessed, basis="unguaranteed", margin=None)
-        return Reply(count=guessed, basis="guessed", margin=self.plan.passed(self._problem.questions))
+        return Reply(count=guessed, basis="guessed", margin=self.plan.passed())
+
+    def measure(self, query: Workload) -> Reply:
+        self._guess.of(query)  # refused before it is paid for, where the guess could not learn from it
+        noisy = float(self._curator.measure(query, self._learned.law_of(query))[0]) / query.grid
+        self._learn(query, noisy)
+        return Reply(count=self._possible(noisy), basis="measured", margin=self.plan.measured(query.grid))
 
     def _bought(self, query: Workload, guessed: float) -> Margin | None:
         """How wrong the guess may be where the marginals bought in advance add up to the question: no watch is needed.
@@ -142,81 +146,28 @@ class OnlineConstruction:
         return min(max(count, 0.0), self.total.divisor) if self.total.exact else max(count, 0.0)
 
     def _learn(self, query: Workload, noisy: float) -> None:
-        self._questions.append(query)
-        self._noisy.append(noisy)
+        self._learned.add(query, noisy)
         self._guess.learn(query, noisy, self.plan.law)
 
     def synopsis(self) -> Synopsis:
         return self._guess.synopsis()
 
     def measured(self) -> NoisyAnswers | None:
-        """Everything measured so far. Each question was measured alone, so its noise lies on its own grid."""
-        primed, law = self._primed, self.plan.law
-        asked = _joined(self._problem.workload.domain, self._questions)
-        grids = tuple(block.grid for block in asked.blocks)
-        laws = tuple(Noise(law.kind, law.scale * grid) for grid in grids)
-        if primed is not None:
-            counts = np.concatenate([primed.counts, self._noisy])
-            laws, grids = (*primed.noise, *laws), (*primed.grids, *grids)
-            return NoisyAnswers(asked.domain, primed.workload + asked, counts, laws, self.total, grids)
-        if not self._questions:
-            return None
-        return NoisyAnswers(asked.domain, asked, np.array(self._noisy), laws, self.total, grids)
+        return self._learned.answers(self._primed) if self._learned or self._primed is not None else None
 
     def state(self) -> State:
-        asked = _joined(self._problem.workload.domain, self._questions)
-        meta: dict[str, Any] = {
-            "total": self.total.to_json(),
-            "asked": self._asked,
-            "hits": self._sparse.hits,
-            "learned": asked.to_json(),
-        }
-        tables = {"learned": pa.table({"count": pa.array(self._noisy, pa.float64())})}
+        meta, tables = self._learned.state(asked=self._asked, hits=self._sparse.hits)
         if self._primed is not None:
             tables["primed"] = pa.table({"count": self._primed.counts})
         return meta, tables
 
     def adopt(self, state: State) -> None:
         """Learn what a state has learned beyond this run, in the same order."""
-        stored, mine = read_state(state, self._problem), len(self._questions)
-        same = (stored.total, stored.questions[:mine], stored.noisy[:mine]) == (
-            self.total,
-            self._questions,
-            self._noisy,
-        )
-        if not same:
-            raise BadState("this state is not the one that this session goes on from: resume it from its own file")
-        for query, count in zip(stored.questions[mine:], stored.noisy[mine:]):
+        stored = read_state(state, self._problem)
+        for query, count in self._learned.beyond(stored):
             self._learn(query, count)
         self._asked = max(self._asked, stored.asked)
         self._sparse.hits = max(self._sparse.hits, stored.hits)
-
-
-class Stored(NamedTuple):
-    """What a state holds: the total, how many questions and hits there were, and the questions that were measured."""
-
-    total: Total
-    asked: int
-    hits: int
-    questions: list[Workload]
-    noisy: list[float]
-
-
-def read_state(state: State, problem: Problem) -> Stored:
-    """A stored state, all of it checked; `BadState` if it is not one of this problem."""
-    meta, tables = state
-    try:
-        total = Total.from_json(meta.get("total"))
-        learned = Workload.from_json(meta.get("learned"))
-        noisy = part(tables, "learned", [("count", pa.float64())])["count"].to_pylist()
-    except (BadSynopsis, WorkloadError, ValueError) as unreadable:
-        raise BadState(f"the state of the session is not readable: {unreadable}") from unreadable
-    asked, hits = meta.get("asked"), meta.get("hits")
-    if type(asked) is not int or type(hits) is not int or not 0 <= hits <= asked:
-        raise BadState("the state of the session does not say how many questions and surprises there were")
-    if learned.domain != problem.workload.domain or len(learned) != len(noisy) or not np.isfinite(noisy).all():
-        raise BadState("the measured answers of the session's state do not belong to this table")
-    return Stored(total, asked, hits, list(learned), noisy)
 
 
 def on_cells(query: Workload) -> Query:
@@ -227,8 +178,3 @@ def on_cells(query: Workload) -> Query:
             "this mechanism learns from predicates: ask one, or ask about weighted records with sparse-mw"
         )
     return asked
-
-
-def _joined(domain: Domain, questions: Sequence[Workload]) -> Workload:
-    """Single questions as one workload, a block for each, so that it gives them back as they were."""
-    return Workload(domain, tuple(block for question in questions for block in question.blocks))

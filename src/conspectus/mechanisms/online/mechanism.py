@@ -8,9 +8,10 @@ starts, answers and learns; T(α) stands in `theorem.py`, settings and plans in 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError, no_histogram
@@ -20,10 +21,12 @@ from conspectus.mechanisms.total import find_total, left_after_total
 from conspectus.synopses.synopsis import Total
 
 from .claim import Typical, claim_of
-from .loop import Guess, OnlineConstruction, read_state
+from .learned import read_state
+from .loop import Guess, OnlineConstruction
 from .parameters import OnlinePlan, OnlineSettings
 from .priming import Priming
 from .theorem import CITES, theorem_plan
+from .widths import CONFIDENCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +60,13 @@ class OnlineIC(OnlineSettings, ABC):
     def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> Guess:
         """The first guess; with the theorem's level where there is one."""
 
-    def plan_priming(self, problem: SessionProblem, left: Fraction, rows: float) -> Priming | None:
-        """What to buy before the first question, of what is left of the budget; nothing, unless a subclass does."""
-        return None
+    def primings(self, problem: SessionProblem, left: Fraction, rows: float) -> Iterator[Priming | None]:
+        """What could be bought before the first question, of what is left of the budget: nothing, unless a subclass
+        does."""
+        yield None
+
+    def settled(self, problem: SessionProblem, plan: OnlinePlan) -> Self:
+        return self
 
     def plan(self, problem: SessionProblem) -> OnlinePlan | Refusal:
         reason = self.refuses(problem)
@@ -81,8 +88,12 @@ class OnlineIC(OnlineSettings, ABC):
                     f"the theorem of {self.name} promises nothing for about {rows:,.0f} rows at this budget: leave "
                     "theorem out"
                 )
-            return OnlinePlan(rows=rows, sparse=found[0], guess_error=found[0].threshold, level=found[1])
-        priming = self.plan_priming(problem, left, rows)
+            width = found[0].passed().counts_at(CONFIDENCE)
+            return OnlinePlan(rows=rows, sparse=found[0], guess_error=found[0].threshold, width=width, level=found[1])
+        plans = [self._plan_with(problem, left, rows, priming) for priming in self.primings(problem, left, rows)]
+        return min(plans, key=lambda plan: plan.width)
+
+    def _plan_with(self, problem: SessionProblem, left: Fraction, rows: float, priming: Priming | None) -> OnlinePlan:
         typical = self.typical(problem, rows, priming)
         sparse = plan_sparse(
             problem,
@@ -92,7 +103,14 @@ class OnlineIC(OnlineSettings, ABC):
             measuring=self.measuring,
             guess_error=typical.guess_error,
         )
-        return OnlinePlan(rows=rows, sparse=sparse, guess_error=typical.guess_error, priming=priming)
+        guessed = sparse.passed().counts_at(CONFIDENCE)
+        return OnlinePlan(
+            rows=rows,
+            sparse=sparse,
+            guess_error=typical.guess_error,
+            width=guessed if priming is None else priming.expected(rows).expected_width(guessed),
+            priming=priming,
+        )
 
     def claim(self, problem: SessionProblem, plan: OnlinePlan) -> Claim:
         return claim_of(

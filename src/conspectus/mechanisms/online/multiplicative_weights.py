@@ -32,9 +32,10 @@ are as good as the loop's margins say, as long as there are hits left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -48,8 +49,9 @@ from conspectus.mechanisms.iterative import (
     multiplicative_rate,
     multiplicative_updates,
 )
-from conspectus.mechanisms.mechanism import check_settings
+from conspectus.mechanisms.mechanism import SettingError, check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
+from conspectus.mechanisms.total import left_after_total
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
@@ -59,10 +61,12 @@ from . import claim, theorem
 from .loop import OnlineConstruction, on_cells
 from .mechanism import OnlineIC
 from .parameters import OnlinePlan
-from .priming import Priming, plan_priming
+from .priming import Priming, plan_priming, possible_orders, priming_of
 
 PRIMING = Fraction(1, 2)
-"""The share of the budget that buys marginals first, unless one is given."""
+"""The share of the budget that buys marginals first where nobody knows the number of rows."""
+SHARES = tuple(Fraction(part, 8) for part in range(1, 8))
+"""The shares of the budget among which a plan chooses."""
 EVALUATIONS, RIDGE = 200, 1.0
 """Of each refit: how often its objective is evaluated at most, and how strong its ridge is."""
 
@@ -109,9 +113,11 @@ class Pmw(OnlineIC):
     knows every low marginal before the first question, and few questions surprise it.
 
     Args:
-        priming: The share of the budget that buys marginals first, from 0 to below 1; a half unless given. With 0 it
-            is the book's algorithm, with steps that meet the measured answers.
-        order: The number of columns of these marginals. Unless given, the highest of 3, 2 and 1 that is not too noisy.
+        priming: The share of the budget that buys marginals first, from 0 to below 1. With 0 it is the book's
+            algorithm, with steps that meet the measured answers. Unless given, a share and an order with which the
+            narrowest intervals are to be expected.
+        order: The number of columns of these marginals. With a share alone, the highest of 3, 2 and 1 that is not too
+            noisy.
         hits: How many surprises are paid for.
         threshold: A guess that is wrong by more than this fraction of the rows is a surprise.
         measuring: The share of a hit's price that buys its measured answer, between 0 and 1. The rest finds the hit.
@@ -144,13 +150,6 @@ class Pmw(OnlineIC):
             (not (self.theorem and self.priming), "the theorem knows no priming: leave one of them out"),
         )
 
-    @property
-    def _share(self) -> Fraction:
-        """The share of the budget that priming takes."""
-        if self.theorem:
-            return Fraction(0)
-        return PRIMING if self.priming is None else Fraction(self.priming)
-
     def memory(self, problem: SessionProblem) -> int:
         return 8 * 14 * problem.cells
 
@@ -161,11 +160,32 @@ class Pmw(OnlineIC):
         return book_updates(alpha, problem.cells)
 
     def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> claim.Typical:
-        return claim.multiplicative(problem, rows, self.hits) if priming is None else claim.primed(priming.law)
+        if priming is None:
+            return claim.multiplicative(problem, rows, self.hits)
+        return claim.primed(priming.expected(rows), problem.questions)
 
-    def plan_priming(self, problem: SessionProblem, left: Fraction, rows: float) -> Priming | None:
-        price = left * self._share
-        return plan_priming(problem, price, order=self.order, rows=rows) if price else None
+    def primings(self, problem: SessionProblem, left: Fraction, rows: float) -> Iterator[Priming | None]:
+        given = PRIMING if self.priming is None and not problem.rows else self.priming
+        if given == 0:
+            yield None
+        elif given is not None:
+            yield plan_priming(problem, left * Fraction(given), order=self.order, rows=rows)
+        else:
+            orders = possible_orders(problem, self.order)
+            if not orders:
+                raise SettingError(
+                    f"marginals of {self.order} columns are too many to begin with: choose a lower order"
+                )
+            for order in orders:
+                yield from (priming_of(problem, left * share, order) for share in SHARES)
+
+    def settled(self, problem: SessionProblem, plan: OnlinePlan) -> Self:
+        """With the share and, where the number of rows was known, the order: a state holds these marginals."""
+        priming = plan.priming
+        if priming is None:
+            return self
+        left = left_after_total(problem)
+        return replace(self, priming=float(priming.price / left), order=priming.order if problem.rows else self.order)
 
     def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> DenseGuess:
         domain, held = problem.workload.domain, problem.held
@@ -186,4 +206,5 @@ class Pmw(OnlineIC):
         return OnlineConstruction(curator, problem, plan=plan.sparse, guess=guess, total=total, primed=primed)
 
     def parameters(self, problem: SessionProblem, plan: OnlinePlan) -> dict[str, Any]:
-        return {"priming": float(self._share), **super().parameters(problem, plan)}
+        share = 0.0 if plan.priming is None else float(plan.priming.price / left_after_total(problem))
+        return {"priming": share, **super().parameters(problem, plan)}

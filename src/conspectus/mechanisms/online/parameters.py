@@ -47,6 +47,7 @@ class OnlinePlan:
         rows: The number of rows planned for: the public or the declared one, 1 where there is none.
         sparse: The sparse vector that finds and measures surprises.
         guess_error: About how wrong a guess will be, in counts; where a theorem plans, its threshold.
+        width: About how far the ends of a 95 % interval will be from the answer, in counts.
         level: The α of the theorem, where the plan is the theorem's.
         priming: What is bought before the first question.
     """
@@ -54,6 +55,7 @@ class OnlinePlan:
     rows: float
     sparse: SparsePlan
     guess_error: float
+    width: float
     level: float | None = None
     priming: Priming | None = None
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
 
 from conspectus.curator.curator import Curator
+from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import SettingError
 from conspectus.mechanisms.online_mechanism import BadState, SessionProblem, State
 from conspectus.privacy.events import Noise
@@ -24,6 +26,8 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import BadSynopsis, Total, part
+
+from .widths import Primed
 
 HIGHEST_ORDER = 3
 MOST_MARGINALS, MOST_CELLS = 5_000, 1 << 20
@@ -38,6 +42,15 @@ class Priming:
     workload: Workload
     law: Noise
     price: Fraction
+
+    @property
+    def order(self) -> int:
+        """The number of columns of each marginal."""
+        return len(self.workload.blocks[0].columns)
+
+    def expected(self, rows: float) -> Primed:
+        """What to expect of a guess that was fitted to them, on a table of so many rows."""
+        return Primed.of(self.workload.domain, order=self.order, law=self.law, rows=rows)
 
     def buy(self, curator: Curator, total: Total) -> NoisyAnswers:
         """Measure all of them at once."""
@@ -59,16 +72,37 @@ class Priming:
 
 def plan_priming(problem: SessionProblem, price: Fraction, *, order: int | None, rows: float) -> Priming:
     """All marginals of this order for `price`; without an order, of the highest one that is not too noisy."""
+    found = None
+    for tried in possible_orders(problem, order):
+        found = priming_of(problem, price, tried)
+        if order or found.law.scale <= NOISIEST * rows:
+            break
+    if found is None:
+        raise SettingError(f"marginals of {order} columns are too many to begin with: choose a lower order")
+    return found
+
+
+def possible_orders(problem: SessionProblem, order: int | None) -> list[int]:
+    """The orders whose marginals are not too many to begin with, the highest first; of these the one asked for."""
     domain = problem.workload.domain
-    columns = range(len(domain))
     orders = [min(order, len(domain))] if order else range(min(HIGHEST_ORDER, len(domain)), 0, -1)
-    for tried in orders:
-        sets = list(combinations(columns, tried))
-        many = len(sets) > MOST_MARGINALS or sum(math.prod(domain.shape(held)) for held in sets) > MOST_CELLS
-        if many and tried > 1:
-            continue
-        workload = Workload(domain, tuple(Marginal(domain, held) for held in sets))
-        law = problem.law(problem.sensitivity(workload), price)
-        if order or tried == 1 or law.scale <= NOISIEST * rows:
-            return Priming(workload=workload, law=law, price=price)
-    raise SettingError(f"marginals of {order} columns are too many to begin with: choose a lower order")
+    return [tried for tried in orders if tried == 1 or not _too_many(problem, tried)]
+
+
+def _too_many(problem: SessionProblem, order: int) -> bool:
+    domain = problem.workload.domain
+    if math.comb(len(domain), order) > MOST_MARGINALS:
+        return True
+    return sum(math.prod(domain.shape(held)) for held in combinations(range(len(domain)), order)) > MOST_CELLS
+
+
+@lru_cache(maxsize=16)
+def _marginals(domain: Domain, order: int) -> Workload:
+    """All marginals of so many columns."""
+    return Workload(domain, tuple(Marginal(domain, held) for held in combinations(range(len(domain)), order)))
+
+
+def priming_of(problem: SessionProblem, price: Fraction, order: int) -> Priming:
+    """All marginals of this order, for `price`."""
+    workload = _marginals(problem.workload.domain, order)
+    return Priming(workload=workload, law=problem.law(problem.sensitivity(workload), price), price=price)

@@ -1,0 +1,37 @@
+"""An answer of a session, and how it is made from what the session's file holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conspectus.releases.answer import Answer, answer_of, count_confidence
+from conspectus.synopses.estimate import Estimate
+from conspectus.synopses.synopsis import Total
+
+from .questions import Question
+from .store import Given
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveAnswer(Answer):
+    """An answer of a session.
+
+    Attributes:
+        cost: What it took from the budget, in the session's currency.
+        repeated: Whether it was given before. It is then the same answer, and costs nothing.
+    """
+
+    cost: float
+    repeated: bool
+
+
+def shown(given: Given, asked: Question, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
+    """The answer at a confidence."""
+    if given.margin is None:
+        estimate = Estimate.unguaranteed(given.count / total.divisor, total.divisor)
+    else:
+        margin = given.margin.counts_at(count_confidence(total, confidence))
+        estimate = Estimate.within(given.count, margin, basis=given.basis)
+    answer = answer_of(estimate, total, confidence, asked.workload.query(0))
+    told = {**vars(answer), "question": asked.words, "notes": asked.notes}
+    return LiveAnswer(**told, cost=0.0 if repeated else float(given.price), repeated=repeated)
