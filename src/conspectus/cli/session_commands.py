@@ -17,6 +17,7 @@ from conspectus.mechanisms.registry import OFFLINE, ONLINE
 from . import options, printing
 from .exit_codes import explain
 from .progress import Progress, shown
+from .session_sources import Sources, sources_of
 
 if TYPE_CHECKING:
     from conspectus.sessions.session import LiveAnswer, Session
@@ -28,9 +29,7 @@ USUAL = next(iter(ONLINE))
 @options.grouped
 def session(
     path: Annotated[Path, typer.Option("--path", metavar="FILE", help="The session's file; one that exists goes on.")],
-    data: Annotated[
-        str | None, typer.Argument(metavar="DATA", help="The table, as for release; a session that goes on knows it.")
-    ] = None,
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help="The table, as for release.")] = None,
     schema: options.SchemaToo = None,
     *,
     spending: options.Spending,
@@ -69,12 +68,13 @@ def session(
     from conspectus.releases.answer import checked_confidence
 
     checked_confidence(confidence)
+    opened = sources_of(path, data, schema, ledger, option="") if path.exists() else None
     with ExitStack() as stack:
         with shown(quiet or as_json) as progress:  # a bar while it is opened, and none between the questions
-            if path.exists():
+            if opened is not None:
                 told = {"mechanism": mechanism, "questions": questions, "neighbours": spending.neighbours, "rows": rows}
                 _check_same_terms(path, told, setting or ())
-                opening = _resumed(path, data, schema, ledger, progress=progress)
+                opening = _resumed(path, opened, progress=progress)
             else:
                 plan = {"mechanism": mechanism or USUAL, "questions": questions or 10_000}
                 plan |= {"neighbours": spending.neighbours, "rows": rows}
@@ -91,15 +91,14 @@ def session(
 def ask_session(
     path: Path,
     predicates: Sequence[str],
-    data: str | None,
-    schema: Path | None,
+    opened: Sources,
     *,
     confidence: float,
     snap: bool,
     as_json: bool,
 ) -> None:
     """Put some predicates to a session, and say what they cost."""
-    with _resumed(path, data, schema, None, progress=None) as live:
+    with _resumed(path, opened, progress=None) as live:
         answers = [live.ask(predicate, confidence=confidence, snap=snap) for predicate in predicates]
         if as_json:
             said = [_json(text, answer) for text, answer in zip(predicates, answers)]
@@ -147,19 +146,12 @@ def _opened(
 
 
 @contextmanager
-def _resumed(
-    path: Path, data: str | None, schema: Path | None, ledger: Path | None, *, progress: Progress | None
-) -> Iterator[Session]:
+def _resumed(path: Path, opened: Sources, *, progress: Progress | None) -> Iterator[Session]:
     import conspectus as cs
-    from conspectus.sessions import opening as live
 
-    known = live.terms_of(path).source
-    data, schema = data or known.get("data"), schema or (Path(known["schema"]) if "schema" in known else None)
-    if data is None or schema is None:
-        raise options.OptionError(f"{path} does not know where its table is: give the data and --schema")
     with (
-        _table(data, schema) as table,
-        cs.resume_session(path, table, ledger=ledger, progress=progress) as resumed,
+        _table(opened.data, opened.schema) as table,
+        cs.resume_session(path, table, ledger=opened.ledger, progress=progress) as resumed,
     ):
         yield resumed
 
