@@ -40,6 +40,7 @@ MOST_BYTES = 1 << 32
 
 _MANIFEST, _WORKLOAD = "manifest.json", "workload.json"
 _TABLE = re.compile(r"tables/([a-z0-9][a-z0-9_-]{0,63})\.arrow")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _COMMENT = b"conspectus manifest sha256 "
 _MOST_MANIFEST = 1 << 28
 _MOST_MEMBERS = 1000
@@ -218,7 +219,7 @@ def _unpacked(path: Path, archive: zipfile.ZipFile) -> Contents:
     if sum(info.file_size for info in infos) > MOST_BYTES:
         raise BadSynopsisFile(f"{path} would unpack to more than {MOST_BYTES >> 30} GB, too large to be read")
     top = _member(archive, _MANIFEST, _MOST_MANIFEST)
-    manifest = json.loads(top.decode())
+    manifest = _read_json(top)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BadSynopsisFile(f"{path} is not a Conspectus release: name a file that a release wrote")
     version = manifest.get("version")
@@ -232,9 +233,17 @@ def _unpacked(path: Path, archive: zipfile.ZipFile) -> Contents:
     if not isinstance(listed, dict) or not isinstance(release, dict) or set(listed) | {_MANIFEST} != set(names):
         raise BadSynopsisFile(f"{path} lists other members than it has: {_AGAIN}")
     members = {name: _checked(path, archive, name, entry) for name, entry in listed.items()}
-    workload = json.loads(members.pop(_WORKLOAD).decode())
+    workload = _read_json(members.pop(_WORKLOAD))
     tables = {_name(path, member): read_file(data) for member, data in members.items()}
     return Contents(manifest=release, workload=workload, tables=tables)
+
+
+def _read_json(data: bytes) -> Any:
+    """A JSON value whose texts are texts: half of a surrogate pair can be read, and then neither shown nor written."""
+    value = json.loads(data.decode())
+    if _SURROGATE.search(data):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:

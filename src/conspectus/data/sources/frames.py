@@ -10,6 +10,7 @@ import pyarrow as pa
 from conspectus.data.columns.arrays import mended, tidied, tidy
 from conspectus.data.columns.values import text_of
 from conspectus.data.records.fingerprints import FINGERPRINTS, fingerprints
+from conspectus.interrupts import pressed
 
 from .origin import Connection, Origin, SourceError
 
@@ -109,9 +110,9 @@ def _text(value: object) -> str | None:
         if _library(value) == "pandas" and type(value).__name__ in ("NAType", "NaTType"):
             return None
         return text_of(value)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt from None  # whoever runs this may stop it
-    except BaseException:  # objects run code of their own, and one that fails or exits must not show in any other row
+    except BaseException as problem:  # objects run code of their own: one that fails or exits must not show elsewhere
+        if isinstance(problem, KeyboardInterrupt) and pressed():
+            raise KeyboardInterrupt from None  # whoever runs this may stop it
         return None
 
 

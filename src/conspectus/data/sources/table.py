@@ -15,6 +15,7 @@ from conspectus.data.records.fingerprints import FINGERPRINTS
 from conspectus.data.records.record import Record
 from conspectus.data.records.record_encoding import Encoded
 from conspectus.data.schema import Schema
+from conspectus.interrupts import attentive
 from conspectus.suggestions import suggest_keywords
 
 from .lines import Tally
@@ -68,6 +69,7 @@ class Table:
         """Whether the table holds its own codes, so that a second fold does not read the source again."""
         return False
 
+    @attentive()
     def fold(self, fold: Fold[Result]) -> Result:
         """Run a public program over the rows: one pass over the source.
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
+from conspectus.interrupts import attentive
 from conspectus.privacy.relation import Relation
 from conspectus.queries.block import Block
 from conspectus.queries.query import Indices, TableFunction
@@ -63,6 +64,8 @@ class DeclaredFunction(TableFunction):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not 0 < len(self.name) <= _MOST_NAME:
             raise WorkloadError(f"a function has a name of at most {_MOST_NAME} letters")
+        if any("\ud800" <= sign <= "\udfff" for sign in self.name):
+            raise WorkloadError("the name of a function is a text, and this one has half of a surrogate pair")
         if not 0 < self.sensitivity <= 1:
             raise WorkloadError(f"the sensitivity of {self.name!r} lies above 0 and is at most 1, like shares do")
         low, high = self.range
@@ -105,13 +108,11 @@ class DeclaredFunction(TableFunction):
             )
         seen = codes.view()
         seen.flags.writeable = False  # the same for made and true rows, and no function changes what the next one sees
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with attentive(), warnings.catch_warnings(), np.errstate(all="ignore"):
             # A warning about an empty mean, printed, would be an answer for free.
             warnings.simplefilter("ignore")
             try:
                 share = _number(self.function(seen))
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt from None
             except BaseException:  # whatever foreign code raises must not get out: it may depend on the rows
                 share = math.nan
         low, high = self.range
