@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import selectors
 import subprocess
@@ -18,12 +19,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from tests.fuzzing.commands import Bench, kind_of
 
 SECONDS = 90.0
-MEMORY = 6 << 30
+MEMORY = 12 << 30
+SHIFT = 10_000
+"""Files that one worker judges: what libraries keep of their threads adds up in its address space."""
 
 
 def _work(seed: int, first: int, last: int) -> None:
@@ -31,7 +33,7 @@ def _work(seed: int, first: int, last: int) -> None:
     with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as folder:
         bench = Bench(Path(folder))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        for number in range(first, last):
+        for number in range(first, min(last, first + SHIFT)):
             _say(number, "begun", "")
             _say(number, *bench.judged(seed, number))
 
@@ -45,26 +47,29 @@ def run(seed: int, count: int, first: int = 0) -> Iterator[tuple[int, str, str]]
     last = first + count
     while first < last:
         command = [sys.executable, "-m", __spec__.name, "--work", str(first), str(last), "--seed", str(seed)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1) as worker:
+        begun, stopped = first, True
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as worker:
             assert worker.stdout is not None
-            begun = None
-            for number, verdict, said in _lines(worker.stdout):
-                begun = number
-                if verdict != "begun":
-                    first, begun = number + 1, None
+            for number, verdict, said in _lines(worker.stdout.fileno()):
+                begun, stopped = number, verdict == "begun"
+                if not stopped:
+                    first = number + 1
                     yield number, verdict, said
             worker.kill()
-        if first < last:
-            number = first if begun is None else begun
-            yield number, "stopped", f"the process ended ({worker.returncode})"
-            first = number + 1
+        if stopped:
+            yield begun, "stopped", f"the process ended ({worker.returncode})"
+            first = begun + 1
 
 
-def _lines(stream: IO[str]) -> Iterator[tuple[int, str, str]]:
+def _lines(descriptor: int) -> Iterator[tuple[int, str, str]]:
+    """The lines of a worker, until it ends or takes too long for the next one."""
+    held = b""
     with selectors.DefaultSelector() as selector:
-        selector.register(stream, selectors.EVENT_READ)
-        while selector.select(SECONDS) and (line := stream.readline()):
-            yield tuple(json.loads(line))
+        selector.register(descriptor, selectors.EVENT_READ)
+        while selector.select(SECONDS) and (data := os.read(descriptor, 1 << 16)):
+            *lines, held = (held + data).split(b"\n")
+            for line in lines:
+                yield tuple(json.loads(line))
 
 
 def main() -> int:

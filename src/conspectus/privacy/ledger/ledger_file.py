@@ -262,6 +262,8 @@ class Lines:
         with self._faithful():
             content: dict[str, Any] = json.loads(row["content"])
             cost = _cost(row["price"], row["delta"])
+            if not isinstance(content.get("label", ""), str):
+                raise ValueError("a label is a text")
             return Entry(
                 number=row["id"],
                 kind=row["kind"],
