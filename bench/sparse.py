@@ -19,7 +19,8 @@ from conspectus.counting.counters import count
 from conspectus.data.domain import RECORDS
 from conspectus.data.records.fingerprints import fingerprints, tuples
 from conspectus.data.sources import Table
-from conspectus.queries.blocks.sparse_queries import WEIGHT_STEPS, SparseQueries
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.query import WEIGHT_STEPS
 from conspectus.queries.workload import Workload
 
 QUERIES, MOST = 100_000, 1_000

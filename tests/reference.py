@@ -81,7 +81,7 @@ def statistic_value(f: Statistic, rows: Sequence[Record]) -> int:
     held = [r for r in rows if any(all(r[a.column] in a.codes for a in box) for box in f.given)]
     if f.kind == "satisfied":
         total = sum(all(r[a.column] in a.codes for a in box) for r in rows for box in f.given)
-        return int(Fraction(STATISTIC_STEPS * total, len(f.given)) // 1)
+        return _in_steps(Fraction(total, len(f.given)))
     classes = [tuple(c[r[at]] for at, c in zip(f.over, f.classes)) for r in held]
     classes = [c for c in classes if min(c) >= 0]
     shape = f.shape
@@ -90,20 +90,26 @@ def statistic_value(f: Statistic, rows: Sequence[Record]) -> int:
     if f.kind == "mode":
         return STATISTIC_STEPS * max(v.values())
     if f.kind == "mean":
-        return sum(f.numbers[c[0]] for c in classes)
+        return _in_steps(Fraction(sum(f.numbers[c[0]] for c in classes), f.whole))
     if f.kind == "balance":
         return STATISTIC_STEPS * min(v.values())
     if f.kind == "quantile":
         lowest = sorted(classes)[: t * f.numbers[0] // f.numbers[1]]
-        return sum(f.numbers[2 + c[0]] for c in lowest)
+        return _in_steps(Fraction(sum(f.numbers[2 + c[0]] for c in lowest), f.whole))
     if f.kind == "reference":
-        return max(abs(STATISTIC_STEPS * sum(c[0] <= k for c in classes) - t * f.numbers[k]) for k in range(shape[0]))
+        gaps = (sum(c[0] <= k for c in classes) - Fraction(t * f.numbers[k], f.whole) for k in range(shape[0]))
+        return _in_steps(max(map(abs, gaps)))
     if not t:
         return 0
     r = [sum(v[i, j] for j in range(shape[1])) for i in range(shape[0])]
     s = [sum(v[i, j] for i in range(shape[0])) for j in range(shape[1])]
     distance = sum((abs(v[i, j] - Fraction(r[i] * s[j], t)) for i, j in v), Fraction(0))
-    return int(STATISTIC_STEPS * distance / 4 // 1)
+    return _in_steps(distance / 4)
+
+
+def _in_steps(value: Fraction) -> int:
+    """Whole steps, to the nearest."""
+    return int((STATISTIC_STEPS * value + Fraction(1, 2)) // 1)
 
 
 def polynomial_at(coefficients: Sequence[int], point: int, modulus: int) -> int:

@@ -23,18 +23,18 @@ privacy.composition    ->
 privacy                -> privacy.composition, compiled
 privacy.ledger         -> privacy, suggestions
 queries.blocks         -> queries.query, queries.block, queries.sensitivity, queries.literals, queries.ordering,
-                          queries.hashing, queries.address_index,
+                          queries.hashing, queries.address_index, queries.rules,
                           data.domain, data.code_sets, data.records, privacy.relation, interrupts
 queries                -> queries.blocks, data.domain, data.code_sets, data.records, privacy.relation, suggestions,
                           compiled
-queries.builders       -> queries*
+queries.builders       -> queries*, data.schema, data.columns
 queries.language       -> queries.builders*
 counting               -> queries, queries.blocks, data.domain, data.code_sets, data.chunks, data.fold, data.records,
                           compiled
 curator                -> counting*, privacy, data, data.sources
 synopses.fitting       -> counting*
 synopses               -> synopses.fitting*, queries.builders, privacy.events, privacy.tails,
-                          privacy.noise_plus_shift, suggestions
+                          privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions
 mechanisms             -> mechanisms.registry, curator, synopses*, privacy, privacy.composition
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from numba import njit
@@ -30,11 +31,7 @@ def compiled(function: Any = None, /, *, inline: bool = False) -> Any:
     every process: slower to start, and the same otherwise. `inline=True` writes the code into every caller.
     """
     if function is None:
-        return lambda given: _compiled(given, inline)
-    return _compiled(function, inline)
-
-
-def _compiled(function: Any, inline: bool) -> Any:
+        return partial(compiled, inline=inline)
     inlined = "always" if inline else "never"
     try:
         return njit(nogil=True, cache=True, inline=inlined)(function)

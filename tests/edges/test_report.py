@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 import conspectus as cs
+from conspectus.privacy import composition
+from conspectus.privacy.accounting import epsilon_of
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.privacy.noise import UnsafeSeededSampler
 from conspectus.releases.planning import problem_of
@@ -21,7 +23,7 @@ from conspectus.releases.release import Release
 from conspectus.releases.run import run
 from conspectus.report import report_of, write_report
 from conspectus.report.comparison import comparison
-from conspectus.report.meaning import meaning_of, percent, rarity
+from conspectus.report.meaning import group_of, meaning_of, percent, rarity
 from conspectus.report.pictures import MOST_BARS, Bar, bars, heat_map
 
 EVIL = "<script>alert('x')</script>"
@@ -233,9 +235,13 @@ def test_promises_are_rounded_up(epsilon: float, delta: float) -> None:
     factors = re.findall(r"a factor of (?:at most )?([0-9.]*[0-9])", text)
     assert len(factors) == 2
     assert all(math.exp(epsilon) <= float(factor) * (1 + 1e-12) <= 1.01 * math.exp(epsilon) for factor in factors)
-    said = re.findall(r"ε becomes k times ([0-9.]*[0-9])|ε is ([0-9.]+), for ten ([0-9.]*[0-9])", text)
-    told = [float(number) / times for found in said for number, times in zip(found, (1, 2, 10)) if number]
+    growth = re.findall(r"ε becomes k times ([0-9.]*[0-9])", text)
+    groups = re.findall(r"(?:together|for ten) ε is ([0-9.]*[0-9])(?: and δ is ([0-9.]*[0-9](?:e-[0-9]+)?))?", text)
+    told = [float(said) / times for said, times in zip([*growth, *(found for found, _ in groups)], (1, 2, 10))]
     assert len(told) == 3
+    for (_, slack), people in zip(groups, (2, 10)):
+        needed = delta * sum(math.exp(place * epsilon) for place in range(people))
+        assert needed <= float(slack or 0) * (1 + 1e-12) <= 1.01 * needed
     assert all(epsilon <= number * (1 + 1e-12) <= 1.001 * epsilon for number in told)
     slacks = [float(number) for number in re.findall(r"δ = ([0-9.]+(?:e-[0-9]+)?)", text)]
     assert (len(slacks) >= 3) == (delta > 0)
@@ -243,6 +249,74 @@ def test_promises_are_rounded_up(epsilon: float, delta: float) -> None:
     if delta:
         assert delta <= 1 / int(rarity(delta).removeprefix("1 in ").replace(",", "")) * (1 + 1e-12)
         assert rarity(delta) in text
+
+
+def told_theorems(made: Release) -> bool:
+    return "under several theorems" in report_of(made)
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.05}])
+def test_only_a_list_that_was_declared_is_priced_by_several_theorems(tmp_path: Path, budget) -> None:
+    """Acts of a session, or of a loop that may stop early, look cheaper than what was promised of them."""
+    opened = table()
+    questions = cs.marginals(opened.schema, 1)
+    fixed = cs.release(opened, questions, mechanism="gaussian" if "delta" in budget else "laplace", **budget)
+    assert fixed.declared
+    fixed.save(tmp_path / "r")
+    assert told_theorems(cs.load(tmp_path / "r"))
+    with cs.open_session(opened, mechanism="pmw", questions=10, **budget) as session:
+        session.ask("ill")
+        session.release().save(tmp_path / "s")
+    loop = cs.release(opened, questions, mechanism="iterative", **budget)
+    assert not loop.declared
+    for made in (loop, cs.load(tmp_path / "s"), dataclasses.replace(fixed, events=fixed.events[:0], declared=False)):
+        assert not told_theorems(made)
+        text = report_of(made)
+        assert "Their sum is what was spent, and no promise" in text
+        stated = made.guarantee.epsilon
+        assert (f"ε = {stated:.4g}" if stated is not None else f"ρ = {made.guarantee.rho:.4g}") in text
+
+
+def test_a_declared_list_is_one_under_a_ledger_too(tmp_path: Path) -> None:
+    opened = table()
+    schema = opened.schema
+    bound = {"neighbours": "replace", "unit": "row", "schema_fingerprint": schema.fingerprint, "table": "t"}
+    cs.Ledger.create(tmp_path / "l", budget=Budget(epsilon=2.0), **bound)
+    made = cs.release(opened, cs.marginals(schema, 1), epsilon=1.0, mechanism="laplace", ledger=tmp_path / "l")
+    assert made.declared
+    assert told_theorems(made)
+
+
+def test_groups_are_priced_by_rho_where_there_is_one() -> None:
+    held = dataclasses.replace(guarantee(1.0, 1e-6), rho=0.02)
+    found = group_of(held, 10)
+    assert found is not None
+    assert (found.epsilon, found.delta) == (epsilon_of(composition.group_rho(0.02, 10), 1e-6), 1e-6)
+    assert group_of(guarantee(1.0, 1e-6), 20) is None  # δ·(1 + e + … + e¹⁹) is more than 1
+    opened = table()
+    made = cs.release(opened, cs.marginals(opened.schema, 1), epsilon=1.0, mechanism="laplace")
+    assert "ρ becomes k² times 0.02" in report_of(dataclasses.replace(made, guarantee=held))
+    assert "for ten nothing is promised" in report_of(dataclasses.replace(made, guarantee=guarantee(5.0, 1e-6)))
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({"epsilon": 10.0}, None),
+        ({"epsilon": 10.5}, "epsilon = 10.5 is above 10"),
+        ({"epsilon": 12.0, "delta": 1e-6}, "epsilon = 12 is above 10"),
+        ({"rho": 0.5}, None),
+        ({"rho": 5.0}, "epsilon = 2"),
+    ],
+)
+def test_a_large_epsilon_is_warned_of(budget, said, tmp_path: Path) -> None:
+    opened = table()
+    made = cs.release(opened, cs.marginals(opened.schema, 1), mechanism="laplace", **budget)
+    with cs.open_session(opened, mechanism="perceptron", questions=10, **budget) as session:
+        for promised in (made.guarantee, session.guarantee):
+            found = [warning for warning in promised.warnings if "above 10" in warning]
+            assert [warning[: len(said or "")] for warning in found] == ([said] if said else [])
+    assert ("A weak promise" in report_of(made)) == bool(said)
 
 
 def test_the_comparison_agrees_with_the_theorems() -> None:

@@ -21,7 +21,7 @@ def both(count):
     asked = cs.sparse([[1]])
     measured = NoisyAnswers(asked.domain, asked, [count], (Noise("laplace", 1.0),), ROWS)
     estimates = Estimate.within(count, 5.0, basis="guessed"), measured.estimate(asked, 0.95)
-    return [answer_of(estimate, ROWS, 0.95) for estimate in estimates]
+    return [answer_of(estimate, ROWS, 0.95, asked.query(0)) for estimate in estimates]
 
 
 @pytest.mark.parametrize(("count", "shown", "about"), [(-4.0, "0.0000", "0"), (1003.0, "1.0000", "1,000")])

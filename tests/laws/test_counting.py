@@ -188,12 +188,6 @@ def test_reading_runs_ahead_of_counting(monkeypatch: pytest.MonkeyPatch) -> None
     assert seen == [2, 3, 3]
 
 
-def test_progress_is_told_nothing_about_the_rows() -> None:
-    said: list[tuple[str, int, int | None]] = []
-    count(MIXED, cut(table_of(SMALL.domain, 100, 0), [30, 30]), progress=lambda *words: said.append(words))
-    assert set(said) == {("counting", 0, None)}
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sets(st.integers(0, 7), max_size=4), min_size=1, max_size=20))
 def test_joint_tables_hold_what_is_wanted_and_stay_small(wanted: list[set[int]]) -> None:

@@ -1,4 +1,7 @@
-"""Files written by version 0.1 go on loading, and go on giving the same answers to the bit."""
+"""Files written by version 0.1 go on loading, and go on giving the same answers to the bit.
+
+Intervals that were too narrow have grown since: they may be wider than they were, and never narrower.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,15 @@ def said(release, question, confidence):
     return [answer.fraction, answer.count, answer.low, answer.high, answer.basis]
 
 
+def assert_as_before(now, before):
+    """The same answer to the bit. Its interval may have grown, where it was too narrow; a refusal may say more."""
+    if isinstance(before, str):
+        assert now.startswith(before)
+        return
+    assert [now[0], now[1], now[4]] == [before[0], before[1], before[4]]
+    assert (now[2], now[3]) == (before[2], before[3]) or (now[2] <= before[2] and before[3] <= now[3])
+
+
 def table():
     return cs.open_table(str(FILES / "people.csv"), cs.Schema.load(FILES / "people.toml"))
 
@@ -57,7 +69,8 @@ def test_a_release_answers_as_it_did(name):
     assert release.questions == expected["questions"]
     for text, (usual, half) in expected["asked"].items():
         question = question_of(text)
-        assert [said(release, question, 0.95), said(release, question, 0.5)] == [usual, half]
+        assert_as_before(said(release, question, 0.95), usual)
+        assert_as_before(said(release, question, 0.5), half)
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -92,10 +105,10 @@ def test_a_session_is_resumed_with_the_answers_that_it_gave(tmp_path, name):
     expected = EXPECTED["sessions"][name]
     with cs.resume_session(path, table(), ledger=ledger) as session:
         assert (session.spent, session.remaining) == (expected["spent"], expected["remaining"])
-        assert str(session.guarantee) == expected["guarantee"]
+        assert str(session.guarantee).partition(". Warning: epsilon = 20 is above 10")[0] == expected["guarantee"]
         for text, numbers in expected["asked"].items():
             answer = session.ask(question_of(text))
-            assert [answer.fraction, answer.count, answer.low, answer.high, answer.basis] == numbers
+            assert_as_before([answer.fraction, answer.count, answer.low, answer.high, answer.basis], numbers)
             assert (answer.repeated, answer.cost) == (True, 0.0)
         assert session.spent == expected["spent"]
         new = session.ask("region = 'east' AND age < 30 AND smoker AND NOT ill")

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conspectus as cs
+from conspectus.curator.acts import relation_of
 from conspectus.curator.curator import Curator
 from conspectus.data.columns.values import text_of
 from conspectus.data.schema import SchemaError
@@ -24,7 +25,7 @@ from conspectus.data.sources import PairsTable, SourceError
 from conspectus.data.sources.numbering import Numbering
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.relation import RelationError
+from conspectus.privacy.relation import Neighbours, RelationError
 
 Pairs = list[tuple[Any, Any]]
 ITEMS = ("a", "b", "c")
@@ -148,6 +149,23 @@ def test_what_is_public() -> None:
     assert release.answers.tolist() == [1 / 3, 1 / 3]
     assert release.guarantee.unit == "user (all pairs)"
     assert "drafted from the data" in str(release.guarantee)
+
+
+def test_a_user_may_have_pairs_or_none_so_the_number_of_users_is_private() -> None:
+    """Under replace one user's pairs become none: tables of two and of one user are neighbours."""
+    here, there = opened([(1, "a"), (2, "b")], items=ITEMS), opened([(1, "a")], items=ITEMS)
+    assert here.schema == there.schema
+    assert {rows_of(table).total() for table in (here, there)} == {1, 2}
+    told = [
+        cs.release(table, cs.marginals(here.schema, 1), epsilon=1.0, mechanism="laplace") for table in (here, there)
+    ]
+    assert not any(release.total.exact for release in told)
+    relation = relation_of(here.schema, Neighbours.REPLACE, filtered=here.filtered)
+    assert not relation.total_is_public
+    everyone = cs.sql(here.schema, ["true"])
+    assert everyone.sensitivity(relation).l1 == 1  # a row that vanishes moves the count of all rows
+    declared = opened([(1, "a"), (2, "b")], items=ITEMS, users=2)
+    assert relation_of(declared.schema, Neighbours.REPLACE, filtered=declared.filtered).total_is_public
 
 
 def test_a_filter_makes_the_number_of_users_private(tmp_path: Path) -> None:

@@ -79,7 +79,9 @@ def watched(table: Table) -> list[str]:
 
     for each in (table, getattr(table, "_beside", None)):
         if hasattr(each, "_origin"):
-            object.__setattr__(each._origin, "relation", counted(each._origin.relation))
+            for way in ("relation", "batches"):
+                if getattr(each._origin, way) is not None:
+                    object.__setattr__(each._origin, way, counted(getattr(each._origin, way)))
         if hasattr(each, "_batches"):
             each._batches = counted(each._batches)
     return passes
@@ -252,8 +254,8 @@ def calls(name: str) -> Iterator[str]:
 
 def test_rows_are_read_in_one_place() -> None:
     """A table is folded by the curator's truth, and by nets, whose tables are public; `chunks` stays with its owner."""
-    assert set(calls("fold")) - {"curator/held_table.py"} == {"curator/truth.py", "releases/public_nets.py"}
-    assert {place for place in calls("chunks") if not place.startswith("data/")} == {"curator/held_table.py"}
+    assert set(calls("fold")) == {"curator/truth.py", "releases/public_nets.py"}
+    assert {place for place in calls("chunks") if not place.startswith("data/")} == {"curator/truth.py"}
     assert set(calls("raw")) == {"data/sources/drafting.py", "data/sources/table.py"}
 
 

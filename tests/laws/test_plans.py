@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import importlib
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import conspectus as cs
 from conspectus.mechanisms.boosting import parameters
 from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.iterative_construction import promised_alpha
-from conspectus.mechanisms.mechanism import NoMechanism, Refusal, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism, SettingError
 from conspectus.mechanisms.registry import OFFLINE
 from conspectus.mechanisms.total import SHARE
 from conspectus.privacy.guarantee import Budget
@@ -130,7 +131,6 @@ def test_what_is_declared_is_what_happens(name):
     problem = problem_of(schema, workload, budget=budget, neighbours=None, rows=200)
     mechanism = make(name, settings)
     plan = mechanism.plan(problem)
-    assert not isinstance(plan, Refusal)
     declared = mechanism.declare(problem, plan)
     release = cs.release(table, workload, epsilon=1, delta=1e-6, mechanism=name, **settings)
     assert (declared is None) == (name in ("dual-query", "small-db", "net"))
@@ -161,10 +161,10 @@ def test_a_plan_shares_out_the_whole_budget_and_no_more(neighbours, budget):
     for settings in ({}, {"generator": "rows"}, {"history": False}):
         plan = make("boosting", settings).plan(problem)
         assert sum(plan.prices) + plan.sampling.price + plan.anchor + plan.certificate == left
-    plan = make("mwem", {}).plan(problem)
-    assert plan.loop.rounds * (plan.loop.select + plan.loop.measure) + plan.certificate == left
-    plan = make("iterative", {}).plan(problem)
-    assert plan.price + plan.certificate == left
+    mwem, iterative = make("mwem", {}), make("iterative", {})
+    plan = mwem.plan(problem)
+    assert plan.rounds * (plan.select + plan.measure) + problem.cap * Fraction(mwem.certificate) == left
+    assert iterative.plan(problem).price + problem.cap * Fraction(iterative.certificate) == left
 
 
 @pytest.mark.parametrize("name", [*ITERATED, *OF_PAPERS])

@@ -281,16 +281,18 @@ def test_the_papers_values():
 
 @pytest.mark.parametrize(("neighbours", "moved"), [("replace", 2), ("add-remove", 1)])
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1])
-def test_the_papers_noise_is_laplace_in_epsilon_alone(neighbours, moved, delta):
-    """Scale T/ε on unscaled signs, 2T/ε where rows are replaced, whatever δ is; at ε = 1 Gaussian noise is smaller."""
+def test_the_papers_noise_is_that_of_algorithm_2(neighbours, moved, delta):
+    """√(8T ln(1/δ))/ε on sums of signs, T/ε where δ is 0, twice where rows are replaced; Gaussian noise is smaller."""
     table, asked = cs.open_records([1]), cs.sparse([[1]])
     told = {"epsilon": 1.0, "delta": delta, "neighbours": neighbours, "rows": 1, "mechanism": "sparse-project"}
     release = cs.release(table, asked, paper=True, **told)
     size, law = theorem_size(1, 1, 1), release.synopsis.noise
     share = 1.0 if neighbours == "replace" else 0.98  # the row total takes a share where it is private
     assert law.kind == "laplace"
-    assert share * law.scale == pytest.approx(moved * size, rel=0.02)
-    assert any("Laplace noise, in ε alone" in note for note in release.claim.notes) == (delta > 0)
+    wanted = moved * math.sqrt(8 * size * math.log(1 / delta)) if delta else moved * size / share
+    assert law.scale == pytest.approx(wanted, rel=0.02)
+    assert any("√(8T ln(1/δ))/ε" in note for note in release.claim.notes) == (delta > 0)
+    assert release.guarantee.epsilon <= 1
     if delta:
         assert cs.release(table, asked, form="dense", size=size, **told).synopsis.noise.kind == "gaussian"
 
@@ -298,7 +300,16 @@ def test_the_papers_noise_is_laplace_in_epsilon_alone(neighbours, moved, delta):
 def test_the_papers_noise_for_a_budget_without_epsilon_is_laplace_too():
     release = cs.release(cs.open_records([1]), cs.sparse([[1]]), rho=1.0, mechanism="sparse-project", paper=True)
     assert release.synopsis.noise.kind == "laplace"
-    assert any("at its price in ρ" in note for note in release.claim.notes)
+    assert any("as much as the budget's ρ allows" in note for note in release.claim.notes)
+
+
+def test_the_papers_noise_never_costs_more_than_the_budget():
+    """Beyond ε = 8 ln(1/δ) the paper's composition theorem does not hold, and its noise would be too small."""
+    told = {"epsilon": 40.0, "delta": 0.1, "mechanism": "sparse-project", "paper": True}
+    release = cs.release(cs.open_records([1]), cs.sparse([[1]]), **told)
+    size = theorem_size(1, 1, 1)
+    assert release.synopsis.noise.scale > 2 * math.sqrt(8 * size * math.log(10)) / 40
+    assert release.guarantee.epsilon <= 40
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import multiprocessing
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.made import people
 
 import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.data.sources import Table
-from conspectus.sessions.store import SessionError
+from conspectus.privacy.accounting import rho_of
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.ledger.ledger import Ledger, LedgerError
+from conspectus.privacy.relation import Neighbours
+from conspectus.sessions.store import SessionError, Terms
 
 FAR = "smoker AND ill AND age >= 78"
 
@@ -109,6 +118,60 @@ def test_changed_terms_are_refused_before_the_table_is_read(table, tmp_path, mon
         patched.setattr(Curator, "hold_in_memory", read)
         with pytest.raises(SessionError, match="terms"):
             cs.resume_session(path, table)
+
+
+OTHERS = {
+    "mechanism": "pmw",
+    "settings": {"hits": 3},
+    "budget": {"epsilon": None, "delta": 0.0, "rho": rho_of(2.0, 1e-6)},
+    "questions": 10,
+    "rows": 301,
+    "filtered": True,
+    "concentrated": True,
+    "source": {"data": "others.csv"},
+}
+"""For each term another value that the ledger's label, price and bounds alone would not tell, where there is one."""
+
+
+@pytest.mark.parametrize("term", [field.name for field in dataclasses.fields(Terms)])
+def test_every_term_of_a_session_is_pinned_by_its_ledger(table, tmp_path: Path, term: str) -> None:
+    path, budget = tmp_path / "a.session", {"epsilon": 2.0, "delta": 1e-6}
+    cs.open_session(table, path=path, mechanism="perceptron", **budget).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        stored = json.loads(connection.execute("SELECT content FROM terms").fetchone()[0])
+        stored[term] = OTHERS.get(term, f"{stored[term]}0" if isinstance(stored[term], str) else 2)
+        connection.execute("UPDATE terms SET content = ?", (json.dumps(stored),))
+    known = Ledger.open(f"{path}.ledger")
+    before = known.entries()
+    with pytest.raises((SessionError, LedgerError)) as refused:
+        cs.resume_session(path, table, ledger=known.path if term == "session" else None)
+    if term not in ("session", "neighbours", "ledger", "reservation"):  # these name no session, or no terms, at all
+        assert "terms of this session are not those of its ledger" in str(refused.value)
+    assert known.entries() == before
+
+
+@given(
+    text=st.text(max_size=5),
+    settings=st.dictionaries(st.text(max_size=5), st.floats() | st.integers() | st.booleans() | st.text(max_size=5)),
+    rows=st.none() | st.integers(0, 1 << 60),
+)
+def test_terms_keep_their_digest_through_a_file(text, settings, rows) -> None:
+    terms = Terms(
+        session=text,
+        mechanism=text,
+        settings=settings,
+        budget=Budget(epsilon=0.1, delta=1e-7),
+        neighbours=Neighbours.REPLACE,
+        questions=1,
+        rows=rows,
+        fingerprint=text,
+        unit=text,
+        filtered=False,
+    )
+    placed = dataclasses.replace(terms, ledger="/somewhere", reservation=3)
+    assert Terms.from_json(json.loads(json.dumps(placed.to_json()))).digest == terms.digest
+    assert dataclasses.replace(terms, settings={**settings, "more": 1}).digest != terms.digest
+    assert dataclasses.replace(terms, filtered=True).digest != terms.digest
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-6}])

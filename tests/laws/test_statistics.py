@@ -158,7 +158,7 @@ def test_chunks_and_threads_do_not_matter():
     for chunk in table.chunks():
         one.add(chunk)
         many.add(chunk)
-    np.testing.assert_array_equal(one.counts(), many.counts())
+    np.testing.assert_array_equal(*(each.of_parts(each.parts(), 0) for each in (one, many)))
 
 
 def test_familiar_numbers():

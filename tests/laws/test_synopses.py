@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -22,8 +23,9 @@ from conspectus.queries.blocks.parity_list import Parities
 from conspectus.queries.query import Literal, Parity, Predicate
 from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram, cells_to_chunk
+from conspectus.synopses.measured_sums import paid_total
 from conspectus.synopses.median_ensemble import MedianEnsemble
-from conspectus.synopses.noisy_answers import NoisyAnswers, paid_total
+from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis
 
@@ -234,7 +236,9 @@ def test_a_narrower_marginal_averages_all_wider_ones_of_a_kind():
     assert (estimate.terms, estimate.averaged) == (4, 2)
     assert math.isclose(estimate.variance, 49.0)
     asked = Workload(domain, (Marginal(domain, (1,)),))
-    assert math.isclose(own.answer(asked)[0] * 50, estimate.count)
+    assert math.isclose(dataclasses.replace(own, pooled=False).answer(asked)[0] * 50, estimate.count)
+    assert own.best_for(asked.query(0)).variance < estimate.variance  # with what the other marginals say
+    assert math.isclose(own.answer(asked)[0] * 50, own.best_for(asked.query(0)).count)
 
 
 def test_the_rest_of_a_public_total_has_fewer_terms():

@@ -297,6 +297,40 @@ def test_the_search_looks_at_made_tables_alone(monkeypatch):
     assert private.tobytes() not in seen
 
 
+def remembering():
+    """A function that tells of the table before."""
+    last = [0.0]
+
+    def share(codes):
+        before, last[0] = last[0], smokers(codes)
+        return before
+
+    return share
+
+
+@pytest.mark.parametrize(
+    "share", [remembering(), lambda codes: np.random.default_rng().random()], ids=["state", "coin"]
+)
+def test_what_is_no_function_of_the_rows_is_refused_before_they_are_read(share, monkeypatch):
+    monkeypatch.setattr(type(TABLE), "fold", lambda *_, **__: pytest.fail("the table was read"))
+    with pytest.raises(RefutedSensitivity, match="is no function of the rows"):
+        cs.release(TABLE, asked(share=(share, 1.0)), epsilon=1.0, mechanism="laplace")
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "boosting"])
+def test_true_rows_are_shown_to_each_function_once_and_in_order(mechanism):
+    private = np.concatenate([np.stack(c.columns, axis=1) for c in TABLE.chunks()]).astype(np.int64)
+    private = private[np.lexsort(private.T[::-1])].tobytes()
+    shown = []
+
+    def named(name):
+        return lambda codes: shown.append(name) or 0.5 if codes.tobytes() == private else 0.5
+
+    names = ["c", "a", "b"]
+    cs.release(TABLE, asked(**{n: (named(n), 1 / N) for n in names}), epsilon=1.0, delta=1e-6, mechanism=mechanism)
+    assert shown == names
+
+
 @pytest.mark.parametrize("functions", [1, 3])
 def test_no_evaluation_starts_when_time_is_up(monkeypatch, functions):
     """A clock that each evaluation moves by 0.9 of the seconds there are: two begin within them, and no third."""

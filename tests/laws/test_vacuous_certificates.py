@@ -59,8 +59,7 @@ def test_the_bound_is_cut_at_one_and_counts_are_not():
 
 def test_answers_that_are_no_shares_are_not_certified():
     """Before anything is drawn: no curator is asked."""
-    schema, _ = people(rows=1)
     total = Total(value=5.0, exact=True)
     for wrong in ([0.5, 1.2], [-0.1, 0.5]):
         with pytest.raises(ValueError, match="between 0 and 1"):
-            certify(None, None, workload=cs.parities(schema, 1), answers=np.array(wrong), total=total, price=1)
+            certify(None, None, answers=np.array(wrong), total=total, price=1)

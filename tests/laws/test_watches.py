@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import product
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.scores import error_of, query_errors
 from conspectus.curator.watch import WatchOver
 from conspectus.data.domain import Chunk, Domain
+from conspectus.data.fold import fold_chunks
 from conspectus.privacy.accounting import BudgetExceeded, Filter, Unpriced, price_pure, price_rho
 from conspectus.privacy.events import ByRelation, FurtherHit, ThresholdWatch, from_json, to_json
 from conspectus.privacy.noise import UnsafeSeededSampler
@@ -141,8 +143,10 @@ def test_what_is_kept_counts_as_a_pass_does(records):
         Workload(DOMAIN, (ParityList(DOMAIN, ((0, 2),)),)),
         Workload(DOMAIN, (listed,)),
     ]
-    for form in (kept.HistogramInMemory, kept.RowsInMemory):
-        held = form.of(DOMAIN, [chunk])
+    for form, most in ((kept.HistogramInMemory, DOMAIN.cells), (kept.RowsInMemory, 0)):
+        with mock.patch.object(kept, "MOST_CELLS", most):
+            held = kept.hold(DOMAIN, lambda fold: fold_chunks(fold, [chunk]))
+        assert type(held) is form
         assert held.rows == len(records)
         for workload in workloads:
             assert held.count(workload.query(0)) == count(workload, [chunk])[0][0]

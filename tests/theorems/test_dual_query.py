@@ -102,10 +102,18 @@ def test_a_fitted_schedule_uses_the_budget_up_and_never_passes_it(delta):
 
 
 def test_parameters_for_an_accuracy():
-    """α = 0.1, |Q| = 2000 with negations, |X| = 1024, β = 0.05: T = 12161.4, s = 96126.6, η = 0.025."""
+    """α = 0.1, |Q| = 2000 with negations, |X| = 1024, β = 0.05: the paper has T = 12161.4, s = 96126.6, η = 0.025."""
     found = theorem_4_6(0.1, candidates=2000, log_universe=math.log(1024), failure=0.05)
-    assert (found.rounds, found.eta) == (12162, 0.025)
-    assert found.draws == pytest.approx(96127, abs=2)
+    assert (found.rounds, found.draws) == (6081, 14_913)
+    assert found.eta == pytest.approx(0.05, abs=2**-20)
+
+
+@pytest.mark.parametrize("alpha", [0.7, 0.31, 0.1, 0.013, 3e-6])
+def test_parameters_for_an_accuracy_make_both_halves_of_its_proof(alpha):
+    """Regret of the queries' player, ln|Q|/ηT + η/2, and Hoeffding's bound on draws: each is at most α/2."""
+    found = theorem_4_6(alpha, candidates=2000, log_universe=math.log(1024), failure=0.05)
+    assert math.log(2000) / (found.eta * found.rounds) + found.eta / 2 <= alpha / 2 * (1 + 1e-12)
+    assert 1024 * found.rounds * math.exp(-found.draws * alpha**2 / 8) <= 0.05 * (1 + 1e-9)
 
 
 def test_an_accuracy_that_the_budget_pays_for_is_kept_and_another_is_refused():

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from conspectus.privacy.relation import Neighbours
+
 from . import composition_game, doors, keys_and_projections, ledgers, net_draws_audit, watches
 from .plays import ALPHA as ALPHA
-from .plays import Audited as Audited
 from .plays import AuditResult as AuditResult
+from .plays import Experiment as Experiment
 from .plays import lower_bound as lower_bound
 
 
-def cases() -> Iterator[Audited]:
+def cases() -> Iterator[Experiment]:
     """Everything that can be audited, under both relations."""
-    yield from doors.cases()
-    yield from watches.cases()
-    yield from net_draws_audit.cases()
-    yield from keys_and_projections.cases()
-    yield from composition_game.cases()
-    yield from ledgers.cases()
+    for room in (doors, watches, net_draws_audit, keys_and_projections, composition_game, ledgers):
+        for neighbours in Neighbours:
+            yield from room.cases(neighbours)
 
 
-def audit(case: Audited, trials: int) -> AuditResult:
+def audit(case: Experiment, trials: int) -> AuditResult:
     """Attack one case and its twin with this many plays on each of two tables."""
     return case.judge(trials)
 

@@ -16,31 +16,23 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.privacy import composition
-from conspectus.privacy.accounting import BudgetExceeded, Filter, price, scale_up
+from conspectus.privacy.accounting import BudgetExceeded, Filter, scale_up
 from conspectus.privacy.events import ByRelation, Event, LaplaceNoise
 from conspectus.privacy.exponential import draw
 from conspectus.privacy.noise import SystemSampler, discrete_laplace
-from conspectus.privacy.prices import add_up
+from conspectus.privacy.prices import cost_of
 from conspectus.privacy.relation import Neighbours
 
-from .plays import ALPHA, TWIN_ALPHA, AuditResult, lower_bound
+from .plays import Experiment, Views
 
 Bits = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-class Member(Protocol):
-    """A mechanism of the family: what it says about a database, and with which probability it would have said it."""
-
-    def say(self, database: Bits, times: int) -> Bits: ...
-
-    def log_chance(self, database: Bits, said: Bits) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -95,7 +87,7 @@ class Choice:
 class Move:
     """What an adversary names in a round: a mechanism and two neighbouring databases."""
 
-    mechanism: Member
+    mechanism: RandomisedResponse | NoisyCount | Choice
     databases: tuple[Bits, Bits]
 
     def play(self, side: int, times: int) -> tuple[Bits, Floats]:
@@ -154,7 +146,7 @@ def experiment(adversary: Adversary, side: int, *, rounds: int, plays: int) -> F
 
 
 def filtered(
-    gate: type[Filter], cap: Fraction, *, stake: Fraction, neighbours: Neighbours, side: int, plays: int
+    gate: type[Filter], cap: Fraction, stake: Fraction, neighbours: Neighbours, side: int, plays: int
 ) -> Floats:
     """The experiment where the adversary names each ε as well and a filter stops it: it bets on, and after a loss half.
 
@@ -187,97 +179,58 @@ class LateFilter(Filter):
     def admit(self, event: Event) -> None:
         if self.remaining < 0:
             raise BudgetExceeded("nothing is left")
-        self._spent = add_up(self._spent, price(event, self.currency, self.neighbours))
-
-
-Views = Callable[[int, int], Floats]
-"""The losses of many plays on one side: from the side and the number of plays."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """An adversary's views, a theorem's claim (ε, δ) about them, and a twin that under-counts, in claim or in deed."""
-
-    name: str
-    neighbours: Neighbours
-    views: Views
-    claim: tuple[float, float]
-    twin: str
-    twin_claim: tuple[float, float]
-    twin_views: Views | None = None
-    effort: int = 20
-
-    def judge(self, trials: int) -> AuditResult:
-        """Play both sides; a twin that only claims too little is judged by the very same views."""
-        here, there = (self.views(side, trials) for side in (0, 1))
-        found = lower_bound(here, there, delta=self.claim[1], alpha=ALPHA)
-        if self.twin_views is not None:
-            here, there = (self.twin_views(side, trials) for side in (0, 1))
-        return AuditResult(
-            name=self.name,
-            neighbours=self.neighbours,
-            claimed=self.claim[0],
-            delta=self.claim[1],
-            lower_bound=found,
-            twin=self.twin,
-            twin_bound=lower_bound(here, there, delta=self.twin_claim[1], alpha=TWIN_ALPHA),
-            twin_claimed=self.twin_claim[0],
-            trials=trials,
-        )
+        self._spent += cost_of(event, self.currency, self.neighbours)
 
 
 FORGETFUL = "an accountant that forgets a round"
 
 
-def cases() -> Iterator[Experiment]:
+def cases(neighbours: Neighbours) -> Iterator[Experiment]:
     """Basic, advanced and optimal composition and the filter, each with the adversary that it has to fear."""
-    relations = tuple(Neighbours)
-    for neighbours in relations:
-        share, rounds = Fraction(1, 2), 4
+    share, rounds = Fraction(1, 2), 4
+    yield Experiment(
+        name="composition-basic",
+        neighbours=neighbours,
+        views=_views(steady(share, neighbours), rounds),
+        claim=composition.basic([(float(share), 0.0)] * rounds),
+        twin=FORGETFUL,
+        twin_claim=composition.basic([(float(share), 0.0)] * (rounds - 1)),
+        effort=20,
+    )
+    honest, late = (partial(filtered, gate, rounds * share, share, neighbours) for gate in (Filter, LateFilter))
+    yield Experiment(
+        name="composition-filter",
+        neighbours=neighbours,
+        views=honest,
+        claim=(float(rounds * share), 0.0),
+        twin=LateFilter,
+        twin_views=late,
+        effort=20,
+    )
+    share, rounds, slack = Fraction(1, 10), 8, 0.4
+    bound = composition.advanced(float(share), rounds, slack)
+    yield Experiment(
+        name="composition-advanced",
+        neighbours=neighbours,
+        views=_views(steady(share, neighbours), rounds),
+        claim=(bound, slack),
+        twin="advanced composition that claims its ε without its δ′",
+        twin_claim=(bound, 0.0),
+        effort=50,
+    )
+    share, rounds, slack = Fraction(2, 5), 6, 0.05
+    optimal, less = (composition.optimal_epsilon(k, float(share), slack) for k in (rounds, rounds - 1))
+    for name, attack in (("composition-optimal", steady), ("composition-adaptive", adaptive)):
         yield Experiment(
-            name="composition-basic",
+            name=name,
             neighbours=neighbours,
-            views=_views(steady(share, neighbours), rounds),
-            claim=composition.basic([(float(share), 0.0)] * rounds),
+            views=_views(attack(share, neighbours), rounds),
+            claim=(optimal, slack),
             twin=FORGETFUL,
-            twin_claim=composition.basic([(float(share), 0.0)] * (rounds - 1)),
+            twin_claim=(less, slack),
+            effort=20,
         )
-        yield Experiment(
-            name="composition-filter",
-            neighbours=neighbours,
-            views=_filtered_views(Filter, rounds * share, stake=share, neighbours=neighbours),
-            claim=(float(rounds * share), 0.0),
-            twin=(LateFilter.__doc__ or "").split(": ", 1)[1].split(".")[0],
-            twin_claim=(float(rounds * share), 0.0),
-            twin_views=_filtered_views(LateFilter, rounds * share, stake=share, neighbours=neighbours),
-        )
-        share, rounds, slack = Fraction(1, 10), 8, 0.4
-        bound = composition.advanced(float(share), rounds, slack)
-        yield Experiment(
-            name="composition-advanced",
-            neighbours=neighbours,
-            views=_views(steady(share, neighbours), rounds),
-            claim=(bound, slack),
-            twin="advanced composition that claims its ε without its δ′",
-            twin_claim=(bound, 0.0),
-            effort=50,
-        )
-        share, rounds, slack = Fraction(2, 5), 6, 0.05
-        optimal, less = (composition.optimal_epsilon(k, float(share), slack) for k in (rounds, rounds - 1))
-        for name, attack in (("composition-optimal", steady), ("composition-adaptive", adaptive)):
-            yield Experiment(
-                name=name,
-                neighbours=neighbours,
-                views=_views(attack(share, neighbours), rounds),
-                claim=(optimal, slack),
-                twin=FORGETFUL,
-                twin_claim=(less, slack),
-            )
 
 
 def _views(adversary: Adversary, rounds: int) -> Views:
     return lambda side, plays: experiment(adversary, side, rounds=rounds, plays=plays)
-
-
-def _filtered_views(gate: type[Filter], cap: Fraction, *, stake: Fraction, neighbours: Neighbours) -> Views:
-    return lambda side, plays: filtered(gate, cap, stake=stake, neighbours=neighbours, side=side, plays=plays)

@@ -19,13 +19,14 @@ from conspectus.data.records.field import Elements, P
 from conspectus.data.records.fingerprints import KEY
 from conspectus.mechanisms.mechanism import root_up
 from conspectus.mechanisms.stable_histogram import threshold
-from conspectus.privacy.accounting import epsilon_of, price_approximate
+from conspectus.privacy.accounting import price_approximate
 from conspectus.privacy.events import Noise
 from conspectus.privacy.relation import Neighbours
 from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.workload import Workload
 
-from .doors import DELTA, RHO, Case, HalfTheNoise, Play
+from .doors import DELTA, GAUSSIAN, RHO, HalfTheNoise, Play, case, coins, told
+from .plays import Experiment
 
 COIN = Domain(("c0",), (2,))
 CROWD = 60
@@ -35,7 +36,7 @@ class ForgottenRow(Curator):
     """Broken on purpose: a threshold that forgets the row which a unit's own key has."""
 
     def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
-        return super().stable_keys(scale, threshold - self.max_rows)
+        return super().stable_keys(scale, threshold - self.relation.max_rows)
 
 
 class HalfTheKeysNoise(Curator):
@@ -61,90 +62,47 @@ class NoTail(Curator):
     """Broken on purpose: records are shown from the first count that a unit cannot have alone, whatever the noise."""
 
     def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
-        return super().stable_keys(scale, self.max_rows + 1)
+        return super().stable_keys(scale, self.relation.max_rows + 1)
 
 
-def cases() -> Iterator[Case]:
-    """Both forms of a projection with both kinds of noise, and published keys, under both relations."""
-    relations = tuple(Neighbours)
-    for neighbours in relations:
-        replaced = neighbours is Neighbours.REPLACE
-        half = np.repeat([[0], [1]], 8, axis=0)
-        other = np.repeat([[0], [1]], [7, 9], axis=0) if replaced else half[:-1]
-        far = 2 if replaced else 1
-        for form, projection in (("sparse", opposed(4, 1)), ("sparse", opposed(8, 2)), ("dense", opposed(3, 3))):
-            s = projection.nonzeros
-            yield Case(
-                name=f"project-{form}-{s}-laplace",
-                neighbours=neighbours,
-                tables=(half, other),
-                play=_projecting(projection, Noise("laplace", float(far * s))),
-                epsilon=1.0,
-                delta=0.0,
-                twin=HalfTheNoise,
-            )
-        for form, projection in (("sparse", opposed(8, 2)), ("dense", opposed(3, 3))):
-            square = Fraction(far * far * projection.nonzeros)
-            yield Case(
-                name=f"project-{form}-{projection.nonzeros}-gaussian",
-                neighbours=neighbours,
-                tables=(half, other),
-                play=_projecting(projection, Noise("gaussian", root_up(square / (2 * RHO)))),
-                epsilon=epsilon_of(RHO, DELTA),
-                delta=DELTA,
-                twin=HalfTheNoise,
-                effort=2,
-            )
-        crowd = np.zeros((CROWD, 1), dtype=np.int64)
-        alone = np.concatenate([crowd[:-1] if replaced else crowd, np.ones((1, 1), dtype=np.int64)])
-        scale, level = far / 2, 3
-        yield Case(
-            name="stable-keys-own",
-            neighbours=neighbours,
-            tables=(crowd, alone),
-            play=_own_key(scale, level),
-            epsilon=2.0,
-            # All that the threshold allows, so that a lower one is seen at once.
-            delta=float(price_approximate(keys_act(scale, level, max_rows=1), neighbours)[1]),
-            twin=ForgottenRow,
-        )
-        # A record that nobody else has, made to have the fingerprint of a common one, and a plain one.
-        alike: tuple[tuple[str, type[Curator], tuple[Any, Any]], ...] = (
-            ("collision", OneOfItsFingerprint, collision()),
-            ("tail", NoTail, ("common", "rare")),
-        )
-        for name, twin, (common, rare) in alike:
-            many = np.array([common] * CROWD, dtype=object)
-            few = np.array([common] * (CROWD - replaced) + [rare], dtype=object)
-            yield Case(
-                name=f"stable-records-{name}",
-                neighbours=neighbours,
-                tables=(few, many),
-                play=_own_record(scale, threshold(scale, 1, DELTA), canonical(rare)),
-                epsilon=2.0,
-                delta=DELTA,
-                twin=twin,
-            )
-        two = np.repeat([[0], [1]], CROWD, axis=0)
-        fewer = np.repeat([[0], [1]], [CROWD - 1, CROWD + 1], axis=0) if replaced else two[:-1]
-        yield Case(
-            name="stable-keys-counts",
-            neighbours=neighbours,
-            tables=(two, fewer),
-            play=_key_counts(float(far)),
-            epsilon=1.0,
-            delta=DELTA,
-            twin=HalfTheKeysNoise,
-            effort=2,
-        )
+def cases(neighbours: Neighbours) -> Iterator[Experiment]:
+    """Both forms of a projection with both kinds of noise, and published keys."""
+    replaced = neighbours is Neighbours.REPLACE
+    half, far = coins(neighbours, 8), 2 if replaced else 1
+    for form, projection in (("sparse", opposed(4, 1)), ("sparse", opposed(8, 2)), ("dense", opposed(3, 3))):
+        s = projection.nonzeros
+        play = _projecting(projection, Noise("laplace", float(far * s)))
+        yield case(f"project-{form}-{s}-laplace", neighbours, half, play, HalfTheNoise)
+        if s > 1:
+            play = _projecting(projection, Noise("gaussian", root_up(Fraction(far * far * s) / (2 * RHO))))
+            yield case(f"project-{form}-{s}-gaussian", neighbours, half, play, HalfTheNoise, GAUSSIAN, effort=2)
+    crowd = np.zeros((CROWD, 1), dtype=np.int64)
+    alone = np.concatenate([crowd[:-1] if replaced else crowd, np.ones((1, 1), dtype=np.int64)])
+    scale, level = far / 2, 3
+    # All that the threshold allows, so that a lower one is seen at once.
+    delta = float(price_approximate(keys_act(scale, level, max_rows=1), neighbours)[1])
+    play = _showing(scale, level, 1)
+    yield case("stable-keys-own", neighbours, (crowd, alone), play, ForgottenRow, (2.0, delta))
+    # A record that nobody else has, made to have the fingerprint of a common one, and a plain one.
+    alike: tuple[tuple[str, type[Curator], tuple[Any, Any]], ...] = (
+        ("collision", OneOfItsFingerprint, collision()),
+        ("tail", NoTail, ("common", "rare")),
+    )
+    for name, twin, (common, rare) in alike:
+        many = np.array([common] * CROWD, dtype=object)
+        few = np.array([common] * (CROWD - replaced) + [rare], dtype=object)
+        play = _showing(scale, threshold(scale, 1, DELTA), canonical(rare))
+        yield case(f"stable-records-{name}", neighbours, (few, many), play, twin, (2.0, DELTA))
+    play = _key_counts(float(far))
+    tables = coins(neighbours, CROWD)
+    yield case("stable-keys-counts", neighbours, tables, play, HalfTheKeysNoise, (1.0, DELTA), effort=2)
 
 
 def opposed(size: int, nonzeros: int) -> SparseProjection:
     """A projection in which the two records of a coin meet everywhere, with opposite signs: the worst there is."""
     for public_seed in count():
         found = SparseProjection(COIN, size, nonzeros, 2, public_seed)
-        first, second = column(found, 0), column(found, 1)
-        if np.array_equal(first, -second):
+        if np.array_equal(column(found, 0), -column(found, 1)):
             return found
     raise AssertionError("seeds do not end")
 
@@ -159,10 +117,9 @@ def column(projection: SparseProjection, address: int) -> NDArray[np.int64]:
 def _projecting(projection: SparseProjection, law: Noise) -> Play:
     question = Workload(COIN, (projection,))
     signs = column(projection, 1)
-    places = np.flatnonzero(signs)
 
     def play(curator: Curator) -> float:
-        shown = (curator.measure(question, law) * signs)[places]
+        shown = (curator.measure(question, law) * signs)[signs != 0]
         # Laplace noise tells the most where every coordinate is on one side, Gaussian noise in the sum.
         return float(shown.min() if law.kind == "laplace" else shown.sum())
 
@@ -185,20 +142,9 @@ def collision() -> tuple[bytes, bytes]:
     return max(first, second), min(first, second)
 
 
-def _own_record(scale: float, level: int, record: bytes) -> Play:
-    def play(curator: Curator) -> float:
-        keys, _ = curator.stable_keys(scale, level)
-        return float(record in keys)
-
-    return play
-
-
-def _own_key(scale: float, level: int) -> Play:
-    def play(curator: Curator) -> float:
-        keys, _ = curator.stable_keys(scale, level)
-        return float(1 in keys)
-
-    return play
+def _showing(scale: float, level: int, key: object) -> Play:
+    """Whether a key is among those that are published."""
+    return lambda curator: float(key in curator.stable_keys(scale, level)[0])
 
 
 def _key_counts(scale: float) -> Play:
@@ -207,7 +153,6 @@ def _key_counts(scale: float) -> Play:
     def play(curator: Curator) -> float:
         keys, counts = curator.stable_keys(scale, level)
         shown = dict(zip(cast(Elements, keys).tolist(), counts.tolist()))
-        zeros, ones = shown.get(0, 0), shown.get(1, 0)
-        return float(ones - zeros) if curator.neighbours is Neighbours.REPLACE else float(ones)
+        return told(curator, shown.get(0, 0), shown.get(1, 0))
 
     return play

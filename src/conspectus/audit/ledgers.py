@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from conspectus.curator.acts import keys_act
 from conspectus.mechanisms.stable_histogram import threshold
@@ -23,7 +25,7 @@ from conspectus.privacy.noise import SystemSampler, discrete_laplace
 from conspectus.privacy.prices import Cost
 from conspectus.privacy.relation import Neighbours
 
-from .composition_game import Experiment, Floats, Views
+from .plays import Experiment
 
 PROMISE = Budget(epsilon=2.0, delta=0.2)
 ASIDE = 0.5
@@ -40,8 +42,8 @@ class ForgottenDelta(Ledger):
         return Cost(price=super().cost_of(event).price)
 
 
-def admitted(kind: type[Ledger], act: StableKeys, neighbours: Neighbours, *, most: int = MOST) -> int:
-    """How often a ledger of this kind lets an act happen, of so many times that it is asked for."""
+def admitted(kind: type[Ledger], act: StableKeys, neighbours: Neighbours) -> int:
+    """How often a ledger of this kind lets an act happen, of `MOST` times that it is asked for."""
     with tempfile.TemporaryDirectory() as place:
         bound = {"fingerprint": "", "neighbours": neighbours, "unit": "row"}
         ledger = kind.create(
@@ -53,42 +55,35 @@ def admitted(kind: type[Ledger], act: StableKeys, neighbours: Neighbours, *, mos
             table="audited",
             aside=ASIDE,
         )
-        for number in range(most):
+        for number in range(MOST):
             try:
                 reservation = ledger.reserve(PROMISE, "keys", events=(act,), **bound)  # type: ignore[arg-type]
                 reservation.debit(act)
                 reservation.settle()
             except BudgetExceeded:
                 return number
-        return most
+        return MOST
 
 
-def cases() -> Iterator[Experiment]:
-    """The ledger against its twin, under both relations."""
-    for neighbours in Neighbours:
-        act = keys_act(SCALE, threshold(SCALE, 1, EACH), max_rows=1)
-        assert PROMISE.epsilon is not None
-        claim = (PROMISE.epsilon, PROMISE.delta)
-        yield Experiment(
-            name="composition-ledger",
-            neighbours=neighbours,
-            views=_views(Ledger, act, neighbours),
-            claim=claim,
-            twin=(ForgottenDelta.__doc__ or "").split(": ", 1)[1].split(".")[0],
-            twin_claim=claim,
-            twin_views=_views(ForgottenDelta, act, neighbours),
-            effort=1,
-        )
+def cases(neighbours: Neighbours) -> Iterator[Experiment]:
+    """The ledger against its twin."""
+    act = keys_act(SCALE, threshold(SCALE, 1, EACH), max_rows=1)
+    assert PROMISE.epsilon is not None
+    yield Experiment(
+        name="composition-ledger",
+        neighbours=neighbours,
+        views=partial(_seen, Ledger, act, neighbours),
+        claim=(PROMISE.epsilon, PROMISE.delta),
+        twin=ForgottenDelta,
+        twin_views=partial(_seen, ForgottenDelta, act, neighbours),
+    )
 
 
-def _views(kind: type[Ledger], act: StableKeys, neighbours: Neighbours) -> Views:
-    def views(side: int, plays: int) -> Floats:
-        """How often Bob's record was shown in each play; on side 1 he is not there, and it never is."""
-        seen = np.zeros(plays)
-        if side == 0:
-            for _ in range(admitted(kind, act, neighbours)):
-                noisy = discrete_laplace(np.ones(plays, dtype=np.int64), float(act.scale), SystemSampler())
-                seen += noisy >= act.threshold
-        return seen
-
-    return views
+def _seen(kind: type[Ledger], act: StableKeys, neighbours: Neighbours, side: int, plays: int) -> NDArray[np.float64]:
+    """How often Bob's record was shown in each play; on side 1 he is not there, and it never is."""
+    seen = np.zeros(plays)
+    if side == 0:
+        for _ in range(admitted(kind, act, neighbours)):
+            noisy = discrete_laplace(np.ones(plays, dtype=np.int64), float(act.scale), SystemSampler())
+            seen += noisy >= act.threshold
+    return seen

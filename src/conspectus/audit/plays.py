@@ -8,9 +8,8 @@ on the other: with P̲ a lower confidence bound on its probability on the one ta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,19 +50,53 @@ class AuditResult:
         return self.twin_bound > (self.claimed if self.twin_claimed is None else self.twin_claimed)
 
 
-class Audited(Protocol):
-    """The role of a case: something that claims an ε and can be attacked; `effort` multiplies the plays it needs."""
+Views = Callable[[int, int], NDArray[np.float64]]
+"""What many plays on one of two neighbouring tables give, a number each: from the side and the number of plays."""
 
-    @property
-    def name(self) -> str: ...
 
-    @property
-    def neighbours(self) -> Neighbours: ...
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What can be attacked: views of two neighbouring tables, a claim (ε, δ) about them, and a twin that is broken.
 
-    @property
-    def effort(self) -> int: ...
+    Attributes:
+        name: What is attacked.
+        neighbours: How the two tables are neighbours.
+        views: The plays.
+        claim: The (ε, δ) that they are said to keep.
+        twin: What is wrong with the twin, or its class, whose first sentence says so.
+        twin_claim: What the twin claims, where that is what is broken.
+        twin_views: What the twin gives, where it is broken in deed.
+        effort: Multiplies the plays that it needs.
+    """
 
-    def judge(self, trials: int) -> AuditResult: ...
+    name: str
+    neighbours: Neighbours
+    views: Views
+    claim: tuple[float, float]
+    twin: type | str
+    twin_claim: tuple[float, float] | None = None
+    twin_views: Views | None = None
+    effort: int = 1
+
+    def judge(self, trials: int) -> AuditResult:
+        """Play both sides; a twin that only claims too little is judged by the very same views."""
+        here, there = (self.views(side, trials) for side in (0, 1))
+        found = lower_bound(here, there, delta=self.claim[1], alpha=ALPHA)
+        if self.twin_views is not None:
+            here, there = (self.twin_views(side, trials) for side in (0, 1))
+        claimed = self.twin_claim or self.claim
+        twin = self.twin if isinstance(self.twin, str) else (self.twin.__doc__ or "").split(": ", 1)[1].split(".")[0]
+        return AuditResult(
+            name=self.name,
+            neighbours=self.neighbours,
+            claimed=self.claim[0],
+            delta=self.claim[1],
+            lower_bound=found,
+            twin=twin,
+            twin_bound=lower_bound(here, there, delta=claimed[1], alpha=TWIN_ALPHA),
+            twin_claimed=claimed[0] if self.twin_claim else None,
+            trials=trials,
+        )
 
 
 def lower_bound(

@@ -17,18 +17,15 @@ from numpy.typing import NDArray
 from conspectus.curator.curator import HALF, Curator
 from conspectus.curator.scores import ERROR_STEPS, Score, error_of
 from conspectus.curator.watch import Watch
-from conspectus.data.domain import Domain
 from conspectus.privacy.accounting import scale_up
 from conspectus.privacy.events import Noise
 from conspectus.privacy.noise import discrete_laplace
 from conspectus.privacy.relation import Neighbours
-from conspectus.queries.blocks.conjunction_list import Conjunctions
-from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
-from .doors import Case, Play
+from .doors import WIDTH, Play, case, one_falls, ones
+from .plays import Experiment
 
-WIDTH = 12
 ENDLESS = 1 << 30
 
 
@@ -37,10 +34,19 @@ class _Variant(Curator):
 
     def _drawn(self, threshold: Fraction, epsilon: Fraction) -> int:
         steps = np.array([int(threshold * ERROR_STEPS)], dtype=np.int64)
-        return int(discrete_laplace(steps, scale_up(ERROR_STEPS * self.max_rows / epsilon), self._sampler)[0])
+        return int(discrete_laplace(steps, self._scale(epsilon), self._sampler)[0])
 
-    def _comparing(self, epsilon: Fraction) -> float:
-        return scale_up(ERROR_STEPS * self.max_rows / epsilon)
+    def _scale(self, epsilon: Fraction) -> float:
+        return scale_up(ERROR_STEPS * self.relation.max_rows / epsilon)
+
+
+class BareThreshold(_Variant):
+    """Broken on purpose: the threshold itself gets no noise."""
+
+    def above_threshold(
+        self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
+    ) -> Watch:
+        return Watch(self._noisy_error, int(threshold * ERROR_STEPS), self._scale(epsilon / 4))
 
 
 class SameNoise(_Variant):
@@ -53,7 +59,7 @@ class SameNoise(_Variant):
             self._compared = self._noisy_error(query, guess, scale)
             return self._compared
 
-        return Watch(remembered, self._drawn(threshold, epsilon / 2), self._comparing(epsilon / (2 * hits)), hits=hits)
+        return Watch(remembered, self._drawn(threshold, epsilon / 2), self._scale(epsilon / (2 * hits)), hits=hits)
 
     def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
         return np.array([self._compared // ERROR_STEPS], dtype=np.int64)
@@ -66,8 +72,7 @@ class UnscaledNoise(_Variant):
         self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
     ) -> Watch:
         spent = epsilon * (1 + (hits - 1) * (1 - share))
-        drawn = self._drawn(threshold, spent / 4)
-        return Watch(self._noisy_error, drawn, self._comparing(spent * 3 / 4), hits=hits)
+        return Watch(self._noisy_error, self._drawn(threshold, spent / 4), self._scale(spent * 3 / 4), hits=hits)
 
 
 class BareComparisons(_Variant):
@@ -88,66 +93,22 @@ class NeverOver(_Variant):
     def above_threshold(
         self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
     ) -> Watch:
-        drawn = self._drawn(threshold, epsilon / 2)
-        return Watch(self._noisy_error, drawn, self._comparing(epsilon / 2), hits=ENDLESS)
+        return Watch(self._noisy_error, self._drawn(threshold, epsilon / 2), self._scale(epsilon / 2), hits=ENDLESS)
 
 
-def cases() -> Iterator[Case]:
-    """Both private forms and a released value, under both relations."""
-    relations = tuple(Neighbours)
-    for neighbours in relations:
-        replaced = neighbours is Neighbours.REPLACE
-        # From the first table to the second the error of the first question falls by one count and all others rise.
-        guess = np.array([0.0] + [0.0 if replaced else 1.0] * (WIDTH - 1))
-        person = np.array([[1] + [0 if replaced else 1] * (WIDTH - 1)])
-        other = np.array([[0] + [1] * (WIDTH - 1)]) if replaced else np.zeros((0, WIDTH), dtype=np.int64)
-        crowd = np.zeros((4, WIDTH), dtype=np.int64)
-        tables = (np.concatenate([crowd, person]), np.concatenate([crowd, other]))
-        # One threshold and three hits: ε₁ = 1 and three times ε₂ = 1/3.
-        one = {"epsilon": Fraction(4, 3), "share": Fraction(3, 4), "hits": 3}
-        yield Case(
-            name="watch-one-threshold",
-            neighbours=neighbours,
-            tables=tables,
-            play=_pattern(guess, misses=3, watches=1, **one),  # type: ignore[arg-type]
-            epsilon=2.0,
-            delta=0.0,
-            twin=UnscaledNoise,
-        )
-        yield Case(
-            name="watch-restarted",
-            neighbours=neighbours,
-            tables=tables,
-            play=_pattern(guess, misses=3, watches=3, epsilon=Fraction(2, 3)),
-            epsilon=2.0,
-            delta=0.0,
-            twin=BareComparisons,
-        )
-        yield Case(
-            name="watch-ended",
-            neighbours=neighbours,
-            tables=tables,
-            play=_tallied(guess, Fraction(1)),
-            epsilon=1.0,
-            delta=0.0,
-            twin=NeverOver,
-        )
-        yield Case(
-            name="watch-released",
-            neighbours=neighbours,
-            tables=tables,
-            play=_released(guess, Fraction(3), Noise("laplace", 64.0), misses=6),
-            epsilon=3 + 1 / 64,
-            delta=0.0,
-            twin=SameNoise,
-            effort=3,
-        )
-
-
-def _questions() -> list[Workload]:
-    """For each column the question "is it true?"."""
-    domain = Domain(tuple(f"c{i}" for i in range(WIDTH)), (2,) * WIDTH)
-    return list(Workload(domain, (Conjunctions.of(domain, [Predicate(((Literal(i, (1,)),),)) for i in range(WIDTH)]),)))
+def cases(neighbours: Neighbours) -> Iterator[Experiment]:
+    """The book's watch, both private forms for several hits, and a released value."""
+    guess, tables = one_falls(neighbours)
+    play = _pattern(guess, misses=8, watches=1, epsilon=Fraction(3), threshold=Fraction(2, 3))
+    yield case("above-threshold", neighbours, tables, play, BareThreshold, (3.0, 0.0), effort=6)
+    # One threshold and three hits: ε₁ = 1 and three times ε₂ = 1/3.
+    play = _pattern(guess, misses=3, watches=1, epsilon=Fraction(4, 3), share=Fraction(3, 4), hits=3)
+    yield case("watch-one-threshold", neighbours, tables, play, UnscaledNoise, (2.0, 0.0))
+    play = _pattern(guess, misses=3, watches=3, epsilon=Fraction(2, 3))
+    yield case("watch-restarted", neighbours, tables, play, BareComparisons, (2.0, 0.0))
+    yield case("watch-ended", neighbours, tables, _tallied(guess, Fraction(1)), NeverOver)
+    play = _released(guess, Fraction(3), Noise("laplace", 64.0), misses=6)
+    yield case("watch-released", neighbours, tables, play, SameNoise, (3 + 1 / 64, 0.0), effort=3)
 
 
 def _pattern(
@@ -161,7 +122,7 @@ def _pattern(
     threshold: Fraction = HALF,
 ) -> Play:
     """Whether so many other questions are no hits and then the first one is a hit as often as it can be."""
-    questions = _questions()
+    questions = list(ones(WIDTH))
 
     def play(curator: Curator) -> float:
         curator.hold_in_memory()
@@ -180,7 +141,7 @@ def _pattern(
 
 def _tallied(guess: NDArray[np.float64], epsilon: Fraction) -> Play:
     """Hits of the first question minus hits of the others, for as long as the watch goes on."""
-    questions = _questions()
+    questions = list(ones(WIDTH))
 
     def play(curator: Curator) -> float:
         curator.hold_in_memory()
@@ -197,14 +158,13 @@ def _tallied(guess: NDArray[np.float64], epsilon: Fraction) -> Play:
 
 def _released(guess: NDArray[np.float64], epsilon: Fraction, law: Noise, *, misses: int) -> Play:
     """The value that the first question's hit releases, where no other question was one; far away otherwise."""
-    questions = _questions()
+    questions = list(ones(WIDTH))
 
     def play(curator: Curator) -> float:
         curator.hold_in_memory()
         watch = curator.above_threshold(HALF, epsilon)
-        if any(watch.exceeds(questions[i], float(guess[i])) for i in range(1, misses + 1)):
-            return 1e6
-        if not watch.exceeds(questions[0], float(guess[0])):
+        others = any(watch.exceeds(questions[i], float(guess[i])) for i in range(1, misses + 1))
+        if others or not watch.exceeds(questions[0], float(guess[0])):
             return 1e6
         return float(curator.measure(questions[0], law)[0])
 

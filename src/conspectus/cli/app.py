@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -49,31 +50,33 @@ def _root(
     """
 
 
-def _group(help: str) -> typer.Typer:
-    return typer.Typer(no_args_is_help=True, help=help, pretty_exceptions_enable=False)
-
-
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 app.callback()(_root)
 
-schemas = _group("Draft and check the schema file that declares a table.")
-schemas.command("draft")(schema.draft)
-schemas.command("check")(schema.check)
-app.add_typer(schemas, name="schema")
 
-app.command("plan")(releasing.plan)
-app.command("release")(releasing.release)
-app.command("ask")(reading.ask)
-app.command("export")(reading.export)
-app.command("synthesize")(reading.synthesize)
-app.command("report")(reading.report)
+def _group(name: str, help: str) -> typer.Typer:
+    group = typer.Typer(no_args_is_help=True, help=help, pretty_exceptions_enable=False)
+    app.add_typer(group, name=name)
+    return group
 
-app.command("session")(session.session)
 
-ledgers = _group("Make and read the ledger that caps everything ever released about a table.")
-ledgers.command("init")(ledger.init)
-ledgers.command("show")(ledger.show)
-app.add_typer(ledgers, name="ledger")
-
-app.command("audit")(audit.audit)
-app.command("demo")(demo.demo)
+schemas = _group("schema", "Draft and check the schema file that declares a table.")
+ledgers = _group("ledger", "Make and read the ledger that caps everything ever released about a table.")
+COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
+    schemas: (schema.draft, schema.check),
+    app: (
+        releasing.plan,
+        releasing.release,
+        reading.ask,
+        reading.export,
+        reading.synthesize,
+        reading.report,
+        session.session,
+        audit.audit,
+        demo.demo,
+    ),
+    ledgers: (ledger.init, ledger.show),
+}
+for group, commands in COMMANDS.items():
+    for command in commands:
+        group.command(command.__name__)(command)

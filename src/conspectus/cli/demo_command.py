@@ -46,7 +46,10 @@ def _story(folder: Path, run: Run) -> None:
     from .people import ROWS, write_people
 
     def command(*arguments: str) -> int:
-        return _shown(run, arguments)
+        """Show a command and run it, as a shell would."""
+        typed = (f'"{word}"' if "'" in word else shlex.quote(word) for word in arguments)
+        print(f"\n$ conspectus {' '.join(typed)}", flush=True)
+        return run(arguments)
 
     _say(f"A hospital has a table of {ROWS:,} patients (made by this demo) and wants to publish answers about them.")
     people = write_people(Path())
@@ -87,13 +90,6 @@ def _truth(people: dict[str, list[object]]) -> int:
 def _say(text: str) -> None:
     print()
     printing.paragraph(text)
-
-
-def _shown(run: Run, arguments: Sequence[str]) -> int:
-    """Show a command and run it, as a shell would."""
-    typed = (f'"{word}"' if "'" in word else shlex.quote(word) for word in arguments)
-    print(f"\n$ conspectus {' '.join(typed)}", flush=True)
-    return run(arguments)
 
 
 def _show(path: str, lines: int) -> None:

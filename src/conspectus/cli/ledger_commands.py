@@ -56,8 +56,8 @@ def show(path: LedgerFile, as_json: options.Json = False) -> None:
     ledger = cs.Ledger.open(path)
     if as_json:
         printing.as_json(ledger_json(ledger))
-        return
-    show_ledger(ledger)
+    else:
+        show_ledger(ledger)
 
 
 def show_ledger(ledger: Any) -> None:
@@ -70,12 +70,12 @@ def show_ledger(ledger: Any) -> None:
         aside, gone = float(ledger.delta_cap), float(spending.delta)
         of_delta = f", and δ = {gone:.6g} of {aside:.6g} set aside for published keys ({gone / aside:.1%})"
         left_of_delta = f", δ = {float(ledger.delta_cap - spending.delta):.6g}"
-    printing.heading(f'The ledger of "{ledger.table}"')
+    print(f'The ledger of "{ledger.table}"')
     printing.facts(
         [
             ("keeps", str(ledger.guarantee())),
             ("spent", f"{sign} = {spent:.6g} of {cap:.6g} ({spent / cap:.1%}){of_delta}"),
-            ("left", f"{sign} = {float(ledger.cap - spending.price):.6g}{left_of_delta}"),
+            ("left", f"{sign} = {float(ledger.cap - spending.price):.6g}{left_of_delta}{_in_epsilon(ledger)}"),
         ]
     )
     with_delta = bool(ledger.delta_cap)
@@ -93,6 +93,13 @@ def show_ledger(ledger: Any) -> None:
     if rows:
         titles = ("when (UTC)", "release", sign, *(("δ",) if with_delta else ()), "acts", "")
         printing.table(titles, rows, right=tuple(range(2, len(titles) - 1)))
+
+
+def _in_epsilon(ledger: Any) -> str:
+    """What is left of ρ, as people ask for it."""
+    if ledger.currency == "pure":
+        return ""
+    return f"; a release at δ = {ledger.shown_delta:g} may ask for ε = {ledger.epsilon_remaining:g}"
 
 
 def releases_of(ledger: Any) -> list[dict[str, Any]]:
@@ -131,6 +138,8 @@ def ledger_json(ledger: Any) -> dict[str, Any]:
         "cap": float(ledger.cap),
         "spent": float(spending.price),
         "remaining": float(ledger.cap - spending.price),
+        "epsilon_remaining": ledger.epsilon_remaining,
+        "shown_delta": ledger.shown_delta,
         "delta_cap": float(ledger.delta_cap),
         "delta_spent": float(spending.delta),
         "delta_remaining": float(ledger.delta_cap - spending.delta),

@@ -132,18 +132,17 @@ class Questions:
         """Everything that was asked for, added up in the order in which the kinds stand in the help."""
         import conspectus as cs
 
-        parts: list[Workload] = []
-        parts += [cs.marginals(schema, k) for k in self.marginals or ()]
-        parts += [cs.marginal(schema, columns_of(text)) for text in self.marginal or ()]
-        parts += [cs.parities(schema, k) for k in self.parities or ()]
-        parts += [_predicates(schema, path) for path in self.sql or ()]
-        parts += [_random(schema, text) for text in self.random_conjunctions or ()]
-        parts += [_saved(schema, path) for path in self.stored or ()]
+        parts: list[Workload] = [
+            *(cs.marginals(schema, k) for k in self.marginals or ()),
+            *(cs.marginal(schema, columns_of(text)) for text in self.marginal or ()),
+            *(cs.parities(schema, k) for k in self.parities or ()),
+            *(_predicates(schema, path) for path in self.sql or ()),
+            *(_random(schema, text) for text in self.random_conjunctions or ()),
+            *(_saved(schema, path) for path in self.stored or ()),
+        ]
         if not parts:
             raise OptionError("name at least one question: --marginals 2, --marginal sex,age, --sql FILE, …")
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
+        total = sum(parts[1:], parts[0])
         if not len(total):
             raise OptionError("the workload holds no query: ask at least one")
         return total
@@ -176,10 +175,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         groups[name] = hints[name]
         kinds = get_type_hints(hints[name], include_extras=True)
         for field in fields(hints[name]):
-            made = inspect.Parameter(
-                field.name, parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name]
-            )
-            single.append(made)
+            facts: dict[str, Any] = {"default": field.default, "annotation": kinds[field.name]}
+            single.append(inspect.Parameter(field.name, parameter.KEYWORD_ONLY, **facts))
 
     @functools.wraps(command)
     def spread(**given: Any) -> None:

@@ -15,9 +15,9 @@ class OutputError(ValueError):
 
 def kind_of(path: Path, kinds: Iterable[str]) -> str:
     """The ending of a file name, which decides its format."""
-    for kind in kinds:
-        if path.name.casefold().endswith(kind) and path.name.casefold() != kind:
-            return kind
+    name = path.name.casefold()
+    if found := next((kind for kind in kinds if name.endswith(kind) and name != kind), None):
+        return found
     raise OutputError(f"{path.name} has no ending that is written here: name a file that ends in {' or '.join(kinds)}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import sys
@@ -11,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from conspectus.mechanisms.bounds import Certificate, Potential
+    from conspectus.privacy.guarantee import Guarantee
+    from conspectus.releases.answer import Answer
     from conspectus.releases.release import Release
 
 
 def width() -> int:
     """The columns there are: the terminal's, or a fixed number where nobody looks."""
     return max(60, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 120
-
-
-def heading(text: str) -> None:
-    print(text)
 
 
 def paragraph(text: str) -> None:
@@ -59,11 +58,14 @@ def as_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
-def guarantee_json(release: Release) -> dict[str, Any]:
-    """The guarantee of a release for a program."""
-    import dataclasses
+def guarantee_json(guarantee: Guarantee) -> dict[str, Any]:
+    """A guarantee for a program."""
+    return {**dataclasses.asdict(guarantee), "text": str(guarantee)}
 
-    return {**dataclasses.asdict(release.guarantee), "text": str(release.guarantee)}
+
+def answer_json(predicate: str, answer: Answer) -> dict[str, Any]:
+    """An answer for a program."""
+    return {"predicate": predicate, **dataclasses.asdict(answer)}
 
 
 VACUOUS = "none that says anything: for so few rows or so small a budget, its noise is larger than any error can be"
@@ -74,26 +76,18 @@ def certificate_text(release: Release) -> str:
     held = release.certificate
     if held is None:
         return "none: intervals come from the noise itself" if release.synopsis.all_measured else "none"
-    said = (
-        VACUOUS
-        if held.vacuous
-        else (
-            f"every released answer is within {held.bound:.4f} of the truth, "
-            f"except with probability {held.failure_probability:g} ({held.scope})"
-        )
-    )
-    return f"{said}; {potential_text(held)}" if held.potential is not None else said
-
-
-def potential_text(held: Certificate) -> str:
-    """What boosting's noisy ln Z proves, in words; nothing where there is none."""
+    if held.vacuous:
+        said = VACUOUS
+    else:
+        odds = f"except with probability {held.failure_probability:g} ({held.scope})"
+        said = f"every released answer is within {held.bound:.4f} of the truth, {odds}"
     potential = held.potential
     if potential is None:
-        return ""
+        return said
     # Where the total is noisy a fraction would carry its error too: the bound is in counts there.
     within = f"{potential.inaccurate:,.0f} rows" if held.slip else f"{potential.inaccurate / held.total:.4f}"
     outcome = f"so all are within {within}" if potential.holds else f"so it does not prove all within {within}"
-    return f"ln Z is at most {potential.upper:.2f}, {outcome}"
+    return f"{said}; ln Z is at most {potential.upper:.2f}, {outcome}"
 
 
 def certificate_json(release: Release) -> dict[str, Any] | None:
@@ -101,21 +95,15 @@ def certificate_json(release: Release) -> dict[str, Any] | None:
     held = release.certificate
     if held is None:
         return None
-    return {
-        "bound": held.bound,
-        "holds": held.holds,
-        "failure_probability": held.failure_probability,
-        "scope": held.scope,
-        "potential": None if held.potential is None else _potential_json(held.potential, held),
-    }
-
-
-def _potential_json(potential: Potential, held: Certificate) -> dict[str, Any]:
-    return {
+    potential = held.potential
+    proved = potential and {
         "upper": potential.upper,
         "bound": None if held.slip else potential.inaccurate / held.total,
         "bound_in_counts": potential.inaccurate,
-        "holds": potential.holds,
-        "failure_probability": potential.failure_probability,
-        "scope": potential.scope,
+        **_proved(potential),
     }
+    return {"bound": held.bound, **_proved(held), "potential": proved}
+
+
+def _proved(what: Certificate | Potential) -> dict[str, Any]:
+    return {name: getattr(what, name) for name in ("holds", "failure_probability", "scope")}

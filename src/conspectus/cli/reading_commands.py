@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options, printing
+from .asking import exit_with, said_to, show
 from .outputs import destination, kind_of
 from .session_commands import ask_session
 from .session_sources import sources_of
@@ -44,7 +44,7 @@ def ask(
     as_json: options.Json = False,
 ) -> None:
     """Answer predicates, each with its interval and what it rests on: from a release, which spends nothing, or from a
-    live session."""
+    live session. Of several, each is answered or refused by itself; the exit code is 2 if one was refused."""
     if session is not None:
         opened = sources_of(session, data, schema, ledger, option="--data ")
         ask_session(session, words, opened, confidence=confidence, snap=snap, as_json=as_json)
@@ -55,17 +55,19 @@ def ask(
     if data is not None or schema is not None or ledger is not None:
         raise options.OptionError("--data, --schema and --ledger belong to --session: a release needs no table")
     import conspectus as cs
+    from conspectus.releases.answer import checked_confidence
 
     release = cs.load(out)
-    answers = [release.ask(predicate, confidence=confidence, snap=snap) for predicate in predicates]
+    checked_confidence(confidence)
+    said = said_to(predicates, lambda predicate: release.ask(predicate, confidence=confidence, snap=snap))
     if as_json:
-        said = [{"predicate": text, **dataclasses.asdict(answer)} for text, answer in zip(predicates, answers)]
-        printing.as_json({"answers": said, "guarantee": printing.guarantee_json(release)})
-        return
-    for text, answer in zip(predicates, answers):
-        print(text)
-        print(f"  {answer}")
-    print(f"Under {release.guarantee}.")
+        printing.as_json(
+            {"answers": [one.json for one in said], "guarantee": printing.guarantee_json(release.guarantee)}
+        )
+    else:
+        show(said)
+        print(f"Under {release.guarantee}.")
+    exit_with(said)
 
 
 def export(
@@ -80,14 +82,13 @@ def export(
 
     kind = kind_of(output, TABLES)
     with destination(output, inputs=[out]) as part:
-        release = cs.load(out)
-        made = release.table(options.columns_of(table), confidence=confidence)
+        made = cs.load(out).table(options.columns_of(table), confidence=confidence)
         write_table(made, part, kind)
     noisy = sum(made["too_noisy"].to_pylist())
     if as_json:
         printing.as_json({"cells": made.num_rows, "too_noisy": noisy, "saved": str(output)})
-        return
-    print(f"Wrote {made.num_rows:,} cells to {output}, {noisy:,} of them marked as too noisy to print.")
+    else:
+        print(f"Wrote {made.num_rows:,} cells to {output}, {noisy:,} of them marked as too noisy to print.")
 
 
 def synthesize(

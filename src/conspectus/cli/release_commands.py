@@ -48,12 +48,11 @@ def plan(
     settings = options.settings_of(setting or ())
     declared = questions.schema(schema)
     asked = questions.workload(declared)
-    facts: dict[str, Any] = {"mechanism": mechanism, "neighbours": spending.neighbours, **spending.budget}
-    made = cs.plan(declared, asked, rows=rows, **facts, **settings)
+    made = cs.plan(declared, asked, rows=rows, mechanism=mechanism, **dataclasses.asdict(spending), **settings)
     if as_json:
         printing.as_json(made.to_json())
-        return
-    show_plan(made)
+    else:
+        show_plan(made)
 
 
 def show_plan(made: Plan) -> None:
@@ -61,7 +60,7 @@ def show_plan(made: Plan) -> None:
     from conspectus.releases.planning import format_error
 
     problem = made.problem
-    printing.heading(f"{len(problem.workload):,} queries on {problem.rows:,} rows, {problem.neighbours} neighbours")
+    print(f"{len(problem.workload):,} queries on {problem.rows:,} rows, {problem.neighbours} neighbours")
     titles = ("mechanism", "expected max", "expected mean", "proved max", "memory")
     printing.table(
         titles,
@@ -94,11 +93,11 @@ def _proved(claim: Claim) -> str:
 
 def _size(memory: int) -> str:
     size = float(memory)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            break
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
         size /= 1024
-    return f"{size:.0f} {unit}"
+    return f"{size:.0f} GiB"
 
 
 @options.grouped
@@ -141,27 +140,18 @@ def release(
     declared = questions.schema(schema)
     asked = questions.workload(declared)
     inputs = (data, schema, ledger, *questions.files)
-    table = cs.open_table(data, declared if schema is not None else None)
-    try:
-        with destination(out, inputs=inputs) as part, shown(quiet or as_json) as progress:
-            made = cs.release(
-                table,
-                asked,
-                mechanism=mechanism,
-                neighbours=spending.neighbours,
-                ledger=ledger,
-                rows=rows,
-                progress=progress,
-                **spending.budget,
-                **settings,
-            )
-            made.save(part, questions=not without_questions)
-    finally:
-        table.close()
+    with (
+        cs.open_table(data, declared if schema is not None else None) as table,
+        destination(out, inputs=inputs) as part,
+        shown(quiet or as_json) as progress,
+    ):
+        told: dict[str, Any] = {"mechanism": mechanism, "ledger": ledger, "rows": rows, "progress": progress}
+        made = cs.release(table, asked, **told, **dataclasses.asdict(spending), **settings)
+        made.save(part, questions=not without_questions)
     if as_json:
         printing.as_json(release_json(made, out))
-        return
-    show_release(made, out)
+    else:
+        show_release(made, out)
 
 
 def show_release(made: Release, out: Path) -> None:
@@ -169,7 +159,7 @@ def show_release(made: Release, out: Path) -> None:
     from conspectus.releases.planning import share
 
     queries = len(made.workload)
-    printing.heading(f"Released {queries:,} answer{'s' if queries != 1 else ''} with {made.mechanism}.")
+    print(f"Released {queries:,} answer{'s' if queries != 1 else ''} with {made.mechanism}.")
     pairs = [("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]
     claim, rows = made.claim, made.total.divisor
     if claim is not None:
@@ -194,7 +184,7 @@ def release_json(made: Release, out: Path) -> dict[str, Any]:
     return {
         "mechanism": made.mechanism,
         "queries": len(made.workload),
-        "guarantee": printing.guarantee_json(made),
+        "guarantee": printing.guarantee_json(made.guarantee),
         "expected_max": None if claim is None else claim.expected_max / rows,
         "expected_mean": None if claim is None else claim.expected_mean / rows,
         "proved": None if claim is None or claim.bound is None else dataclasses.asdict(claim.bound),

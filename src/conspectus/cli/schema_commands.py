@@ -51,7 +51,7 @@ def check(
             printing.as_json({**declared.to_dict(), "cells": every if every < 10**300 else in_words(every)})
             return
         size = f"{len(declared.columns)} columns, {in_words(declared.domain.cells)} cells"
-        printing.heading(f'"{declared.name}": {size}, unit: {declared.unit}')
+        print(f'"{declared.name}": {size}, unit: {declared.unit}')
         rows = [(column.name, column.kind, f"{column.size:,}", _some(column.labels)) for column in declared.columns]
         printing.table(("column", "type", "codes", "values"), rows, right=(2,))
         return

@@ -15,6 +15,7 @@ import typer
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from . import options, printing
+from .asking import Said, exit_with, said_to, show
 from .exit_codes import explain
 from .progress import Progress, shown
 from .session_sources import Sources, sources_of
@@ -98,17 +99,19 @@ def ask_session(
     as_json: bool,
 ) -> None:
     """Put some predicates to a session, and say what they cost."""
+    from conspectus.releases.answer import checked_confidence
+    from conspectus.sessions.store import SessionError
+
+    checked_confidence(confidence)
     with _resumed(path, opened, progress=None) as live:
-        answers = [live.ask(predicate, confidence=confidence, snap=snap) for predicate in predicates]
+        said = said_to(predicates, lambda text: live.ask(text, confidence=confidence, snap=snap), SessionError)
         if as_json:
-            said = [_json(text, answer) for text, answer in zip(predicates, answers)]
-            guarantee = {**dataclasses.asdict(live.guarantee), "text": str(live.guarantee)}
-            printing.as_json({"answers": said, **_standing(live), "guarantee": guarantee})
-            return
-        for text, answer in zip(predicates, answers):
-            print(text)
-            print(f"  {_line(live, answer)}")
-        print(f"{_left(live)}. Under {live.guarantee}.")
+            kept = printing.guarantee_json(live.guarantee)
+            printing.as_json({"answers": [one.json for one in said], **_standing(live), "guarantee": kept})
+        else:
+            show(said, lambda answer: _line(live, answer))
+            print(f"{_left(live)}. Under {live.guarantee}.")
+    exit_with(said)
 
 
 @contextmanager
@@ -124,6 +127,7 @@ def _opened(
     progress: Progress | None,
 ) -> Iterator[Session]:
     import conspectus as cs
+    from conspectus.curator.truth import Truth
     from conspectus.mechanisms.choosing import make_online
     from conspectus.privacy.guarantee import Budget
     from conspectus.sessions import opening as live
@@ -137,9 +141,9 @@ def _opened(
     # A SELECT stays as it is; a file is found again from any folder.
     where = str(Path(data).absolute()) if Path(data).exists() else data
     source = {"data": where, "schema": str(schema.absolute())}
-    with _table(data, schema) as table:
+    with cs.open_table(data, cs.Schema.load(schema)) as table:
         facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}
-        truth = live.truth_of(table)
+        truth = Truth.of(table)
         problem = live.session_problem(truth, allowed, **facts)
         with live.begin(truth, problem, mechanism, ledger=book, path=path, source=source, progress=progress) as opened:
             yield opened
@@ -150,18 +154,10 @@ def _resumed(path: Path, opened: Sources, *, progress: Progress | None) -> Itera
     import conspectus as cs
 
     with (
-        _table(opened.data, opened.schema) as table,
+        cs.open_table(opened.data, cs.Schema.load(opened.schema)) as table,
         cs.resume_session(path, table, ledger=opened.ledger, progress=progress) as resumed,
     ):
         yield resumed
-
-
-@contextmanager
-def _table(data: str, schema: Path) -> Iterator[Any]:
-    import conspectus as cs
-
-    with cs.open_table(data, cs.Schema.load(schema)) as table:
-        yield table
 
 
 def _check_same_terms(path: Path, told: dict[str, Any], setting: Sequence[str]) -> None:
@@ -192,7 +188,7 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
 
     failed = False
     if not as_json:
-        printing.heading(f"{live}.")
+        print(f"{live}.")
         printing.facts([("keeps", str(dataclasses.replace(live.guarantee, warnings=())))])
         printing.facts([("warning", warning) for warning in live.guarantee.warnings])
     try:
@@ -203,14 +199,14 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
                 raise
             except (ValueError, LookupError) as problem:
                 failed = True
-                said = explain(problem)[1]
-                print(json.dumps({"predicate": text, "error": said}) if as_json else f"  {said}", flush=True)
+                refused = Said(text, None, explain(problem)[1])
+                print(json.dumps(refused.json) if as_json else f"  {refused.refusal}", flush=True)
                 continue
+            said = Said(text, answer)
             if as_json:
-                line = {**_json(text, answer), **_standing(live)}
-                print(json.dumps(line, ensure_ascii=False, allow_nan=False), flush=True)
+                print(json.dumps({**said.json, **_standing(live)}, ensure_ascii=False, allow_nan=False), flush=True)
             else:
-                shown_text = "" if sys.stdin.isatty() else f"{text}\n"
+                shown_text = "" if sys.stdin.isatty() and said.heading == text else f"{said.heading}\n"
                 print(f"{shown_text}  {_line(live, answer)}", flush=True)
     except KeyboardInterrupt:
         print(file=sys.stderr)
@@ -252,16 +248,6 @@ def _left(live: Session) -> str:
     return f"{live.asked:,} of {live.questions:,} questions, {left}{over}"
 
 
-def _json(text: str, answer: LiveAnswer) -> dict[str, Any]:
-    return {"predicate": text, **dataclasses.asdict(answer)}
-
-
 def _standing(live: Session) -> dict[str, Any]:
-    return {
-        "currency": live.currency,
-        "spent": live.spent,
-        "remaining": live.remaining,
-        "asked": live.asked,
-        "questions": live.questions,
-        "exhausted": live.exhausted,
-    }
+    told = ("currency", "spent", "remaining", "asked", "questions", "exhausted")
+    return {name: getattr(live, name) for name in told}

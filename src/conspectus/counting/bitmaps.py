@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.code_sets import CodeSet, complement
+from conspectus.data.domain import Codes
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 
 from .kernels import count_conjunctions, count_odd
@@ -17,7 +18,6 @@ from .trie import Trie, build_trie
 _MOST_EXPANDED = 3
 """Boxes up to this width have their negated literals expanded; beyond it the terms would outgrow what they save."""
 
-Codes = NDArray[np.unsignedinteger[Any]]
 Task = Callable[[], None]
 
 
@@ -78,15 +78,14 @@ class ConjunctionCounts:
             self._trie = build_trie(self._sets, self._packing.weights(buffer, rows))
             self._sets = self._sets[:0]
             self._totals = [np.zeros(len(self._trie.literal), dtype=np.int64) for _ in range(self._threads)]
-        return [self._task(buffer, rows, part, totals) for part, totals in enumerate(self._totals)]
-
-    def _task(self, buffer: Codes, rows: int, part: int, totals: NDArray[np.int64]) -> Task:
         pack, trie = self._packing, self._trie
-        assert trie is not None
-        return lambda: count_conjunctions(
-            buffer, rows, pack.columns, pack.first, pack.listed, pack.items, pack.literals,
-            trie.literal, trie.depth, trie.after, trie.deepest, part, self._threads, totals,
-        )  # fmt: skip
+        return [
+            partial(
+                count_conjunctions, buffer, rows, pack.columns, pack.first, pack.listed, pack.items, pack.literals,
+                trie.literal, trie.depth, trie.after, trie.deepest, part, self._threads, totals,
+            )
+            for part, totals in enumerate(self._totals)
+        ]  # fmt: skip
 
     def counts(self, rows: int) -> NDArray[np.int64]:
         boxes = np.zeros(len(self._block.terms), dtype=np.int64)
@@ -126,14 +125,14 @@ class ParityCounts:
         self._totals = [np.zeros(len(self._trie.literal), dtype=np.int64) for _ in range(threads)]
 
     def tasks(self, buffer: Codes, rows: int) -> list[Task]:
-        return [self._task(buffer, rows, part, totals) for part, totals in enumerate(self._totals)]
-
-    def _task(self, buffer: Codes, rows: int, part: int, totals: NDArray[np.int64]) -> Task:
         pack, trie = self._packing, self._trie
-        return lambda: count_odd(
-            buffer, rows, pack.columns, pack.first, pack.listed, pack.items, pack.literals,
-            trie.literal, trie.depth, trie.deepest, part, len(self._totals), totals,
-        )  # fmt: skip
+        return [
+            partial(
+                count_odd, buffer, rows, pack.columns, pack.first, pack.listed, pack.items, pack.literals,
+                trie.literal, trie.depth, trie.deepest, part, len(self._totals), totals,
+            )
+            for part, totals in enumerate(self._totals)
+        ]  # fmt: skip
 
     def counts(self, rows: int) -> NDArray[np.int64]:
         odd = np.append(sum(self._totals), 0)

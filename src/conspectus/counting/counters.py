@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from functools import cached_property
 
@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import CodedRows
 from conspectus.data.fold import Vectors, fold_chunks
-from conspectus.queries.block import Block, Counter
-from conspectus.queries.sensitivity import CountingBlock
+from conspectus.queries.block import Block
 from conspectus.queries.workload import Workload
 
-from .block_counters import block_counter
 from .tally import CountingPlan, Tally
 
 Counted = tuple[NDArray[np.int64], int]
@@ -47,40 +45,16 @@ class Counting:
         return self._plan.values(vectors, rows), rows
 
 
-def counter_of(block: Block) -> Counter:
+def counter_of(block: Block) -> Tally:
     """A counter for one block, in the calling thread."""
-    return Tally(Workload(block.domain, (block,))) if isinstance(block, CountingBlock) else _Alone(block)
+    return Tally(Workload(block.domain, (block,)))
 
 
-class _Alone:
-    """The counter of a block that is not a list of counting queries, for all rows."""
-
-    def __init__(self, block: Block) -> None:
-        self._counter = block_counter(block)
-        self._rows = 0
-
-    def add(self, chunk: CodedRows) -> None:
-        self._counter.add(chunk)
-        self._rows += chunk.rows
-
-    def counts(self) -> NDArray[np.int64]:
-        return self._counter.of_parts(self._counter.parts(), self._rows)
-
-
-def count(
-    workload: Workload,
-    chunks: Iterable[CodedRows],
-    *,
-    threads: int | None = None,
-    progress: Callable[[str, int, int | None], None] | None = None,
-) -> Counted:
+def count(workload: Workload, chunks: Iterable[CodedRows], *, threads: int | None = None) -> Counted:
     """The values of all queries, in the workload's order and in steps of its grid, and the number of rows.
 
-    One pass over the chunks. The next chunk is read while the last one is counted. `progress` is told that counting
-    goes on and not how far it is, since the number of rows may be private.
+    One pass over the chunks. The next chunk is read while the last one is counted.
     """
-    if progress is not None:
-        progress("counting", 0, None)  # once: one call per chunk would tell the number of rows
     return fold_chunks(Counting(workload), chunks, threads=threads)
 
 

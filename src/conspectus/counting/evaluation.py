@@ -109,14 +109,10 @@ def _box_sums(arrays: LiteralArrays, terms: NDArray[np.int32], table: NDArray[An
         for axis, (numbers, _) in enumerate(chosen):
             side = arrays.indicator(numbers, table.shape[axis]).astype(table.dtype)
             sums = np.tensordot(sums, side, axes=(0, 1))
-        found: NDArray[Any] = sums[tuple(inverse.reshape(-1) for _, inverse in chosen)]
-        return found
-    return np.concatenate([_one_by_one(arrays, part, table) for part in _batches(terms, table.size)])
-
-
-def _batches(terms: NDArray[np.int32], cells: int) -> list[NDArray[np.int32]]:
-    step = max(1, _MOST_ENTRIES // max(1, cells))
-    return [terms[at : at + step] for at in range(0, len(terms), step)]
+        return np.asarray(sums[tuple(inverse.reshape(-1) for _, inverse in chosen)])
+    step = max(1, _MOST_ENTRIES // max(1, table.size))
+    batches = (terms[at : at + step] for at in range(0, len(terms), step))
+    return np.concatenate([_one_by_one(arrays, part, table) for part in batches])
 
 
 def _one_by_one(arrays: LiteralArrays, terms: NDArray[np.int32], table: NDArray[Any]) -> NDArray[Any]:
@@ -125,8 +121,7 @@ def _one_by_one(arrays: LiteralArrays, terms: NDArray[np.int32], table: NDArray[
     for axis in range(1, table.ndim):
         side = arrays.indicator(terms[:, axis], table.shape[axis]).astype(table.dtype)
         sums = (sums.reshape(len(terms), table.shape[axis], -1) * side[:, :, None]).sum(axis=1)
-    flat: NDArray[Any] = sums.reshape(len(terms))
-    return flat
+    return np.asarray(sums.reshape(len(terms)))
 
 
 def indicator(query: Query, domain: Domain) -> tuple[tuple[int, ...], NDArray[np.uint8]]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.compiled import compiled
+from conspectus.queries.ordering import starts_of
 
 Columns = tuple[int, ...]
 
@@ -103,7 +104,7 @@ class MarginalTree:
             if list(columns) != sorted(set(columns)) or any(not 0 <= c < len(self.sizes) for c in columns):
                 raise ValueError(f"a marginal is over distinct columns in ascending order, not {columns}")
         lengths = [math.prod(self.sizes[c] for c in columns) for columns in self.column_sets]
-        self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+        self.offsets = starts_of(lengths)
         self.cells = math.prod(self.sizes)
         self._edges: list[list[int]] = []
         self._depth = self.cells

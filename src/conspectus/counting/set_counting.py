@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -12,13 +12,12 @@ from conspectus.data.chunks import SetChunk
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.literals import LiteralArrays
 
+from .bitmaps import Task
 from .set_kernels import count_sets
 from .trie import Trie, build_trie
 
 _PARTS = 4
 """Parts of the tree for each thread, so that an unlucky one does not keep the others waiting."""
-
-Task = Callable[[], None]
 
 
 class SetCounts:
@@ -51,15 +50,14 @@ class SetCounts:
             self._trie = build_trie(self._block.terms, order)
             self._totals = np.zeros(len(self._trie.literal), dtype=np.int64)
             self._parts = _parts(self._trie, _PARTS * self._threads if self._threads > 1 else 1)
-        return [self._task(chunk, slot, begin, stop) for begin, stop in self._parts]
-
-    def _task(self, chunk: SetChunk, slot: NDArray[np.int64], begin: int, stop: int) -> Task:
         trie = self._trie
-        assert trie is not None
-        return lambda: count_sets(
-            chunk.rows, chunk.ends, chunk.places, chunk.bitmap, chunk.bits, chunk.ones, slot, self._inverted,
-            trie.literal, trie.depth, trie.after, trie.deepest, begin, stop, self._totals,
-        )  # fmt: skip
+        return [
+            partial(
+                count_sets, chunk.rows, chunk.ends, chunk.places, chunk.bitmap, chunk.bits, chunk.ones, slot,
+                self._inverted, trie.literal, trie.depth, trie.after, trie.deepest, begin, stop, self._totals,
+            )
+            for begin, stop in self._parts
+        ]  # fmt: skip
 
     def counts(self, rows: int) -> NDArray[np.int64]:
         boxes = np.zeros(len(self._block.terms), dtype=np.int64)

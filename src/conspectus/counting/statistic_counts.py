@@ -16,6 +16,7 @@ from conspectus.data.domain import CodedRows, Domain, code_dtype
 from conspectus.data.fold import Vectors
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.statistic import KINDS, STATISTIC_STEPS, Statistic, Statistics
+from conspectus.queries.ordering import starts_of
 from conspectus.queries.query import Box, Literal
 
 from .statistic_kernels import tabulate_given, values
@@ -62,7 +63,7 @@ class Classes:
         self.classes = np.array(flat or [0], dtype=np.int64)
         self.number_at = starts_of([len(f.numbers) for f in functions])
         self.numbers = np.array([number for f in functions for number in f.numbers] or [0], dtype=np.int64)
-        self.conditions = np.array([len(f.given) for f in functions], dtype=np.int64)
+        self.wholes = np.array([f.divisor for f in functions], dtype=np.int64)
 
 
 class Layout:
@@ -157,10 +158,6 @@ class StatisticCounts:
             self._held,
         )
 
-    def counts(self) -> Integers:
-        """The values of all functions so far, in steps."""
-        return self.of_parts(self.parts(), 0)
-
     def parts(self) -> Vectors:
         """The numbers of rows by condition and code: what adds up, as values do not."""
         return (self._held,)
@@ -180,16 +177,11 @@ class StatisticCounts:
             sorts.classes,
             sorts.number_at,
             sorts.numbers,
-            sorts.conditions,
+            sorts.wholes,
             STATISTIC_STEPS,
             found,
         )
         return found
-
-
-def starts_of(lengths: Sequence[int]) -> Integers:
-    """Where each of some lists begins when they are put one behind the other, and at the end their length."""
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.array(lengths, dtype=np.int64))])
 
 
 def padded(pair: tuple[int, ...], rest: int = 1) -> tuple[int, int]:

@@ -16,15 +16,24 @@ MODE, MEAN, QUANTILE, BALANCE, REFERENCE, INDEPENDENCE, SATISFIED, COUNT = range
 
 
 @compiled
+def in_steps(number: Any, whole: Any, steps: int) -> int:
+    """number·steps/whole to the nearest integer: in two parts, so that the product with the steps cannot overflow."""
+    return int(number // whole * steps + (2 * (number % whole) * steps + whole) // (2 * whole))
+
+
+@compiled
 def value_of(
-    kind: int, held: Any, at: int, first: int, second: int, numbers: Any, start: int, conditions: int, steps: int
+    kind: int, held: Any, at: int, first: int, second: int, numbers: Any, start: int, whole: int, steps: int
 ) -> int:
-    """The value in steps of the numbers of rows `held[at:]`, a table of `first` by `second` classes."""
+    """The value in steps of the numbers of rows `held[at:]`, a table of `first` by `second` classes.
+
+    What is weighted is divided by `whole`, a row's worth of weight.
+    """
     cells = first * second
     if kind == COUNT:
         return int(held[at] * steps)
     if kind == SATISFIED:
-        return int(held[at] * steps // conditions)
+        return in_steps(held[at], whole, steps)
     if kind == MODE:
         most = np.int64(0)
         for j in range(cells):
@@ -36,7 +45,7 @@ def value_of(
         total = np.int64(0)
         for j in range(cells):
             total += held[at + j] * numbers[start + j]
-        return int(total)
+        return in_steps(total, whole, steps)
     rows = np.int64(0)
     for j in range(cells):
         rows += held[at + j]
@@ -47,14 +56,14 @@ def value_of(
             taken = min(left, held[at + j])
             total += taken * numbers[start + 2 + j]
             left -= taken
-        return int(total)
+        return in_steps(total, whole, steps)
     if kind == REFERENCE:
         so_far = np.int64(0)
         largest = np.int64(0)
         for j in range(cells):
             so_far += held[at + j]
-            largest = max(largest, abs(so_far * steps - rows * numbers[start + j]))
-        return int(largest)
+            largest = max(largest, abs(so_far * whole - rows * numbers[start + j]))
+        return in_steps(largest, whole, steps)
     if rows == 0:
         return 0
     off = np.int64(0)
@@ -67,9 +76,7 @@ def value_of(
             for k in range(first):
                 below += held[at + k * second + j]
             off += abs(rows * held[at + i * second + j] - here * below)
-    # In two parts, so that the product with the steps cannot overflow.
-    part = 4 * rows
-    return int(off // part * steps + off % part * steps // part)
+    return in_steps(off, 4 * rows, steps)
 
 
 @compiled
@@ -137,7 +144,7 @@ def values(
     classes: Any,
     number_at: Any,
     numbers: Any,
-    conditions: Any,
+    wholes: Any,
     steps: int,
     found: Any,
 ) -> None:
@@ -158,4 +165,4 @@ def values(
                 b = classes[class_at[f, 1] + j] if class_at[f, 1] >= 0 else 0
                 if b >= 0:
                     folded[a * second + b] += held[at + i * code_sizes[f, 1] + j]
-        found[f] = value_of(kinds[f], folded, 0, first, second, numbers, number_at[f], conditions[f], steps)
+        found[f] = value_of(kinds[f], folded, 0, first, second, numbers, number_at[f], wholes[f], steps)

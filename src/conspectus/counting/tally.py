@@ -13,16 +13,15 @@ tables it is computed from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.chunks import SetChunk
-from conspectus.data.domain import Chunk, CodedRows, Domain, code_dtype
+from conspectus.data.domain import Chunk, CodedRows, Codes, Domain, code_dtype
 from conspectus.data.fold import Vectors
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
@@ -32,7 +31,7 @@ from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.queries.sensitivity import CountingBlock
 from conspectus.queries.workload import Workload
 
-from .bitmaps import ConjunctionCounts, ParityCounts
+from .bitmaps import ConjunctionCounts, ParityCounts, Task
 from .block_counters import BlockCounter, block_counter
 from .evaluation import answers_from_marginals
 from .joints import joint_tables, projections
@@ -44,9 +43,6 @@ BUFFER_ROWS = 1 << 17
 
 BUFFER_BYTES = 1 << 28
 """Where many columns are asked about, fewer rows are gathered, so that the buffer stays about this small."""
-
-Task = Callable[[], None]
-Buffer = NDArray[np.unsignedinteger[Any]]
 
 
 class CountingPlan:
@@ -124,7 +120,7 @@ class Tally:
         self._coded = False
         self._place: dict[int, int] = {}
         self._sizes: tuple[int, ...] = ()
-        self._buffer: Buffer = np.zeros((0, 0), dtype=np.uint8)
+        self._buffer: Codes = np.zeros((0, 0), dtype=np.uint8)
         self._filled = 0
         self.rows = 0
         self._others = [block_counter(block) for block in self._plan.others]
@@ -218,7 +214,7 @@ class Tally:
             if columns:
                 places = np.array([self._place[c] for c in columns], dtype=np.int64)
                 sizes = np.array(self._plan.domain.shape(columns), dtype=np.int64)
-                yield _task(self._buffer, self._filled, places, sizes, table)
+                yield partial(tabulate, self._buffer, self._filled, places, sizes, table)
 
     def _run(self, tasks: Sequence[Task]) -> None:
         if self._pool is None:
@@ -227,12 +223,6 @@ class Tally:
         else:
             for done in [self._pool.submit(task) for task in tasks]:
                 done.result()
-
-
-def _task(
-    buffer: Buffer, rows: int, places: NDArray[np.int64], sizes: NDArray[np.int64], table: NDArray[np.int64]
-) -> Task:
-    return lambda: tabulate(buffer, rows, places, sizes, table)
 
 
 def _stacked(matrices: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:

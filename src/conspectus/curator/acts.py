@@ -50,10 +50,9 @@ def relation_of(schema: Schema, neighbours: Neighbours, *, filtered: bool) -> Re
 def measurement(what: Workload | Score, law: Noise, *, relation: Relation) -> Event:
     """The act of measuring a workload or a listed score with this noise; a function of public facts alone."""
     if isinstance(what, Workload):
-        replace, add_remove = (what.sensitivity(relation.under(each)) for each in Neighbours)
-        l1 = ByRelation(replace=Fraction(replace.l1), add_remove=Fraction(add_remove.l1))
-        l2_squared = ByRelation(replace=Fraction(replace.l2_squared), add_remove=Fraction(add_remove.l2_squared))
-        linf = ByRelation(replace=Fraction(replace.linf), add_remove=Fraction(add_remove.linf))
+        both = [what.sensitivity(relation.under(each)) for each in Neighbours]
+        norms = zip(*((moved.l1, moved.l2_squared, moved.linf) for moved in both))
+        l1, l2_squared, linf = (ByRelation(replace=Fraction(a), add_remove=Fraction(b)) for a, b in norms)
     else:
         linf = listed(what).sensitivity(relation)
         l1 = linf.mapped(lambda step: step * what.candidates)

@@ -78,18 +78,6 @@ class Curator:
         self._progress = progress
         self._lock = threading.RLock()
 
-    @property
-    def neighbours(self) -> Neighbours:
-        return self.relation.neighbours
-
-    @property
-    def max_rows(self) -> int:
-        return self.relation.max_rows
-
-    @property
-    def total_is_public(self) -> bool:
-        return self.relation.total_is_public
-
     def count_ahead(self, workload: Workload) -> None:
         """Count a workload ahead of the doors that will read it: in one pass, or from what is known. Nothing leaves."""
         with self._lock:
@@ -107,7 +95,7 @@ class Curator:
 
     def rows(self) -> int:
         """The exact number of rows where it is public: rows are the units, they are replaced, none was filtered."""
-        if not self.total_is_public:
+        if not self.relation.total_is_public:
             raise TotalIsPrivate("the number of rows is private here: measure it, or declare it with rows=")
         with self._lock:
             self._debit(RowTotal())
@@ -137,7 +125,7 @@ class Curator:
         """
         with self._lock:
             moved = listed(score, (*SCORES, *NETS)).sensitivity(self.relation)
-            here = moved.under(self.neighbours)
+            here = moved.under(self.relation.neighbours)
             if here is None:
                 raise ValueError("a selection needs a score with a known sensitivity")
             if barred is not None and (isinstance(score, Net) or draws > score.candidates - len(np.unique(barred))):
@@ -172,7 +160,7 @@ class Curator:
             raise ValueError("a watch splits an epsilon above 0 in two parts, and has at least one hit")
         with self._lock:
             self._debit(watch_act(epsilon))
-            moved = Fraction(ERROR_STEPS * self.max_rows)
+            moved = Fraction(ERROR_STEPS * self.relation.max_rows)
             steps = np.array([int(threshold * ERROR_STEPS)], dtype=np.int64)
             noisy = noise.discrete_laplace(steps, scale_up(moved / (share * epsilon)), self._sampler)
             further = (1 - share) * epsilon
@@ -181,17 +169,13 @@ class Curator:
                 int(noisy[0]),
                 scale_up(2 * moved / further),
                 hits=hits,
-                go_on=lambda: self._go_on(further),
+                go_on=lambda: self._debit(further_act(further)),
                 affords=lambda: self._allowance.admits(further_act(further)),
             )
 
     def affords_watch(self, epsilon: Fraction) -> bool:
         """Whether the allowance has a watch of this epsilon left. Nothing is spent, and the table is not looked at."""
         return self._allowance.admits(watch_act(epsilon))
-
-    def _go_on(self, epsilon: Fraction) -> None:
-        with self._lock:
-            self._debit(further_act(epsilon))
 
     def stable_keys(self, scale: float, threshold: int) -> tuple[Elements | Records, NDArray[np.int64]]:
         """The keys of rows whose noisy counts reach a threshold, sorted, and these counts.
@@ -203,7 +187,7 @@ class Curator:
         Guarantee: the act is StableKeys: (ε, δ)-differentially private with ε = L1/scale and the δ of the threshold.
         """
         with self._lock:
-            self._debit(keys_act(scale, threshold, max_rows=self.max_rows))
+            self._debit(keys_act(scale, threshold, max_rows=self.relation.max_rows))
             keys, counts = self._keys()
             return shown_keys(keys, noise.discrete_laplace(counts, scale, self._sampler), threshold)
 
@@ -214,18 +198,19 @@ class Curator:
         with self._lock:
             # A weight in [0, 1] moves by at most one, so records that are listed need no look at their sensitivity.
             small = query.counting or lists_records(query)
-            if not small and query.linf(self.relation) > self.max_rows:
+            if not small and query.linf(self.relation) > self.relation.max_rows:
                 raise ValueError("one unit moves this query by more than a watch allows for: measure it instead")
             error = error_of(int(self._truth(query)[0]), query.grid, guess)
             return int(noise.discrete_laplace(np.array([error], dtype=np.int64), scale, self._sampler)[0])
 
     def _debit(self, event: Event) -> None:
         """Admit an act and write it down. The one way to debit, for releases and sessions: nothing is drawn before."""
-        if self._written is not None:
-            self._written.check(event)
-        self._allowance.admit(event)
-        if self._written is not None:
-            self._written.debit(event)
+        with self._lock:
+            if self._written is not None:
+                self._written.check(event)
+            self._allowance.admit(event)
+            if self._written is not None:
+                self._written.debit(event)
 
     def _truth(self, what: Workload | Score) -> NDArray[np.int64]:
         if isinstance(what, Workload):

@@ -11,7 +11,7 @@ block is missed for the first time, and looks at each query once; 500,000 of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,11 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
-from conspectus.queries.blocks.sparse_queries import WEIGHT_STEPS, SparseQueries
+from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.ordering import groups, row_keys
-from conspectus.queries.query import Literal
+from conspectus.queries.query import WEIGHT_STEPS, Literal
 
 Counts = NDArray[np.int64]
 Keys = NDArray[np.bytes_]
@@ -67,13 +67,9 @@ class ExactCounts:
                 return self._unions(block)
             case Parities() | ParityList():
                 return self._parities.find(_keys(block.matrix + 1))
-            case SparseQueries():
-                held = [self._named.get((SparseQueries, block.written(place))) for place in range(len(block))]
-                return None if None in held else _from_steps(np.array(held, dtype=np.int64), block.grid)
-            case Statistics() | UnsafeFunctions():
-                names = [_function(block, function) for function in block.functions]
-                known = [self._named[name] for name in names if name in self._named]
-                return np.array(known, dtype=np.int64) if len(known) == len(names) else None
+            case SparseQueries() | Statistics() | UnsafeFunctions():
+                held = [self._named.get(name) for name in _names(block)]
+                return None if None in held else np.array(held, dtype=np.int64) // _finer(block)
         return None
 
     def _index(self) -> None:
@@ -90,12 +86,8 @@ class ExactCounts:
                     self._listed(block, counts)
                 case Parities() | ParityList():
                     self._parities.add(_keys(block.matrix + 1), counts)
-                case SparseQueries():
-                    for place, value in enumerate(_to_steps(counts, block.grid).tolist()):
-                        self._named[SparseQueries, block.written(place)] = value
-                case Statistics() | UnsafeFunctions():
-                    for function, value in zip(block.functions, counts.tolist()):
-                        self._named[_function(block, function)] = value
+                case SparseQueries() | Statistics() | UnsafeFunctions():
+                    self._named.update(zip(_names(block), (counts * _finer(block)).tolist()))
         self._new = []
 
     def _listed(self, block: Conjunctions, counts: Counts) -> None:
@@ -106,28 +98,23 @@ class ExactCounts:
         alone = np.flatnonzero(boxes == 1)
         self._boxes.add(keys[block.starts[alone]], counts[alone])
         for place in np.flatnonzero(boxes != 1).tolist():
-            union = tuple(sorted(keys[block.starts[place] : block.starts[place + 1]].tolist()))
-            self._named[Conjunctions, union] = int(counts[place])
+            self._named[_union(keys[block.starts[place] : block.starts[place + 1]])] = int(counts[place])
 
     def _unions(self, block: Conjunctions) -> Counts | None:
         """Each query as the sum of its boxes; a union of which a box is missing may be known as a whole."""
         values, known = self._of_boxes(block)
-        ends = np.append(0, np.cumsum(values))
-        found = np.diff(ends[block.starts])
+        found = np.diff(np.append(0, np.cumsum(values))[block.starts])
         if known.all():
             return found
         missed = np.unique(np.repeat(np.arange(len(block)), np.diff(block.starts))[~known])
         if (np.diff(block.starts)[missed] == 1).any():
             return None
-        strange = self._strange(block)
+        strange: NDArray[np.bool_] = np.any(self._strange(block)[block.terms], axis=1)
         keys = self._box_keys(block)
         for place in missed.tolist():
             boxes = slice(block.starts[place], block.starts[place + 1])
-            if strange[block.terms[boxes]].any():
-                return None
-            union = tuple(sorted(keys[boxes].tolist()))
-            value = self._named.get((Conjunctions, union))
-            if value is None:
+            value = self._named.get(_union(keys[boxes]))
+            if value is None or strange[boxes].any():
                 return None
             found[place] = value
         return found
@@ -170,10 +157,9 @@ class ExactCounts:
             intervals, counts = self._intervals.get(literal.column, (None, None))
             if intervals is None or counts is None or high - low + 1 != len(literal.codes) or high >= intervals.regular:
                 continue
-            if intervals.prefixes_only and low:
-                continue
-            values[place] = counts[high if intervals.prefixes_only else _number(intervals.regular, low, high)]
-            known[place] = True
+            if not (intervals.prefixes_only and low):
+                values[place] = counts[high if intervals.prefixes_only else _number(intervals.regular, low, high)]
+                known[place] = True
 
     def _strange(self, block: Conjunctions) -> NDArray[np.bool_]:
         """Which literals of a block stand in no listed question, and so have no number in keys; padding has one."""
@@ -182,10 +168,8 @@ class ExactCounts:
     def _box_keys(self, block: Conjunctions, boxes: NDArray[np.int64] | None = None) -> Keys:
         """One key for each box, equal exactly for boxes of the same literals, whatever block they stand in."""
         number = np.array([self._literals.get(literal, 0) + 1 for literal in block.literals] + [0], dtype=np.int64)
-        terms = block.terms if boxes is None else block.terms[boxes]
-        named = number[terms]
         # Literals are sorted by their own number here, and padding, which is 0, comes last.
-        return _keys(-np.sort(-named, axis=1))
+        return _keys(-np.sort(-number[block.terms if boxes is None else block.terms[boxes]], axis=1))
 
 
 class _Sorted:
@@ -226,6 +210,11 @@ def _keys(rows: NDArray[Any]) -> Keys:
     return wide.view(f"S{wide.shape[1] * 4}").reshape(-1)
 
 
+def _union(boxes: Keys) -> object:
+    """The name of a union of boxes, in whatever order they stand."""
+    return Conjunctions, tuple(sorted(boxes.tolist()))
+
+
 def _told_apart(block: Marginal) -> tuple[int, ...]:
     """The columns of a marginal in order, without those that have one code."""
     return tuple(sorted(c for c in block.columns if block.domain.sizes[c] > 1))
@@ -254,15 +243,19 @@ def _number(regular: int, low: int, high: int) -> int:
     return low * regular - low * (low - 1) // 2 + high - low
 
 
-def _to_steps(counts: Counts, grid: int) -> Counts:
-    """Values of weighted records in the finest steps that there are, whatever block they stood in."""
-    return counts * (WEIGHT_STEPS // grid)
+Named = SparseQueries | Statistics | UnsafeFunctions
 
 
-def _from_steps(values: Counts, grid: int) -> Counts:
-    """Exact: the weights of a question are whole steps of its grid, and so is its value."""
-    return values // (WEIGHT_STEPS // grid)
+def _names(block: Named) -> Iterator[object]:
+    """One name for each question: its weights on listed records, or the function."""
+    if isinstance(block, SparseQueries):
+        return ((SparseQueries, block.written(place)) for place in range(len(block)))
+    return ((type(block), block.grid, block.denominator, function) for function in block.functions)
 
 
-def _function(block: Statistics | UnsafeFunctions, function: object) -> Sequence[object]:
-    return type(block), block.grid, block.denominator, function
+def _finer(block: Named) -> int:
+    """Values of weighted records are kept in the finest steps that there are, whatever block they stood in.
+
+    Exact both ways: the weights of a question are whole steps of its grid, and so is its value.
+    """
+    return WEIGHT_STEPS // block.grid if isinstance(block, SparseQueries) else 1

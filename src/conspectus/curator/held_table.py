@@ -7,7 +7,7 @@ is folded over the rows that are held: the histogram has them too, in another or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from conspectus.counting.counters import Counting
 from conspectus.counting.single_query import SingleQueryCounts
-from conspectus.data.domain import Chunk, CodedRows, Codes, Domain, code_dtype
-from conspectus.data.fold import CodesInMemory, Fold, Result, fold_chunks
+from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
+from conspectus.data.fold import CodesInMemory, Fold
 from conspectus.data.records.field import Elements
 from conspectus.queries.addresses import addresses
 from conspectus.queries.blocks.marginal import Marginal
@@ -39,11 +39,9 @@ class HeldTable(Protocol):
 
     def count(self, query: Query) -> int:
         """The exact count; of weighted records in steps of the query's own grid."""
-        ...
 
     def chunks(self, columns: Sequence[int]) -> Iterator[Chunk]:
         """The codes of some columns of all rows, in any order."""
-        ...
 
 
 class HistogramInMemory:
@@ -54,16 +52,6 @@ class HistogramInMemory:
         self._domain = domain
         self._cells = SingleQueryCounts(domain, counts)
         self._flat = counts
-
-    @classmethod
-    def of(cls, domain: Domain, chunks: Iterable[CodedRows]) -> HistogramInMemory:
-        """From chunks of all columns."""
-        return cls(domain, fold_chunks(cls.fold(domain), chunks)[0])
-
-    @staticmethod
-    def fold(domain: Domain) -> Counting:
-        """What finds the counts of all cells."""
-        return Counting(Workload(domain, (Marginal(domain, tuple(range(len(domain)))),)))
 
     def count(self, query: Query) -> int:
         if isinstance(query, Sparse):
@@ -76,11 +64,9 @@ class HistogramInMemory:
         for start in range(0, self.rows, _ROWS):
             places = np.arange(start, min(start + _ROWS, self.rows))
             cells = filled[np.searchsorted(ends, places, side="right")]
-            found = np.unravel_index(cells, self._domain.sizes)
-            codes: list[Codes | None] = [None] * len(self._domain)
-            for column in columns:
-                codes[column] = found[column].astype(code_dtype(self._domain.sizes[column]))
-            yield Chunk(tuple(codes), len(places))
+            found, sizes = np.unravel_index(cells, self._domain.sizes), self._domain.sizes
+            codes = {column: found[column].astype(code_dtype(sizes[column])) for column in columns}
+            yield Chunk.of(len(sizes), codes, len(places))
 
 
 class RowsInMemory:
@@ -90,16 +76,6 @@ class RowsInMemory:
         self._domain = domain
         self._columns = tuple(columns)
         self.rows = len(columns[0]) if columns else 0
-
-    @classmethod
-    def of(cls, domain: Domain, chunks: Iterable[CodedRows]) -> RowsInMemory:
-        """From chunks of all columns."""
-        return cls(domain, fold_chunks(cls.fold(domain), chunks))
-
-    @staticmethod
-    def fold(domain: Domain) -> CodesInMemory:
-        """What gathers the codes of all rows."""
-        return CodesInMemory(domain, range(len(domain)))
 
     @cached_property
     def _records(self) -> tuple[Elements, NDArray[np.int64]]:
@@ -130,10 +106,8 @@ class RowsInMemory:
         for literal in box:
             column = self._columns[literal.column]
             codes = column if left is None else column[left]
-            if len(literal.codes) == 1:
-                inside = codes == literal.codes[0]
-            else:
-                inside = np.isin(codes, np.array(literal.codes, dtype=codes.dtype))
+            wanted = np.array(literal.codes, dtype=codes.dtype)
+            inside = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
             left = np.flatnonzero(inside) if left is None else left[inside]
             if not len(left):
                 return 0
@@ -142,19 +116,13 @@ class RowsInMemory:
     def chunks(self, columns: Sequence[int]) -> Iterator[Chunk]:
         for start in range(0, self.rows, _ROWS):
             here = slice(start, min(start + _ROWS, self.rows))
-            codes: list[Codes | None] = [None] * len(self._domain)
-            for column in columns:
-                codes[column] = self._columns[column][here]
-            yield Chunk(tuple(codes), here.stop - start)
+            codes = {column: self._columns[column][here] for column in columns}
+            yield Chunk.of(len(self._domain), codes, here.stop - start)
 
 
 def hold(domain: Domain, read: Callable[[Fold[Any]], Any]) -> HeldTable:
     """The table in the smaller of the two forms, by the public size of its universe; `read` runs a fold over it."""
+    every = tuple(range(len(domain)))
     if domain.cells <= MOST_CELLS:
-        return HistogramInMemory(domain, read(HistogramInMemory.fold(domain))[0])
-    return RowsInMemory(domain, read(RowsInMemory.fold(domain)))
-
-
-def fold_held(held: HeldTable, fold: Fold[Result]) -> Result:
-    """Run a fold over the rows that are held."""
-    return fold_chunks(fold, held.chunks(fold.columns))
+        return HistogramInMemory(domain, read(Counting(Workload(domain, (Marginal(domain, every),))))[0])
+    return RowsInMemory(domain, read(CodesInMemory(domain, every)))

@@ -8,6 +8,7 @@ number of whole steps of `coarse` grid steps, so that a net of any size has few 
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -113,11 +114,8 @@ class _ListedLevels:
 
     def member(self, level: int, rank: int) -> Member:
         first, last = self._ends[level], self._ends[level + 1]
-        goal = self._sums[first] + rank
-        while last - first > 1:
-            middle = (first + last) // 2
-            first, last = (middle, last) if self._sums[middle] <= goal else (first, middle)
-        return np.array([self._order[first]], np.int64)
+        place = bisect_right(self._sums, self._sums[first] + rank, first, last) - 1
+        return np.array([self._order[place]], np.int64)
 
 
 @dataclass(frozen=True, eq=False)

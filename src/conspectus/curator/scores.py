@@ -59,9 +59,8 @@ def error_of(count: int, grid: int, guess: float) -> int:
     Guarantee: that of `WorstErrors`, of which it is the case of a single query.
     """
     steps = count * ERROR_STEPS if grid == 1 else int(steps_of(np.array([count], dtype=np.int64), grid)[0])
-    if math.isnan(guess):
-        return abs(steps)
-    return abs(steps - round(min(max(guess * ERROR_STEPS, -_FARTHEST), _FARTHEST)))
+    near = 0.0 if math.isnan(guess) else min(max(guess * ERROR_STEPS, -_FARTHEST), _FARTHEST)
+    return abs(steps - round(near))
 
 
 @dataclass(frozen=True, eq=False)

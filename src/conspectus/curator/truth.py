@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.counting.counters import Counting
-from conspectus.data.fold import Beside, Fold, Result, RowCount
+from conspectus.data.fold import Beside, Fold, Result, RowCount, fold_chunks
 from conspectus.data.records.field import Elements
 from conspectus.data.sources import Table
 from conspectus.data.spool import Spool
@@ -26,7 +26,7 @@ from conspectus.queries.query import Sparse
 from conspectus.queries.workload import Workload
 
 from .exact_counts import ExactCounts
-from .held_table import HeldTable, fold_held, hold
+from .held_table import HeldTable, hold
 from .keys import Records, keys_of
 
 Counts = NDArray[np.int64]
@@ -73,8 +73,7 @@ class Truth:
     def rows(self) -> int:
         """The number of rows: as the source says, or from the first pass."""
         if self._known.rows is None:
-            said = self.table.known_rows
-            self._known.rows = self.read() if said is None else said
+            self._known.rows = self.read() if self.table.known_rows is None else self.table.known_rows
         return self._known.rows
 
     def read(self) -> int:
@@ -102,8 +101,7 @@ class Truth:
     def keys(self) -> tuple[Elements | Records, Counts]:
         """The distinct keys of the rows, and how many rows have each."""
         if self._keys is None:
-            found: tuple[Elements | Records, Counts] = self._fold(keys_of(self.table))
-            self._keys = found
+            self._keys = self._fold(keys_of(self.table))
         return self._keys
 
     def hold_in_memory(self) -> None:
@@ -135,7 +133,7 @@ class Truth:
     def _fold(self, fold: Fold[Result]) -> Result:
         """Run a fold over the rows, which are read from their source if they were not put aside before."""
         if self._held is not None and not fold.records:
-            return fold_held(self._held, fold)
+            return fold_chunks(fold, self._held.chunks(fold.columns))
         if self._spool is not None and self._spool.covers(fold):
             return self._spool.fold(fold)
         if self.table.in_memory:

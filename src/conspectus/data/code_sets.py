@@ -80,7 +80,7 @@ class Runs(Sequence[int]):
         """As sequences of codes compare, of which either may be a tuple."""
         if not isinstance(other, Runs | tuple):
             return NotImplemented
-        mine, others = _runs_of(self), _runs_of(other)
+        mine, others = iter(runs_of(self)), iter(runs_of(other))
         for first, last in mine:
             a, b = next(others, (-1, -1))
             if first != a:
@@ -99,19 +99,12 @@ CodeSet = tuple[int, ...] | Runs
 """Codes in ascending order: runs where there are many codes and few runs, a tuple otherwise."""
 
 
-def _runs_of(codes: CodeSet) -> Iterator[tuple[int, int]]:
+def runs_of(codes: CodeSet) -> list[tuple[int, int]]:
+    """The first and the last of each run of consecutive codes."""
     if isinstance(codes, Runs):
-        yield from zip(codes.firsts, codes.lasts)
-        return
-    start = before = None
-    for code in codes:
-        if before is None or code != before + 1:
-            if start is not None and before is not None:
-                yield start, before
-            start = code
-        before = code
-    if start is not None and before is not None:
-        yield start, before
+        return list(zip(codes.firsts, codes.lasts))
+    ends = [place for place, (code, after) in enumerate(pairwise(codes), 1) if after != code + 1]
+    return [(codes[start], codes[end - 1]) for start, end in pairwise((0, *ends, len(codes))) if codes]
 
 
 def code_set(codes: Sequence[int] | NDArray[np.integer[Any]]) -> CodeSet:
@@ -146,15 +139,10 @@ def all_but(code: int, size: int) -> CodeSet:
     return of_runs([(first, last) for first, last in ((0, code - 1), (code + 1, size - 1)) if first <= last])
 
 
-def runs_of(codes: CodeSet) -> list[tuple[int, int]]:
-    """The first and the last of each run of consecutive codes."""
-    return list(_runs_of(codes))
-
-
 def complement(codes: CodeSet, size: int) -> CodeSet:
     """Every code below `size` that is not among these."""
     found, start = [], 0
-    for first, last in _runs_of(codes):
+    for first, last in runs_of(codes):
         if first > start:
             found.append((start, first - 1))
         start = last + 1
@@ -166,7 +154,7 @@ def common(a: CodeSet, b: CodeSet) -> CodeSet:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return code_set(sorted(set(a).intersection(b)))
     found = []
-    mine, others = _runs_of(a), _runs_of(b)
+    mine, others = iter(runs_of(a)), iter(runs_of(b))
     here, there = next(mine, None), next(others, None)
     while here is not None and there is not None:
         first, last = max(here[0], there[0]), min(here[1], there[1])
@@ -182,7 +170,7 @@ def common(a: CodeSet, b: CodeSet) -> CodeSet:
 def together(sets: Iterable[CodeSet]) -> CodeSet:
     """The codes that some sets hold together."""
     found: list[tuple[int, int]] = []
-    for first, last in sorted(run for codes in sets for run in _runs_of(codes)):
+    for first, last in sorted(run for codes in sets for run in runs_of(codes)):
         if found and first <= found[-1][1] + 1:
             found[-1] = found[-1][0], max(last, found[-1][1])
         else:

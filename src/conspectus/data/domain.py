@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -86,6 +86,13 @@ class Chunk:
     columns: tuple[Codes | None, ...]
     rows: int
     records: NDArray[np.object_] | None = None
+
+    @classmethod
+    def of(
+        cls, width: int, columns: Mapping[int, Codes], rows: int, records: NDArray[np.object_] | None = None
+    ) -> Chunk:
+        """A chunk of a table of so many columns, from those that were read, by position."""
+        return cls(tuple(columns.get(position) for position in range(width)), rows, records)
 
     def column(self, position: int) -> Codes:
         codes = self.columns[position]

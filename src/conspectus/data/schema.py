@@ -17,13 +17,14 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from conspectus.data.columns.kinds import Boolean, Categorical, Column, SchemaError, column_from_dict
+from conspectus.data.columns.kinds import Boolean, Categorical, Column, SchemaError, check_keys, column_from_dict
 from conspectus.data.columns.values import Nulls, text_of
 from conspectus.suggestions import did_you_mean, suggest_keywords
 
 from .domain import Codes, Domain
 
 RELATIONS = ("replace", "add-remove")
+NULL_VALUES = 'null_values is a list of texts, as in null_values = ["?", "NA"]'
 _KEYS = ("name", "neighbours", "null_values", "unit", "columns", "draft", "items", "items_file")
 _UNIT_KEYS = ("kind", "column", "max_rows", "item", "users")
 
@@ -43,29 +44,36 @@ class Unit:
     users: int | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in ("row", "id", "pairs"):
-            raise SchemaError(f'unit: kind "{self.kind}" is not known: write "row", "id" or "pairs"')
-        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
-            raise SchemaError("unit: max_rows is a positive integer, as in max_rows = 3")
-        if self.kind == "row" and (self.column is not None or self.max_rows != 1):
-            raise SchemaError('unit: column and max_rows go with kind = "id": write that, or leave them out')
-        if self.kind == "id" and not _named(self.column):
-            raise SchemaError('unit: kind = "id" needs the name of the id column, as in column = "patient_id"')
-        if self.kind != "pairs":
-            if self.item is not None or self.users is not None:
-                raise SchemaError('unit: item and users go with kind = "pairs": write that, or leave them out')
-            return
-        if not _named(self.column) or not _named(self.item) or self.column == self.item:
-            raise SchemaError('unit: kind = "pairs" needs two columns, as in column = "user" and item = "item"')
-        if self.max_rows != 1:
-            raise SchemaError("unit: a user's pairs become one row: leave max_rows out")
-        if self.users is not None and (type(self.users) is not int or self.users < 1):
-            raise SchemaError("unit: users is the number of users, a positive integer, or left out")
+        pairs, two = self.kind == "pairs", _named(self.column) and _named(self.item) and self.column != self.item
+        _refuse(
+            (self.kind not in ("row", "id", "pairs"), f'kind "{self.kind}" is not known: write "row", "id" or "pairs"'),
+            (not _counts(self.max_rows), "max_rows is a positive integer, as in max_rows = 3"),
+            (
+                self.kind == "row" and (self.column is not None or self.max_rows != 1),
+                'column and max_rows go with kind = "id": write that, or leave them out',
+            ),
+            (
+                self.kind == "id" and not _named(self.column),
+                'kind = "id" needs the name of the id column, as in column = "patient_id"',
+            ),
+            (
+                not pairs and (self.item is not None or self.users is not None),
+                'item and users go with kind = "pairs": write that, or leave them out',
+            ),
+            (pairs and not two, 'kind = "pairs" needs two columns, as in column = "user" and item = "item"'),
+            (pairs and self.max_rows != 1, "a user's pairs become one row: leave max_rows out"),
+            (
+                self.users is not None and not _counts(self.users),
+                "users is the number of users, a positive integer, or left out",
+            ),
+            where="unit: ",
+        )
 
     @property
     def one_row_per_unit(self) -> bool:
-        """Whether every unit is exactly one row, unless rows are left out."""
-        return self.kind != "id"
+        """Whether every unit is exactly one row, unless rows are left out. A user without pairs is a row only where the
+        number of users is declared."""
+        return self.kind == "row" or self.users is not None
 
     def __str__(self) -> str:
         if self.kind == "row":
@@ -82,6 +90,17 @@ class Unit:
 
 def _named(column: object) -> bool:
     return isinstance(column, str) and bool(column.strip())
+
+
+def _counts(number: object) -> bool:
+    return type(number) is int and number > 0
+
+
+def _refuse(*rules: tuple[bool, str], where: str = "") -> None:
+    """Raise the first sentence that applies."""
+    for applies, sentence in rules:
+        if applies:
+            raise SchemaError(f"{where}{sentence}")
 
 
 @suggest_keywords
@@ -117,18 +136,20 @@ class Schema:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "null_values", tuple(self.null_values))
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise SchemaError('name is a text that is not empty, as in name = "adult"')
-        if not self.columns:
-            raise SchemaError("a schema needs at least one column, as in [columns.sex]")
-        if self.neighbours is not None and self.neighbours not in RELATIONS:
-            raise SchemaError(f'neighbours "{self.neighbours}" is not known: write "replace" or "add-remove"')
-        if not all(isinstance(value, str) for value in self.null_values):
-            raise SchemaError('null_values is a list of texts, as in null_values = ["?", "NA"]')
-        if not isinstance(self.draft, bool):
-            raise SchemaError("draft is true, or the line is not there")
-        if self.unit.kind == "pairs" and not all(type(c) is Boolean and c.size == 2 for c in self.columns):
-            raise SchemaError('unit: kind = "pairs" needs columns of type boolean without missing, one for each item')
+        _refuse(
+            (not _named(self.name), 'name is a text that is not empty, as in name = "adult"'),
+            (not self.columns, "a schema needs at least one column, as in [columns.sex]"),
+            (
+                self.neighbours not in (None, *RELATIONS),
+                f'neighbours "{self.neighbours}" is not known: write "replace" or "add-remove"',
+            ),
+            (not all(isinstance(value, str) for value in self.null_values), NULL_VALUES),
+            (not isinstance(self.draft, bool), "draft is true, or the line is not there"),
+            (
+                self.unit.kind == "pairs" and not all(type(c) is Boolean and c.size == 2 for c in self.columns),
+                'unit: kind = "pairs" needs columns of type boolean without missing, one for each item',
+            ),
+        )
         seen: dict[str, str] = {}
         for column in self.columns:
             if (key := column.name.casefold()) in seen:
@@ -194,10 +215,7 @@ class Schema:
         """
         if not isinstance(declared, Mapping):
             raise SchemaError("a schema is a table of name, columns and unit")
-        for key in declared:
-            if key not in _KEYS:
-                cure = did_you_mean(str(key), _KEYS) or f": a schema knows {', '.join(_KEYS)}"
-                raise SchemaError(f'"{key}" is not known here{cure}')
+        check_keys(declared, _KEYS, "a schema", SchemaError)
         columns = declared.get("columns", {})
         if isinstance(columns, Mapping):
             named = list(columns.items())
@@ -211,7 +229,7 @@ class Schema:
             named = [(item, {"type": "boolean"}) for item in _items(declared, folder)]
         nulls = declared.get("null_values", ())
         if isinstance(nulls, str) or not isinstance(nulls, Sequence):
-            raise SchemaError('null_values is a list of texts, as in null_values = ["?", "NA"]')
+            raise SchemaError(NULL_VALUES)
         return cls(
             declared.get("name", "table"),
             tuple(column_from_dict(name, _inline(name, column, folder)) for name, column in named),
@@ -304,10 +322,7 @@ class Schema:
 def _unit(declared: Any) -> Unit:
     if not isinstance(declared, Mapping):
         raise SchemaError('unit is a table, as in [unit] with kind = "row"')
-    for key in declared:
-        if key not in _UNIT_KEYS:
-            cure = did_you_mean(str(key), _UNIT_KEYS) or f": a unit knows {', '.join(_UNIT_KEYS)}"
-            raise SchemaError(f'unit: "{key}" is not known here{cure}')
+    check_keys(declared, _UNIT_KEYS, "a unit", lambda problem: SchemaError(f"unit: {problem}"))
     entries = {key: value for key, value in declared.items() if value is not None}
     if entries.get("kind") == "id" and "max_rows" not in entries:
         raise SchemaError('unit: kind = "id" needs the most rows that one id may have, as in max_rows = 3')

@@ -107,10 +107,8 @@ class Spool(Gather["Spool"]):
     def chunks(self, columns: Sequence[int], *, records: bool = False) -> Iterator[Chunk]:
         """The rows in the chunks that they came in."""
         for piece in self._pieces:
-            codes: list[Codes | None] = [None] * len(self._domain)
-            for column in columns:
-                codes[column] = self._unpacked(column, piece.columns[column], piece.rows)
-            yield Chunk(tuple(codes), piece.rows, self._forms(piece) if records else None)
+            codes = {column: self._unpacked(column, piece.columns[column], piece.rows) for column in columns}
+            yield Chunk.of(len(self._domain), codes, piece.rows, self._forms(piece) if records else None)
 
     def close(self) -> None:
         """Forget everything."""
@@ -130,12 +128,8 @@ class Spool(Gather["Spool"]):
         return np.ascontiguousarray(codes, dtype=code_dtype(size)).view(np.uint8)
 
     def _unpacked(self, column: int, stretch: _Stretch, rows: int) -> Codes:
-        found = self._get(stretch)
-        size = self._domain.sizes[column]
-        if size <= 2:
-            return np.unpackbits(found, count=rows)
-        codes: Codes = found.view(code_dtype(size))
-        return codes
+        found, size = self._get(stretch), self._domain.sizes[column]
+        return np.unpackbits(found, count=rows) if size <= 2 else found.view(code_dtype(size))
 
     def _forms(self, piece: _Piece) -> Forms:
         assert piece.lengths is not None

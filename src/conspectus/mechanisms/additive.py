@@ -15,23 +15,24 @@ from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import calibrate_laplace, scale_up
 from conspectus.privacy.events import Event, Noise, RowTotal
-from conspectus.synopses.noisy_answers import NoisyAnswers, paid_total
+from conspectus.synopses.measured_sums import paid_total
+from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
+from .bounds import FAILURE
 from .mechanism import (
+    CannotServe,
     Claim,
     ErrorBound,
+    Mechanism,
     Outcome,
     Problem,
-    Refusal,
     expected_maximum,
     expected_size,
     maximum_bound,
     root_up,
 )
 from .total import with_total
-
-FAILURE = 0.05
 
 
 def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) -> Claim:
@@ -40,7 +41,7 @@ def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) 
     # Where the total is noisy too, fractions carry its error as well: no bound is proved for them.
     if problem.denominator and (problem.total_is_public or problem.workload.denominator):
         worst = maximum_bound(law, queries, FAILURE) / grid / problem.denominator
-        bound = ErrorBound(value=worst, statistic="max", probability=1 - FAILURE, theorem=citations[0])
+        bound = ErrorBound(value=worst, theorem=citations[0])
     return Claim(
         mechanism=name,
         expected_max=expected_maximum(law, queries) / grid,
@@ -52,24 +53,22 @@ def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) 
     )
 
 
-def _release(curator: Curator, problem: Problem, law: Noise) -> Outcome:
-    measured = with_total(problem)
-    curator.count_ahead(measured)
-    known = measured.denominator or (curator.rows() if curator.total_is_public else None)
-    noisy = curator.measure(measured, law) / measured.grid
-    total = paid_total(measured, noisy, law) if known is None else Total(value=float(known), exact=True)
-    synopsis = NoisyAnswers(problem.workload.domain, measured, noisy, (law,) * len(measured.blocks), total)
-    parameters = {"noise": law.kind, "scale": law.scale / measured.grid}
-    return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
+class _Additive(Mechanism[Noise]):
+    """Noise on the whole workload at once: what both kinds of noise do alike."""
 
-
-def _declare(problem: Problem, law: Noise) -> Sequence[Event]:
-    act = measurement(with_total(problem), law, relation=problem.relation)
-    return (RowTotal(), act) if problem.total_is_public and not problem.workload.denominator else (act,)
+    def release(self, curator: Curator, problem: Problem, plan: Noise) -> Outcome:
+        measured = with_total(problem)
+        curator.count_ahead(measured)
+        known = measured.denominator or (curator.rows() if curator.relation.total_is_public else None)
+        noisy = curator.measure(measured, plan) / measured.grid
+        total = paid_total(measured, noisy, plan) if known is None else Total(value=float(known), exact=True)
+        synopsis = NoisyAnswers(problem.workload.domain, measured, noisy, (plan,) * len(measured.blocks), total)
+        parameters = {"noise": plan.kind, "scale": plan.scale / measured.grid}
+        return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laplace:
+class Laplace(_Additive):
     """Discrete Laplace noise on every answer: pure, or with less noise where a δ is allowed. It has no settings.
 
     The noise is scaled to how far one person moves all the answers together. So it is the best for few questions, or
@@ -103,14 +102,12 @@ class Laplace:
         return _claim(self.name, problem, plan, cites)
 
     def declare(self, problem: Problem, plan: Noise) -> Sequence[Event]:
-        return _declare(problem, plan)
-
-    def release(self, curator: Curator, problem: Problem, plan: Noise) -> Outcome:
-        return _release(curator, problem, plan)
+        act = measurement(with_total(problem), plan, relation=problem.relation)
+        return (RowTotal(), act) if problem.total_is_public and not problem.workload.denominator else (act,)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class Gaussian(_Additive):
     """Discrete Gaussian noise on every answer; needs a δ above 0, or a ρ. It has no settings.
 
     The noise grows with the square root of the number of questions, where that of `Laplace` grows with the number. It
@@ -128,12 +125,10 @@ class Gaussian:
 
     name: ClassVar[str] = "gaussian"
 
-    def plan(self, problem: Problem) -> Noise | Refusal:
+    def plan(self, problem: Problem) -> Noise:
         """The noise that the whole budget buys, on the whole workload at once."""
         if problem.budget.pure:
-            return Refusal(
-                mechanism=self.name, reason="Gaussian noise is never pure: allow a delta above 0, or use laplace"
-            )
+            raise CannotServe("Gaussian noise is never pure: allow a delta above 0, or use laplace")
         moved = problem.sensitivity(with_total(problem))
         return Noise("gaussian", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * problem.cap)))
 
@@ -143,9 +138,3 @@ class Gaussian:
             "Bun & Steinke 2016 (zCDP); Canonne, Kamath & Steinke 2020, Proposition 12 (tight conversion)",
         )
         return _claim(self.name, problem, plan, cites)
-
-    def declare(self, problem: Problem, plan: Noise) -> None:
-        return None
-
-    def release(self, curator: Curator, problem: Problem, plan: Noise) -> Outcome:
-        return _release(curator, problem, plan)

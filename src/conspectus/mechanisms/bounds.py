@@ -9,20 +9,25 @@ from typing import Any
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, ROUNDED
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import lower_quantile
+from conspectus.queries.rules import demand
 
 FAILURE = 0.05
+"""How often a bound may fail, unless another probability is asked for."""
+
 SCOPE = "every query of the released workload, as this synopsis answers it"
 POTENTIAL_SCOPE = "every query of the released workload, as the weighted median with the rates of the run answers it"
 
 
 def _check(noisy: int, law: Noise, failure: float, scope: str, size: float) -> None:
     """What every certificate keeps, whether it was measured just now or read from a file."""
-    if type(noisy) is not int or law.kind not in ("laplace", "gaussian") or not isinstance(scope, str):
-        raise ValueError("a certificate has a noisy number in whole steps, a known law of noise, and a scope")
-    if any(type(number) is not float or not 0 < number < math.inf for number in (law.scale, failure, size)):
-        raise ValueError("the scale, the size and the failure probability of a certificate are above 0")
-    if failure >= 1:
-        raise ValueError("a certificate fails with a probability below 1")
+    known = type(noisy) is int and law.kind in ("laplace", "gaussian") and isinstance(scope, str)
+    numbers = all(type(number) is float and 0 < number < math.inf for number in (law.scale, failure, size))
+    demand(
+        ValueError,
+        (known, "a certificate has a noisy number in whole steps, a known law of noise, and a scope"),
+        (numbers, "the scale, the size and the failure probability of a certificate are above 0"),
+        (numbers and failure < 1, "a certificate fails with a probability below 1"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +58,7 @@ class Potential:
         return self.upper < 0
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "noisy": self.noisy,
-            "law": list(self.law),
-            "inaccurate": self.inaccurate,
-            "failure_probability": self.failure_probability,
-            "scope": self.scope,
-        }
+        return {**vars(self), "law": list(self.law)}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Potential:
@@ -129,16 +128,8 @@ class Certificate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "noisy_maximum": self.noisy_maximum,
-            "law": list(self.law),
-            "total": self.total,
-            "failure_probability": self.failure_probability,
-            "scope": self.scope,
-            "holds": self.holds,
-            "slip": self.slip,
-            "potential": None if self.potential is None else self.potential.to_json(),
-        }
+        potential = None if self.potential is None else self.potential.to_json()
+        return {**vars(self), "law": list(self.law), "potential": potential}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Certificate:

@@ -14,7 +14,6 @@ from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, ROUNDED, Lo
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import lower_quantile
 from conspectus.queries.sensitivity import Sensitivity
-from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import Total
 
 from .bounds import FAILURE, Certificate, Potential
@@ -24,21 +23,14 @@ _ROUNDING = 1e-9
 
 
 def certify(
-    curator: Curator,
-    problem: Problem,
-    *,
-    workload: Workload,
-    answers: NDArray[np.float64],
-    total: Total,
-    price: Fraction,
+    curator: Curator, problem: Problem, *, answers: NDArray[np.float64], total: Total, price: Fraction
 ) -> Certificate:
     """Measure the maximum error of the answers: one number, which one unit moves as far as it moves any query.
 
     Args:
         curator: Who measures.
         problem: The public facts.
-        workload: The questions.
-        answers: Their answers as shares, between 0 and 1: of a histogram, of rows, or medians of these.
+        answers: Those to the workload, as shares, between 0 and 1: of a histogram, of rows, or medians of these.
         total: What a share is of.
         price: What the measurement may cost, in the currency of the problem.
 
@@ -48,7 +40,7 @@ def certify(
     if answers.size and not (answers.min() >= -_ROUNDING and answers.max() <= 1 + _ROUNDING):
         raise ValueError("a certificate is for answers between 0 and 1")
     law = _law_of_one(problem, problem.error_sensitivity, price)
-    noisy = curator.measure(worst_error(workload, answers * total.divisor), law)
+    noisy = curator.measure(worst_error(problem.workload, answers * total.divisor), law)
     slip = total.margin(1 - FAILURE / 2)
     found = Certificate(noisy_maximum=int(noisy[0]), law=law, total=total.divisor, slip=slip)
     return replace(found, holds=not found.vacuous)
@@ -60,8 +52,7 @@ def certify_workload(
     """The certificate of the answers to the whole workload, for this share of the budget; None where that is 0."""
     if not share:
         return None
-    price = problem.cap * Fraction(share)
-    return certify(curator, problem, workload=problem.workload, answers=answers, total=total, price=price)
+    return certify(curator, problem, answers=answers, total=total, price=problem.cap * Fraction(share))
 
 
 def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -> Noise | None:

@@ -46,7 +46,7 @@ MWEM_UNMEASURED_MEAN = 0.15
 
 ITERATIVE_LEFT = 0.1
 """Times √(ln|X|/T) is what multiplicative weights leaves after T updates, as a fraction of the rows; the theorem's
-T(α) = 4 ln|X|/α² would make it 2. No table is on record."""
+T(α) = ln|X|/2α² would make it 0.7. No table is on record."""
 
 ITERATIVE_LEFT_MEAN = 0.1
 """The mean of what it leaves, over the maximum. A round guess."""

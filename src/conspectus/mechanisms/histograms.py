@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
-from .certificate import certify
+from .certificate import certify_workload
 from .mechanism import Outcome, Problem
 
 
@@ -23,22 +22,19 @@ def outcome(
     *,
     weights: NDArray[np.float64],
     total: Total,
-    price: Fraction,
+    certificate: float,
     parameters: dict[str, Any],
     measured: NoisyAnswers | None = None,
 ) -> Outcome:
-    """The histogram over the columns held, its answers, and at this price (0 for none) a bound on its worst one."""
+    """The histogram over the columns held, its answers, and for this share of the budget a bound on its worst one."""
     workload = problem.workload
     synopsis = Histogram(workload.domain, weights, total, problem.held)
     answers = synopsis.answer(workload)
-    bound = None
-    if price:
-        bound = certify(curator, problem, workload=workload, answers=answers, total=total, price=price)
     return Outcome(
         synopsis=synopsis,
         answers=answers,
         total=total,
-        certificate=bound,
+        certificate=certify_workload(curator, problem, answers=answers, total=total, share=certificate),
         measured=measured,
         parameters=parameters,
     )

@@ -31,11 +31,10 @@ from scipy.special import ndtr
 
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.fitting.max_entropy import KAPPA
 
 from .expectations import FADING, SKEW, TAIL
-
-Vector = NDArray[np.float64]
 
 MOST_SETS = 1 << 22
 """The most sets of columns that are listed."""
@@ -97,11 +96,9 @@ class Interactions:
     @classmethod
     def of(cls, workload: Workload) -> Interactions | None:
         """None where some questions are no marginals, or there are too many sets of columns to list."""
-        if not all(isinstance(block, Marginal) for block in workload.blocks) or not 0 < len(workload.columns) < 63:
-            return None
-        if sum(2.0 ** len(block.columns) for block in workload.blocks) > MOST_SETS:
-            return None
-        return cls(workload)
+        marginals = all(isinstance(block, Marginal) for block in workload.blocks)
+        few = 0 < len(workload.columns) < 63 and sum(2.0 ** len(b.columns) for b in workload.blocks) <= MOST_SETS
+        return cls(workload) if marginals and few else None
 
     def least_squares(self, noise: float) -> Errors:
         """What noise of this deviation on every cell of every marginal leaves after least squares: exact."""

@@ -10,12 +10,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.counting.evaluation import indicator
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import WorstErrors
 from conspectus.data.domain import Domain
@@ -23,22 +21,25 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import deviation_of
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
-from conspectus.synopses.fitting.max_entropy import Fit, Measurement, fit_histogram
+from conspectus.synopses.fitting.lbfgs import Vector
+from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
+from conspectus.synopses.fitting.measured_parts import as_measured, part_tables
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 
 from .expectations import UNMEASURED
-from .mechanism import Problem, SettingError
-
-Vector = NDArray[np.float64]
+from .mechanism import Problem, check_settings
 
 
 def check_rounds(rounds: int | None, *, selection: float, certificate: float) -> None:
     """Refuse settings that no loop can run with: less than one round, or shares that leave nothing of the budget."""
-    if rounds is not None and rounds < 1:
-        raise SettingError("rounds must be at least 1")
-    if not 0 < selection < 1 or not 0 <= certificate < 1:
-        raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
+    check_settings(
+        (rounds is None or rounds >= 1, "rounds must be at least 1"),
+        (
+            0 < selection < 1 and 0 <= certificate < 1,
+            "selection lies strictly between 0 and 1, certificate in [0, 1)",
+        ),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +73,7 @@ class Candidates:
         return self.workload.take(np.concatenate(places))
 
     def __getitem__(self, index: int) -> Workload:
-        start = int(self.starts[index])
-        end = int(self.starts[index + 1]) if index + 1 < len(self.starts) else len(self.workload)
-        return self.workload[start:end]
+        return self.take(np.array([index]))
 
 
 def unmeasured(problem: Problem, candidates: Candidates, measured: int) -> float:
@@ -106,18 +105,6 @@ class Step:
         return float(np.abs(self.noisy - self.guessed).max())
 
 
-class UpdateRule(Protocol):
-    """Keeps the current guess, a distribution over the cells of some columns, and learns from measured answers."""
-
-    @property
-    def columns(self) -> tuple[int, ...]: ...
-
-    @property
-    def weights(self) -> Vector: ...
-
-    def update(self, step: Step, total: float) -> None: ...
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoopPlan:
     """The loop laid out in advance: what to find among, how often, and what finding and asking cost each time."""
@@ -134,7 +121,9 @@ class LoopPlan:
         return cls(candidates=candidates, rounds=rounds, select=select, measure=price / rounds - select)
 
 
-def steps(curator: Curator, problem: Problem, plan: LoopPlan, rule: UpdateRule, total: float) -> Iterator[Step]:
+def steps(
+    curator: Curator, problem: Problem, plan: LoopPlan, rule: MultiplicativeWeights | Refit, total: float
+) -> Iterator[Step]:
     """Run the loop. The caller updates the rule after each step, or stops."""
     candidates = plan.candidates
     workload = candidates.workload
@@ -149,6 +138,29 @@ def steps(curator: Curator, problem: Problem, plan: LoopPlan, rule: UpdateRule, 
         start = int(candidates.starts[index])
         noisy = curator.measure(question, law).astype(np.float64)
         yield Step(question, noisy, guess[start : start + len(question)], law)
+
+
+def multiplicative_updates(alpha: float, cells: int) -> float:
+    """T(α) = ln|X|/2α²: how often multiplicative weights at the rate η = 4α can be off by α.
+
+    Let x be the weights and x* the table, as fractions, and let r = ±f be what the step multiplies by, exp(−ηr), where
+    r(x) ≥ r(x*) + α. KL(x*‖x) changes by η·r(x*) + ln E_x exp(−ηr). The values of r lie in an interval of length 1, so
+    by Hoeffding's lemma the logarithm is at most −η·r(x) + η²/8: KL falls by ηα − η²/8, which is 2α² at η = 4α. It is
+    ln|X| at most in the beginning, and never below 0.
+
+    The book has η = α/2 and T(α) = 4 ln|X|/α² (Theorem 4.10), by a second-order expansion.
+    """
+    return math.log(cells) / (2 * alpha**2)
+
+
+def multiplicative_rate(alpha: float) -> float:
+    """η = 4α, for which `multiplicative_updates` is proved."""
+    return 4 * alpha
+
+
+def book_updates(alpha: float, cells: int) -> float:
+    """T(α) = 4 ln|X|/α² as the book prints it (Theorem 4.10), to be compared with."""
+    return 4 * math.log(cells) / alpha**2
 
 
 class MultiplicativeWeights:
@@ -196,30 +208,12 @@ class Refit:
 
     def update(self, step: Step, total: float) -> None:
         self.measured.extend(measurements(step.question, self.columns, step.noisy, step.law, total))
-        self._solve(total, self.evaluations)
+        self.solve(total, self.evaluations)
 
-    def finish(self, total: float, evaluations: int) -> Fit:
-        """Solve the last fit to convergence."""
-        self._solve(total, evaluations)
-        return self._fit
-
-    def _solve(self, total: float, evaluations: int) -> None:
+    def solve(self, total: float, evaluations: int) -> None:
+        """Solve the fit anew, from where it stands: for the last time, to convergence."""
         start = self._fit.potentials
         self._fit = fit_histogram(self.held, self.measured, total, start=start, steps=evaluations, ridge=self.ridge)
-
-
-def part_tables(question: Workload, held: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
-    """For each piece of a question: its columns, as places among those held, and for each cell of their marginal the
-    number of the answer that counts it, or −1."""
-    at = 0
-    for block in question.blocks:
-        if isinstance(block, Marginal):
-            yield tuple(held.index(c) for c in block.columns), np.arange(at, at + len(block))
-        else:
-            for i in range(len(block)):
-                columns, inside = indicator(block.query(i), question.domain)
-                yield tuple(held.index(c) for c in columns), np.where(inside.ravel() > 0, at + i, -1)
-        at += len(block)
 
 
 def fitted_deviation(law: Noise) -> float:
@@ -234,11 +228,5 @@ def fitted_deviation(law: Noise) -> float:
 def measurements(
     question: Workload, held: tuple[int, ...], noisy: Vector, law: Noise, total: float
 ) -> Iterator[Measurement]:
-    """Measured answers as measured (parts of) marginals; a single question splits its marginal into in and out."""
-    sigma = fitted_deviation(law)
-    for columns, parts in part_tables(question, held):
-        if parts.min() >= 0:
-            yield Measurement(columns, noisy[parts], sigma)
-        else:
-            inside = float(noisy[int(parts.max())])
-            yield Measurement(columns, np.array([total - inside, inside]), sigma, parts=(parts >= 0).astype(np.int64))
+    """Measured answers as measured (parts of) marginals."""
+    return as_measured(question, held, noisy, fitted_deviation(law), total)

@@ -10,9 +10,9 @@
 
 | symbol | here |
 | --- | --- |
-| α, T | `Aim.alpha`, `Aim.rounds`; T(α) = 4 ln|X|/α² is `updates` |
+| α, T | `Aim.alpha`, `Aim.rounds`; T(α) = ln|X|/2α² is `iterative.multiplicative_updates` |
 | q_t, m_t | `Step.question`, `Step.noisy`; steps 1 and 2 are `iterative.steps`, which goes through the curator |
-| η | `MultiplicativeWeights.rate`: α/4 with `theorem=True`, else half of the error that was seen |
+| η | `MultiplicativeWeights.rate`: 2α with `theorem=True`, else half of the error that was seen |
 | A_t | `rule.weights`, a histogram over the columns asked about |
 
 With free parameters the weights are now and then solved to agree with everything measured so far, which is
@@ -20,8 +20,8 @@ post-processing.
 
 Privacy: composes one selection and one measurement a round, the row total, and the certificate.
 Accuracy: Theorem 5.4 for the noise that really runs, under replace with a public number of rows; Theorem 5.7 with its
-constants corrected (32 for pure, 64 for approximate budgets) stands beside it. T(α) = 4 ln|X|/α² updates at level α;
-the rule runs at level α/2 with rate α/4. If every measurement and the distinguisher are within α/8: a round that does
+constants corrected (32 for pure, 64 for approximate budgets) stands beside it. T(α) = ln|X|/2α² updates at level α;
+the rule runs at level α/2, with rate 2α. If every measurement and the distinguisher are within α/8: a round that does
 not stop had an error of at least 3α/4 − α/8 ≥ α/2, so the rule's count T(α/2) applies; a round that stops leaves no
 error above 3α/4 + α/8 + α/8 = α.
 """
@@ -29,7 +29,7 @@ error above 3α/4 + α/8 + α/8 = α.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -37,28 +37,40 @@ from typing import ClassVar
 from scipy.optimize import brentq
 
 from conspectus.curator.curator import Curator
-from conspectus.privacy.events import Event, Noise
+from conspectus.privacy.events import Noise
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 
+from .bounds import FAILURE
 from .expectations import ITERATIVE_LEFT, ITERATIVE_LEFT_MEAN
 from .histograms import outcome
-from .iterative import Candidates, LoopPlan, MultiplicativeWeights, check_rounds, measurements, steps
+from .iterative import (
+    Candidates,
+    LoopPlan,
+    MultiplicativeWeights,
+    book_updates,
+    check_rounds,
+    measurements,
+    multiplicative_rate,
+    multiplicative_updates,
+    steps,
+)
 from .mechanism import (
+    CannotServe,
     Claim,
     ErrorBound,
+    Mechanism,
     Outcome,
     Problem,
-    Refusal,
-    SettingError,
+    check_settings,
     expected_maximum,
     expected_size,
     maximum_bound,
     no_histogram,
+    refuse_for,
 )
 from .total import find_total, left_after_total
 
-FAILURE = 0.05
 USUAL_ROWS = 10_000.0
 """What a plan takes the number of rows to be where nobody has said it."""
 
@@ -68,17 +80,12 @@ REFIT, RIDGE = 20, 0.1
 CITES = ("Dwork & Roth 2014, Theorems 5.4 to 5.7 (constants corrected)", "Dwork & Roth 2014, Algorithms 5 and 8")
 
 
-def updates(alpha: float, cells: int) -> float:
-    """T(α) = 4 ln|X| / α²: how often multiplicative weights can be off by α (Theorem 4.10)."""
-    return 4 * math.log(cells) / alpha**2
-
-
 def remaining_error(rounds: int, cells: int) -> float:
-    """What multiplicative weights typically leaves after this many updates; T(α) solved for α would be √(4 ln|X|/T)."""
+    """What multiplicative weights typically leaves after this many updates; T(α) solved for α would be √(ln|X|/2T)."""
     return ITERATIVE_LEFT * math.sqrt(math.log(cells) / rounds)
 
 
-def printed_alpha(problem: Problem, failure: float = FAILURE) -> float:
+def printed_alpha(problem: Problem) -> float:
     """The α of Theorem 5.7 with its own composition theorem, constants corrected; for comparison.
 
     Pure: α = 32 T(α/2) ln(|Q|/γ)/(nε). Approximate: α = 64 √(T(α/2) ln(1/δ)) ln(|Q|/γ)/(nε). γ = β/2T(α/2).
@@ -89,8 +96,8 @@ def printed_alpha(problem: Problem, failure: float = FAILURE) -> float:
     cells, queries, epsilon = problem.cells, len(problem.workload), budget.epsilon
 
     def excess(alpha: float) -> float:
-        turns = max(1.0, updates(alpha / 2, cells))
-        log_term = math.log(queries * 2 * turns / failure)
+        turns = max(1.0, book_updates(alpha / 2, cells))
+        log_term = math.log(queries * 2 * turns / FAILURE)
         factor = 32 * turns if budget.pure else 64 * math.sqrt(turns * math.log(1 / budget.delta))
         return alpha - factor * log_term / (rows * epsilon)
 
@@ -109,7 +116,7 @@ def promised_alpha(problem: Problem, certificate: float, failure: float = FAILUR
     single = problem.sensitivity(problem.workload[:1])
 
     def excess(alpha: float) -> float:
-        turns = max(1, math.ceil(updates(alpha / 2, cells)))
+        turns = max(1, math.ceil(multiplicative_updates(alpha / 2, cells)))
         half = problem.cap * (1 - Fraction(certificate)) / turns / 2
         tail = maximum_bound(problem.law(single, half), turns, failure / 2)
         distinguisher = 2 / float(problem.selection(half)) * math.log(2 * turns * queries / failure)
@@ -118,8 +125,9 @@ def promised_alpha(problem: Problem, certificate: float, failure: float = FAILUR
     return _root(excess)
 
 
-def _root(excess: Callable[[float], float], low: float = 1e-4, high: float = 1e9) -> float:
+def _root(excess: Callable[[float], float]) -> float:
     """Where a growing function crosses zero; the end of the interval that it stays on the near side of, otherwise."""
+    low, high = 1e-4, 1e9
     if excess(low) >= 0:
         return low
     return float(brentq(excess, low, high)) if excess(high) > 0 else math.inf
@@ -146,11 +154,10 @@ class IterativePlan:
     aim: Aim
     promised: float
     price: Fraction
-    certificate: Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
-class IterativeConstruction:
+class IterativeConstruction(Mechanism[IterativePlan]):
     """The book's iterative construction: find the worst answer, measure it, update the weights; stop when all is well.
 
     Choose it to have Theorem 5.4 (`theorem=True`), or to see the book's algorithm at work. In practice `mwem`, which
@@ -186,25 +193,25 @@ class IterativeConstruction:
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds, selection=self.selection, certificate=self.certificate)
-        if self.alpha is not None and not 0 < self.alpha < 1:
-            raise SettingError("alpha, the error aimed at, lies strictly between 0 and 1")
-        if self.theorem and (self.alpha is not None or self.rounds is not None):
-            raise SettingError("theorem=True sets alpha and rounds itself: leave them out")
+        check_settings(
+            (self.alpha is None or 0 < self.alpha < 1, "alpha, the error aimed at, lies strictly between 0 and 1"),
+            (
+                not self.theorem or (self.alpha is None and self.rounds is None),
+                "theorem=True sets alpha and rounds itself: leave them out",
+            ),
+        )
 
-    def plan(self, problem: Problem) -> IterativePlan | Refusal:
-        refused = no_histogram(problem)
-        if refused is not None:
-            return Refusal(mechanism=self.name, reason=refused)
+    def plan(self, problem: Problem) -> IterativePlan:
+        refuse_for(no_histogram(problem))
         promised = promised_alpha(problem, self.certificate)
         if self.theorem and not problem.total_is_public:
-            return Refusal(mechanism=self.name, reason="Theorem 5.4 is for replaced rows and a public number of rows")
+            raise CannotServe("Theorem 5.4 is for replaced rows and a public number of rows")
         if self.theorem and not promised < 1:
-            reason = f"Theorem 5.4 promises an error of {promised:.3g} here, which says nothing: leave theorem=True out"
-            return Refusal(mechanism=self.name, reason=reason)
-        certificate = problem.cap * Fraction(self.certificate)
+            said = f"Theorem 5.4 promises an error of {promised:.3g} here, which says nothing"
+            raise CannotServe(f"{said}: leave theorem=True out")
         rows = float(problem.rows or USUAL_ROWS)
         if self.theorem:
-            aim = Aim(alpha=promised, rounds=math.ceil(updates(promised / 2, problem.cells)), rows=rows)
+            aim = Aim(alpha=promised, rounds=math.ceil(multiplicative_updates(promised / 2, problem.cells)), rows=rows)
         else:
             aim = self._aim(problem, rows)
         return IterativePlan(
@@ -212,8 +219,7 @@ class IterativeConstruction:
             candidates=Candidates.single(problem.workload.distinct()),
             aim=aim,
             promised=promised,
-            price=left_after_total(problem) - certificate,
-            certificate=certificate,
+            price=left_after_total(problem, self.certificate),
         )
 
     def claim(self, problem: Problem, plan: IterativePlan) -> Claim:
@@ -222,7 +228,7 @@ class IterativeConstruction:
         left = remaining_error(aim.rounds, problem.cells) * aim.rows
         bound = None
         if self.theorem:
-            bound = ErrorBound(value=plan.promised, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
+            bound = ErrorBound(value=plan.promised, theorem=CITES[0])
         return Claim(
             mechanism=self.name,
             expected_max=expected_maximum(law, aim.rounds) + left,
@@ -236,19 +242,16 @@ class IterativeConstruction:
             ),
         )
 
-    def declare(self, problem: Problem, plan: IterativePlan) -> Sequence[Event] | None:
-        return None
-
     def release(self, curator: Curator, problem: Problem, plan: IterativePlan) -> Outcome:
         asked = plan.candidates.workload
         curator.count_ahead(asked)
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         rows = total.divisor
         # A bought total is another number than the one that was planned with.
         aim = plan.aim if self.theorem or rows == plan.aim.rows else self._aim(problem, rows)
         selection = Fraction(1, 2) if self.theorem else Fraction(self.selection)
         loop = LoopPlan.of(plan.candidates, aim.rounds, price=plan.price, selection=selection)
-        rate = aim.alpha / 4 if self.theorem else None
+        rate = multiplicative_rate(aim.alpha / 2) if self.theorem else None
         rule = MultiplicativeWeights(asked.domain, problem.held, rate)
         held = asked.domain.project(problem.held)
         known: list[Measurement] = []
@@ -264,7 +267,9 @@ class IterativeConstruction:
                 rule.weights = fit_histogram(held, known, rows, steps=REFIT, ridge=RIDGE).weights
         weights = rule.weights if self.theorem else fit_histogram(held, known, rows, steps=400, ridge=RIDGE).weights
         parameters = {"alpha": aim.alpha, "rounds": aim.rounds, "rounds_used": used, "rate": rate}
-        return outcome(curator, problem, weights=weights, total=total, price=plan.certificate, parameters=parameters)
+        return outcome(
+            curator, problem, weights=weights, total=total, certificate=self.certificate, parameters=parameters
+        )
 
     def _aim(self, problem: Problem, rows: float) -> Aim:
         """Free parameters: those that are set, and otherwise as many rounds as keep the noise below a quarter of α."""
@@ -276,7 +281,7 @@ class IterativeConstruction:
         if self.rounds is not None:
             rounds = self.rounds
         elif self.alpha is not None:
-            rounds = max(1, math.ceil(updates(self.alpha / 2, cells)))
+            rounds = max(1, math.ceil(book_updates(self.alpha / 2, cells)))
         else:
             # Balance: what the rule typically leaves after T updates against the noise that T rounds cost.
             rounds = min(range(1, 301), key=lambda T: affordable(T) + remaining_error(T, cells))

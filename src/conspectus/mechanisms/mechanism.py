@@ -20,12 +20,13 @@ from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
-from .bounds import Certificate
+from .bounds import FAILURE, Certificate
 
 MAX_CELLS = 1 << 24
 """The largest dense histogram that a mechanism of ours will hold: 128 MiB of weights."""
@@ -37,6 +38,15 @@ class ProblemError(ValueError):
 
 class SettingError(ValueError):
     """A setting of a mechanism that is misspelt or out of range."""
+
+
+def check_settings(*rules: tuple[object, str]) -> None:
+    """Raise `SettingError` for the first broken rule: each is what must be true, and what to say if it is not."""
+    demand(SettingError, *rules)
+
+
+class CannotServe(Exception):
+    """Raised by a plan: why a mechanism cannot serve a problem, in a sentence that says what would help."""
 
 
 class NoMechanism(LookupError):
@@ -156,15 +166,18 @@ class ErrorBound:
     """With this probability the statistic of the error, in fractions of the rows, is at most `value`."""
 
     value: float
-    statistic: Literal["max", "mean", "rms"]
-    probability: float
+    statistic: Literal["max", "mean", "rms"] = "max"
+    probability: float = 1 - FAILURE
     theorem: str
 
     def __post_init__(self) -> None:
-        if type(self.value) is not float or not 0 <= self.value < math.inf or not 0 < self.probability < 1:
-            raise ValueError("an error bound is a number from 0 on that holds with a probability between 0 and 1")
-        if self.statistic not in ("max", "mean", "rms") or not isinstance(self.theorem, str):
-            raise ValueError("an error bound is on the max, mean or rms error, by a theorem")
+        number = type(self.value) is float and 0 <= self.value < math.inf and 0 < self.probability < 1
+        named = self.statistic in ("max", "mean", "rms") and isinstance(self.theorem, str)
+        demand(
+            ValueError,
+            (number, "an error bound is a number from 0 on that holds with a probability between 0 and 1"),
+            (named, "an error bound is on the max, mean or rms error, by a theorem"),
+        )
 
     @property
     def vacuous(self) -> bool:
@@ -193,7 +206,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Why a mechanism cannot serve a problem, in a sentence that says what would help."""
+    """A mechanism that cannot serve a problem, and why, in a sentence that says what would help."""
 
     mechanism: str
     reason: str
@@ -227,21 +240,18 @@ class Mechanism(Protocol[Planned]):
 
     name: ClassVar[str]
 
-    def plan(self, problem: Problem) -> Planned | Refusal:
-        """Everything about the release that public facts decide, or why this mechanism cannot serve them."""
-        ...
+    def plan(self, problem: Problem) -> Planned:
+        """Everything about the release that public facts decide; `CannotServe` where it cannot serve them."""
 
     def claim(self, problem: Problem, plan: Planned) -> Claim:
         """What to expect of the release that was planned."""
-        ...
 
     def declare(self, problem: Problem, plan: Planned) -> Sequence[Event] | None:
         """The complete list of acts, where it is fixed before the first draw; None for an adaptive mechanism."""
-        ...
+        return None
 
     def release(self, curator: Curator, problem: Problem, plan: Planned) -> Outcome:
         """Carry the plan out: the only step that spends."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,9 +278,10 @@ def propose(mechanism: Mechanism[Any], problem: Problem) -> Proposal | Refusal:
     Typical errors are models, and may overshoot. Here none is larger than the table, and none is smaller at worst than
     on average.
     """
-    plan = mechanism.plan(problem)
-    if isinstance(plan, Refusal):
-        return plan
+    try:
+        plan = mechanism.plan(problem)
+    except CannotServe as why:
+        return Refusal(mechanism=mechanism.name, reason=str(why))
     claim = mechanism.claim(problem, plan)
     most = problem.denominator or math.inf
     mean = min(claim.expected_mean, most)
@@ -300,6 +311,12 @@ def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:
     if law.kind == "laplace":
         return law.scale * math.log(2 * k / (failure * (1 + math.exp(-1 / law.scale))))
     return law.scale * math.sqrt(2 * math.log(2 * k / failure))
+
+
+def refuse_for(reason: str | None) -> None:
+    """Refuse a problem for this reason, where there is one."""
+    if reason is not None:
+        raise CannotServe(reason)
 
 
 def not_counting(problem: Problem) -> str | None:

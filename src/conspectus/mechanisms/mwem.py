@@ -20,36 +20,36 @@ Accuracy: no theorem covers the refit, so the maximum error is measured privatel
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from conspectus.curator.curator import Curator
-from conspectus.privacy.events import Event
 from conspectus.privacy.tails import deviation_of
 
 from .expectations import MWEM_LARGEST, MWEM_MEAN, MWEM_UNMEASURED_MEAN
 from .histograms import outcome
 from .interactions import Interactions
 from .iterative import Candidates, LoopPlan, Refit, check_rounds, steps, unmeasured
-from .mechanism import Claim, Outcome, Problem, Refusal, SettingError, expected_maximum, expected_size, no_histogram
+from .mechanism import (
+    Claim,
+    Mechanism,
+    Outcome,
+    Problem,
+    check_settings,
+    expected_maximum,
+    expected_size,
+    no_histogram,
+    refuse_for,
+)
 from .total import find_total, left_after_total
 
 RIDGE = 0.1
 """Few marginals are measured, each well: a lighter ridge than for noise on everything (measured on NLTCS)."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MwemPlan:
-    """The rounds, and what the certificate costs."""
-
-    loop: LoopPlan
-    certificate: Fraction
-
-
 @dataclass(frozen=True, kw_only=True)
-class Mwem:
+class Mwem(Mechanism[LoopPlan]):
     """Multiplicative weights with the exponential mechanism: measure only what the guess so far gets most wrong.
 
     Choose it where the table has structure in few places and the questions are many: it looks for what is wrong, and
@@ -83,23 +83,18 @@ class Mwem:
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds, selection=self.selection, certificate=self.certificate)
-        if self.evaluations < 1:
-            raise SettingError("evaluations, how long each refit may take, must be at least 1")
+        check_settings((self.evaluations >= 1, "evaluations, how long each refit may take, must be at least 1"))
 
-    def plan(self, problem: Problem) -> MwemPlan | Refusal:
-        refused = no_histogram(problem)
-        if refused is not None:
-            return Refusal(mechanism=self.name, reason=refused)
+    def plan(self, problem: Problem) -> LoopPlan:
+        refuse_for(no_histogram(problem))
         candidates = Candidates.of(problem.workload.distinct())
         # Four a column by default: more hardly help and fewer leave columns out, at any budget (measured).
         rounds = self.rounds or min(len(candidates), max(4 * len(candidates.workload.columns), 10))
-        certificate = problem.cap * Fraction(self.certificate)
-        price = left_after_total(problem) - certificate
-        loop = LoopPlan.of(candidates, rounds, price=price, selection=Fraction(self.selection))
-        return MwemPlan(loop=loop, certificate=certificate)
+        price = left_after_total(problem, self.certificate)
+        return LoopPlan.of(candidates, rounds, price=price, selection=Fraction(self.selection))
 
-    def claim(self, problem: Problem, plan: MwemPlan) -> Claim:
-        mean, largest = _expected(problem, plan.loop)
+    def claim(self, problem: Problem, plan: LoopPlan) -> Claim:
+        mean, largest = _expected(problem, plan)
         return Claim(
             mechanism=self.name,
             expected_max=largest,
@@ -107,27 +102,26 @@ class Mwem:
             bound=None,
             memory=8 * 6 * problem.cells + 64 * len(problem.workload),
             citations=("Hardt, Ligett & McSherry 2012", "Dwork & Roth 2014, Algorithm 8"),
-            notes=(f"{plan.loop.rounds} rounds; the error depends on the table and is certified after the fact",),
+            notes=(f"{plan.rounds} rounds; the error depends on the table and is certified after the fact",),
         )
 
-    def declare(self, problem: Problem, plan: MwemPlan) -> Sequence[Event] | None:
-        return None
-
-    def release(self, curator: Curator, problem: Problem, plan: MwemPlan) -> Outcome:
-        asked = plan.loop.candidates.workload
+    def release(self, curator: Curator, problem: Problem, plan: LoopPlan) -> Outcome:
+        asked = plan.candidates.workload
         curator.count_ahead(asked)
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         rule = Refit(asked.domain, problem.held, evaluations=self.evaluations, ridge=RIDGE)
-        for step in steps(curator, problem, plan.loop, rule, total.divisor):
+        for step in steps(curator, problem, plan, rule, total.divisor):
             rule.update(step, total.divisor)
-        weights = rule.finish(total.divisor, 10 * self.evaluations).weights
+        rule.solve(total.divisor, 10 * self.evaluations)
         parameters = {
-            "rounds": plan.loop.rounds,
+            "rounds": plan.rounds,
             "selection": self.selection,
             "certificate": self.certificate,
             "evaluations": self.evaluations,
         }
-        return outcome(curator, problem, weights=weights, total=total, price=plan.certificate, parameters=parameters)
+        return outcome(
+            curator, problem, weights=rule.weights, total=total, certificate=self.certificate, parameters=parameters
+        )
 
 
 def _expected(problem: Problem, plan: LoopPlan) -> tuple[float, float]:

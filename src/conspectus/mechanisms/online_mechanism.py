@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from conspectus.curator.curator import Curator
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile
+from conspectus.privacy.tails import noise_margin
 from conspectus.queries.workload import Workload
 from conspectus.synopses.estimate import Basis
 from conspectus.synopses.noisy_answers import NoisyAnswers
@@ -111,7 +111,7 @@ class Margin:
 @lru_cache(maxsize=1024)
 def _quantile(law: Noise, terms: int, confidence: float) -> int:
     """Many answers share one law: their quantile is found once."""
-    return sum_quantile(law.kind, law.scale, terms, confidence)
+    return noise_margin(law.kind, law.scale, terms, confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,37 +137,30 @@ class OnlineRun(Protocol):
     @property
     def total(self) -> Total:
         """The number of rows that fractions are of."""
-        ...
 
     @property
     def exhausted(self) -> bool:
         """Whether the next question that needs the table will be answered from the guess alone, unguaranteed."""
-        ...
 
     def ask(self, query: Workload) -> Reply:
         """Answer a workload of one query, unguaranteed when it is exhausted.
 
         An act that the curator refuses (`BudgetExceeded`) was not done: the run is then exhausted for good.
         """
-        ...
 
     def guess(self, query: Workload) -> float:
         """The count that the guess gives, and nothing spent."""
-        ...
 
     def state(self) -> State:
         """What was learned so far. It changes only in a question that debited an act."""
-        ...
 
     def adopt(self, state: State) -> None:
         """Go on from what another process learned since, with the watch that this process holds; `BadState` if not."""
-        ...
 
     def synopsis(self) -> Synopsis: ...
 
     def measured(self) -> NoisyAnswers | None:
         """The noisy answers that were bought, where they can be published beside the synopsis."""
-        ...
 
 
 class OnlineMechanism(Protocol[Planned]):
@@ -180,23 +173,18 @@ class OnlineMechanism(Protocol[Planned]):
 
     def plan(self, problem: SessionProblem) -> Planned | Refusal:
         """Everything about the session that public facts decide, or why this mechanism cannot serve them."""
-        ...
 
     def claim(self, problem: SessionProblem, plan: Planned) -> Claim:
         """What to expect of the session that was planned."""
-        ...
 
     def open(self, curator: Curator, problem: SessionProblem, plan: Planned) -> OnlineRun:
         """Begin: buy what is bought in advance (the total, priming) and make the first guess."""
-        ...
 
     def restore(self, curator: Curator, problem: SessionProblem, plan: Planned, state: State) -> OnlineRun:
         """Go on from a stored state in a new process: nothing is bought again; `BadState` if it is not one."""
-        ...
 
     def parameters(self, problem: SessionProblem, plan: Planned) -> dict[str, Any]:
         """What a report says about how it was run: JSON values, from public facts alone."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

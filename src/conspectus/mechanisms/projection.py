@@ -15,13 +15,11 @@ Accuracy: see `projection.proof.md`; Theorem 12.8 with its constant re-derived f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 from conspectus.curator.curator import Curator
-from conspectus.privacy.events import Event, Noise
+from conspectus.privacy.events import Noise
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.privacy.tails import deviation_of
 from conspectus.queries.blocks.marginal import Marginal
@@ -30,14 +28,25 @@ from conspectus.synopses.fitting.least_squares import fit_least_squares
 from conspectus.synopses.fitting.max_entropy import fit_histogram
 from conspectus.synopses.noisy_answers import NoisyAnswers
 
+from .bounds import FAILURE
 from .expectations import PROJECTION_LARGEST, PROJECTION_MEAN, PROJECTION_UNMEASURED
 from .histograms import outcome
 from .interactions import Interactions
 from .iterative import Candidates, measurements, unmeasured
-from .mechanism import Claim, ErrorBound, Outcome, Problem, Refusal, SettingError, expected_size, no_histogram
+from .mechanism import (
+    CannotServe,
+    Claim,
+    ErrorBound,
+    Mechanism,
+    Outcome,
+    Problem,
+    check_settings,
+    expected_size,
+    no_histogram,
+    refuse_for,
+)
 from .total import find_total, left_after_total
 
-FAILURE = 0.05
 MOST_LISTED = 20_000
 REFITS = 3
 """How often the fit is solved again at most, where the ridge hid an interaction that stands out of its noise."""
@@ -47,15 +56,14 @@ CITES = ("Dwork & Roth 2014, Algorithm 18 and Theorem 12.8 (constant re-derived)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProjectionPlan:
-    """The questions, the noise on each of them, and what the certificate costs."""
+    """The questions, and the noise on each of them."""
 
     asked: Workload
     law: Noise
-    certificate: Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
-class Projection:
+class Projection(Mechanism[ProjectionPlan]):
     """Noise on every answer, then the nearest histogram: what no table could answer is noise, and goes.
 
     Choose it for all marginals of a few columns: it is accurate, quick, and its answers have intervals. It keeps one
@@ -92,36 +100,38 @@ class Projection:
     name: ClassVar[str] = "projection"
 
     def __post_init__(self) -> None:
-        if self.norm not in (None, "entropy", "euclidean"):
-            raise SettingError('norm is "entropy" or "euclidean"')
-        if not 0 <= self.certificate < 1 or self.evaluations < 1:
-            raise SettingError("certificate lies in [0, 1), evaluations at 1 or above")
-        if self.theorem and self.norm == "entropy":
-            raise SettingError("Theorem 12.8 is about the Euclidean projection: with theorem=True leave norm out")
+        check_settings(
+            (self.norm in (None, "entropy", "euclidean"), 'norm is "entropy" or "euclidean"'),
+            (
+                0 <= self.certificate < 1 and self.evaluations >= 1,
+                "certificate lies in [0, 1), evaluations at 1 or above",
+            ),
+            (
+                not (self.theorem and self.norm == "entropy"),
+                "Theorem 12.8 is about the Euclidean projection: with theorem=True leave norm out",
+            ),
+        )
         if self.norm is None:
             object.__setattr__(self, "norm", "euclidean" if self.theorem else "entropy")
 
-    def plan(self, problem: Problem) -> ProjectionPlan | Refusal:
+    def plan(self, problem: Problem) -> ProjectionPlan:
         asked = problem.workload.distinct()
-        refused = no_histogram(problem)
-        if refused is not None:
-            return Refusal(mechanism=self.name, reason=refused)
+        refuse_for(no_histogram(problem))
         listed = _listed(asked)
         if listed > MOST_LISTED:
-            reason = f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
-            return Refusal(mechanism=self.name, reason=reason)
-        certificate = problem.cap * Fraction(self.certificate)
-        law = problem.law(problem.sensitivity(asked), left_after_total(problem) - certificate)
-        plan = ProjectionPlan(asked=asked, law=law, certificate=certificate)
+            raise CannotServe(
+                f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
+            )
+        law = problem.law(problem.sensitivity(asked), left_after_total(problem, self.certificate))
+        plan = ProjectionPlan(asked=asked, law=law)
         if self.theorem:
             bound = self._bound(problem, plan)
             if bound is None:
                 needs = "replaced rows, a public number of rows, and marginals alone or no marginals at all"
-                reason = f"Theorem 12.8 is for {needs}: leave theorem=True out"
-                return Refusal(mechanism=self.name, reason=reason)
+                raise CannotServe(f"Theorem 12.8 is for {needs}: leave theorem=True out")
             if bound.vacuous:
                 said = f"Theorem 12.8 promises an error of {bound.value:.3g} here, which says nothing"
-                return Refusal(mechanism=self.name, reason=f"{said}: leave theorem=True out")
+                raise CannotServe(f"{said}: leave theorem=True out")
         return plan
 
     def claim(self, problem: Problem, plan: ProjectionPlan) -> Claim:
@@ -140,13 +150,10 @@ class Projection:
             )[: 1 + (bound is not None)],
         )
 
-    def declare(self, problem: Problem, plan: ProjectionPlan) -> Sequence[Event] | None:
-        return None
-
     def release(self, curator: Curator, problem: Problem, plan: ProjectionPlan) -> Outcome:
         asked, law = plan.asked, plan.law
         curator.count_ahead(asked)
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         noisy = curator.measure(asked, law).astype(float)
         held = asked.domain.project(problem.held)
         measured = list(measurements(asked, problem.held, noisy, law, total.divisor))
@@ -164,7 +171,7 @@ class Projection:
             problem,
             weights=weights,
             total=total,
-            price=plan.certificate,
+            certificate=self.certificate,
             parameters=parameters,
             measured=NoisyAnswers(asked.domain, asked, noisy, (law,), total),
         )
@@ -177,7 +184,7 @@ class Projection:
         if not problem.rows or not problem.total_is_public or self.norm != "euclidean" or not alike:
             return None
         value = rms_bound(plan.law, problem.rows, max_satisfied(asked), len(asked), problem.cells) / problem.rows
-        return ErrorBound(value=value, statistic="rms", probability=1 - FAILURE, theorem=CITES[0])
+        return ErrorBound(value=value, statistic="rms", theorem=CITES[0])
 
     def _expected(self, problem: Problem, plan: ProjectionPlan) -> tuple[float, float]:
         """Typical errors, mean and largest, in counts."""
@@ -236,11 +243,11 @@ def subsets(columns: tuple[int, ...]) -> set[tuple[int, ...]]:
     return found
 
 
-def rms_bound(law: Noise, rows: int, satisfied: int, queries: int, cells: int, failure: float = FAILURE) -> float:
+def rms_bound(law: Noise, rows: int, satisfied: int, queries: int, cells: int) -> float:
     """√(2·n·w/k) in counts, where w bounds |⟨column of A, noise⟩| over all records; see `projection.proof.md`."""
+    log = math.log(2 * cells / FAILURE)
     if law.kind == "gaussian":
-        width = law.scale * math.sqrt(2 * satisfied * math.log(2 * cells / failure))
+        width = law.scale * math.sqrt(2 * satisfied * log)
     else:
-        spread = law.scale * max(math.sqrt(satisfied), math.sqrt(math.log(2 * cells / failure)))
-        width = spread * math.sqrt(8 * math.log(2 * cells / failure))
+        width = law.scale * max(math.sqrt(satisfied), math.sqrt(log)) * math.sqrt(8 * log)
     return math.sqrt(2 * rows * width / queries)

@@ -32,7 +32,7 @@ from conspectus.curator.scores import ERROR_STEPS
 from conspectus.curator.watch import Watch
 from conspectus.privacy.accounting import BudgetExceeded, scale_up
 from conspectus.privacy.events import Noise
-from conspectus.queries.blocks.sparse_queries import WEIGHT_STEPS
+from conspectus.queries.query import WEIGHT_STEPS
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 

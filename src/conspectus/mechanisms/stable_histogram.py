@@ -34,10 +34,11 @@ from conspectus.privacy.events import Event, Noise, StableKeys
 from conspectus.privacy.relation import Neighbours
 from conspectus.queries.addresses import exact
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.rules import demand
 from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
 
-from .mechanism import Claim, Outcome, Problem, Refusal, expected_maximum, root_up
+from .mechanism import CannotServe, Claim, Mechanism, Outcome, Problem, expected_maximum, root_up
 from .total import SHARE, take_total, total_act
 
 SEEN = 0.01
@@ -58,7 +59,7 @@ class StableHistogramPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StableHistogram:
+class StableHistogram(Mechanism[StableHistogramPlan]):
     """The records that many rows share, with noisy counts, where nobody could list the records in advance.
 
     Choose it to learn which records there are: words, queries, addresses, combinations of values. What only a few rows
@@ -76,10 +77,36 @@ class StableHistogram:
 
     name: ClassVar[str] = "stable-histogram"
 
-    def plan(self, problem: Problem) -> StableHistogramPlan | Refusal:
+    def plan(self, problem: Problem) -> StableHistogramPlan:
         """The noise and the threshold that the budget buys."""
-        plan = _plan(problem)
-        return Refusal(mechanism=self.name, reason=plan) if isinstance(plan, str) else plan
+        if problem.budget.epsilon is None or problem.budget.delta == 0:
+            raise CannotServe(
+                "to publish keys needs a budget of epsilon and a delta above 0: no threshold excludes every chance"
+            )
+        if problem.ledgered and not problem.aside:
+            raise CannotServe(
+                "its delta is its own, and the ledger has none left that was set aside for such acts: make one with "
+                "aside=0.5 (conspectus ledger init --aside 0.5), or release it without one"
+            )
+        plan = _laws(problem, problem.budget.epsilon)
+        plain = all(isinstance(block, SparseQueries) for block in problem.workload.blocks)
+        demand(
+            CannotServe,
+            (
+                not problem.ledgered or price_approximate(plan.act(problem), problem.neighbours)[1] <= problem.aside,
+                f"half of its delta, {problem.budget.delta / 2:.3g}, is its own, and the ledger has "
+                f"{float(problem.aside):.3g} left aside for such acts: ask for a smaller delta",
+            ),
+            (
+                not problem.workload.denominator and (plain or problem.counting),
+                "it publishes rows, and these queries are not counts of rows",
+            ),
+            (
+                plain or exact(problem.workload.domain),
+                "the keys of so large a universe are fingerprints: ask about listed records, with cs.sparse",
+            ),
+        )
+        return plan
 
     def claim(self, problem: Problem, plan: StableHistogramPlan) -> Claim:
         rows, level = problem.rows or 1 << 20, plan.threshold
@@ -119,29 +146,6 @@ class StableHistogram:
             total=total,
             parameters={"scale": plan.law.scale, "threshold": plan.threshold, "keys": len(keys)},
         )
-
-
-def _plan(problem: Problem) -> StableHistogramPlan | str:
-    """The plan, or why there is none."""
-    if problem.budget.epsilon is None or problem.budget.delta == 0:
-        return "to publish keys needs a budget of epsilon and a delta above 0: no threshold excludes every chance"
-    if problem.ledgered and not problem.aside:
-        return (
-            "its delta is its own, and the ledger has none left that was set aside for such acts: make one with "
-            "aside=0.5 (conspectus ledger init --aside 0.5), or release it without one"
-        )
-    plan = _laws(problem, problem.budget.epsilon)
-    if problem.ledgered and price_approximate(plan.act(problem), problem.neighbours)[1] > problem.aside:
-        return (
-            f"half of its delta, {problem.budget.delta / 2:.3g}, is its own, and the ledger has "
-            f"{float(problem.aside):.3g} left aside for such acts: ask for a smaller delta"
-        )
-    plain = all(isinstance(block, SparseQueries) for block in problem.workload.blocks)
-    if problem.workload.denominator or not (plain or problem.counting):
-        return "it publishes rows, and these queries are not counts of rows"
-    if not plain and not exact(problem.workload.domain):
-        return "the keys of so large a universe are fingerprints: ask about listed records, with cs.sparse"
-    return plan
 
 
 def _laws(problem: Problem, epsilon: float) -> StableHistogramPlan:

@@ -41,21 +41,20 @@ def with_total(problem: Problem) -> Workload:
     return asked + always(asked.domain)
 
 
-def left_after_total(problem: Problem) -> Fraction:
-    """What the total leaves of the budget: all of it where the total is public, all but `SHARE` where it is bought.
+def left_after_total(problem: Problem, *shares: float) -> Fraction:
+    """What the total and these shares leave of the budget; a total that is public costs nothing, a bought one `SHARE`.
 
     Functions of the whole table are shares already: what one amounts to in counts is public.
     """
     free = problem.workload.denominator or problem.total_is_public
-    return problem.cap if free else problem.cap * (1 - SHARE)
+    return problem.cap * (1 - (0 if free else SHARE) - sum(map(Fraction, shares)))
 
 
-def find_total(curator: Curator, problem: Problem) -> tuple[Total, Fraction]:
-    """The total, and what is left of the budget: `left_after_total`."""
-    left = left_after_total(problem)
+def find_total(curator: Curator, problem: Problem) -> Total:
+    """What a share of one amounts to: known, public, or bought for `SHARE` of the budget."""
     if problem.workload.denominator:
-        return Total(value=float(problem.workload.denominator), exact=True), left
+        return Total(value=float(problem.workload.denominator), exact=True)
     if problem.total_is_public:
-        return take_total(curator, problem, None), left
+        return take_total(curator, problem, None)
     law = problem.law(problem.sensitivity(always(problem.workload.domain)), problem.cap * SHARE)
-    return take_total(curator, problem, law), left
+    return take_total(curator, problem, law)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from . import composition
 from .events import ByRelation, Event, GaussianNoise, LaplaceNoise, StableKeys
 from .guarantee import Budget, Guarantee
-from .prices import Cost, add_up, cost_of, pure_acts, scale_down
+from .prices import Cost, cost_of, pure_acts, scale_down
 from .prices import Currency as Currency
 from .prices import Unpriced as Unpriced
 from .prices import price as price
@@ -35,9 +36,8 @@ def epsilon_of(rho: float | Fraction, delta: float) -> float:
     return composition.zcdp(scale_up(Fraction(rho)), delta)
 
 
-def rho_of(epsilon: float, delta: float) -> float:
-    """The largest ρ whose tight conversion at δ is at most ε, rounded down."""
-    return composition.zcdp_share(epsilon, delta)
+rho_of = composition.zcdp_share
+"""The largest ρ whose tight conversion at δ is at most ε, rounded down."""
 
 
 def cap_of(budget: Budget) -> tuple[Currency, Fraction]:
@@ -56,19 +56,15 @@ class Allowance(Protocol):
     @property
     def events(self) -> tuple[Event, ...]:
         """The acts that were admitted, in order."""
-        ...
 
     def admit(self, event: Event) -> None:
         """Count an act before it happens, or raise `BudgetExceeded` and stay as before."""
-        ...
 
     def admits(self, event: Event) -> bool:
         """Whether `admit` would admit it now; nothing is counted."""
-        ...
 
     def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
         """What all acts that it ever admits keep together."""
-        ...
 
 
 class Debit(Protocol):
@@ -79,11 +75,9 @@ class Debit(Protocol):
 
     def check(self, event: Event) -> None:
         """Refuse an act that could never be written down, before it is counted anywhere."""
-        ...
 
     def debit(self, event: Event) -> None:
         """Write the act down. When this returns it counts as spent, whatever happens next."""
-        ...
 
 
 class Filter:
@@ -107,9 +101,8 @@ class Filter:
         self.cap = cap
         self.neighbours: Neighbours = neighbours
         self._budget = budget
-        self._spent = Fraction(0)
-        self._missing = missing
-        self._missed = Fraction(0)
+        self._cap = Cost(price=cap, delta=missing)
+        self._spent = Cost()
         self._events: list[Event] = []
 
     @classmethod
@@ -125,8 +118,7 @@ class Filter:
             currency, cap = cap_of(budget)
             return cls(currency, cap, neighbours, budget=budget)
         aside = scale_up(Fraction(missing))
-        _, cap = set_aside(budget, aside)
-        return cls("zcdp", cap, neighbours, budget=budget, missing=Fraction(aside))
+        return cls("zcdp", set_aside(budget, aside), neighbours, budget=budget, missing=Fraction(aside))
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -134,72 +126,65 @@ class Filter:
 
     @property
     def spent(self) -> Fraction:
-        return self._spent
+        return self._spent.price
 
     @property
     def remaining(self) -> Fraction:
-        return self.cap - self._spent
+        return self.cap - self.spent
 
     def admit(self, event: Event) -> None:
         """Add the act's price, or raise `BudgetExceeded` and stay as before."""
-        total, missed = self._with(event)
-        if total > self.cap or missed > self._missing:
-            if total <= self.cap:
-                raise BudgetExceeded("this act has a larger delta of its own than what is left aside for such acts")
+        total = self._with(event)
+        if total.price > self.cap:
             sign = "epsilon" if self.currency == "pure" else "rho"
             left = f"{sign} {float(self.remaining):.6g} of {float(self.cap):.6g}"
             raise BudgetExceeded(f"this act costs more than what is left of the budget: {left}")
-        self._spent, self._missed = total, missed
+        if not total.within(self._cap):
+            raise BudgetExceeded("this act has a larger delta of its own than what is left aside for such acts")
+        self._spent = total
         self._events.append(event)
 
     def admits(self, event: Event) -> bool:
         """Whether `admit` would admit it now; nothing is counted."""
-        total, missed = self._with(event)
-        return total <= self.cap and missed <= self._missing
+        return self._with(event).within(self._cap)
 
     def recount(self, events: Iterable[Event]) -> None:
         """Count exactly these acts afresh, or raise `BudgetExceeded` and stay as before."""
-        fresh = Filter(self.currency, self.cap, self.neighbours, missing=self._missing)
+        fresh = Filter(self.currency, self.cap, self.neighbours, missing=self._cap.delta)
         for event in events:
             fresh.admit(event)
-        self._spent, self._missed, self._events = fresh._spent, fresh._missed, fresh._events
+        self._spent, self._events = fresh._spent, fresh._events
 
-    def _with(self, event: Event) -> tuple[Fraction, Fraction]:
-        """What would be spent, and missed, with one act more."""
-        cost = cost_of(event, self.currency, self.neighbours)
-        return add_up(self._spent, cost.price), add_up(self._missed, cost.delta)
+    def _with(self, event: Event) -> Cost:
+        """What would be spent with one act more."""
+        return self._spent + cost_of(event, self.currency, self.neighbours)
 
     def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
         """What the filter promises: its cap. What was spent may depend on the draws (a selected question that no unit
         can move is free, a loop may stop early), and is then itself an outcome that promises nothing."""
-        total = self.cap
-        delta = 0.0 if self._budget is None else self._budget.delta
-        missing = scale_up(self._missing)
-        if self.currency == "pure":
-            return Guarantee(
-                epsilon=scale_up(total),
-                delta=missing,
-                rho=None,
-                neighbours=self.neighbours,
-                unit=unit,
-                theorem="basic composition",
-                warnings=warnings,
-                private=private,
-            )
-        left_over = max(scale_down(Fraction(delta) - Fraction(missing)), 0.0)
-        return Guarantee(
-            epsilon=_shown_epsilon(total, left_over, self._budget),
-            delta=max(delta, missing),
-            rho=scale_up(total),
-            neighbours=self.neighbours,
-            unit=unit,
-            theorem=("approximate " if missing else "")
-            + "zero-concentrated composition"
-            + (" with the tight conversion" if delta else ""),
-            warnings=warnings,
-            private=private,
-            missing=missing,
-        )
+        held = guarantee_of(self.currency, self._cap, self._budget, neighbours=self.neighbours, unit=unit)
+        return replace(held, warnings=warnings, private=private)
+
+
+def guarantee_of(
+    currency: Currency, cap: Cost, budget: Budget | None, *, neighbours: Neighbours, unit: str
+) -> Guarantee:
+    """What acts that never cost more than a cap keep together; the budget says at which δ an ε is shown for a ρ."""
+    missing, delta = scale_up(cap.delta), 0.0 if budget is None else budget.delta
+    if currency == "pure":
+        terms: dict[str, Any] = {"epsilon": scale_up(cap.price), "delta": missing, "rho": None}
+        return Guarantee(**terms, neighbours=neighbours, unit=unit, theorem="basic composition")
+    left_over = max(scale_down(Fraction(delta) - Fraction(missing)), 0.0)
+    converted = " with the tight conversion" if delta else ""
+    return Guarantee(
+        epsilon=_shown_epsilon(cap.price, left_over, budget),
+        delta=max(delta, missing),
+        rho=scale_up(cap.price),
+        neighbours=neighbours,
+        unit=unit,
+        theorem=f"{'approximate ' if missing else ''}zero-concentrated composition{converted}",
+        missing=missing,
+    )
 
 
 def _shown_epsilon(rho: Fraction, delta: float, budget: Budget | None) -> float | None:
@@ -212,13 +197,12 @@ def _shown_epsilon(rho: Fraction, delta: float, budget: Budget | None) -> float 
     return epsilon
 
 
-def set_aside(budget: Budget, missing: float) -> tuple[float, Fraction]:
-    """What is left of a budget's δ when `missing` of it is set aside for acts with a δ of their own, and the ρ which
-    that converts into the budget's ε."""
+def set_aside(budget: Budget, missing: float) -> Fraction:
+    """The ρ that a budget's ε allows when `missing` of its δ is set aside for acts with a δ of their own: at what is
+    left of δ it converts into that ε."""
     if budget.epsilon is None or not 0 < missing < budget.delta:
         raise BudgetExceeded("acts with a delta of their own need a budget of epsilon and a larger delta")
-    left_over = scale_down(Fraction(budget.delta) - Fraction(missing))
-    return left_over, Fraction(rho_of(budget.epsilon, left_over))
+    return Fraction(rho_of(budget.epsilon, scale_down(Fraction(budget.delta) - Fraction(missing))))
 
 
 def sum_of_deltas(events: Iterable[Event], neighbours: Neighbours) -> Fraction:
@@ -304,7 +288,8 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
         acts = pure_acts(events, neighbours)
         if len(acts) == 1:
             [(share, times)] = acts.items()
-            proofs.append((_optimal(share, times, delta), "optimal composition of pure acts"))
+            optimal = composition.optimal_epsilon(times, scale_up(share), delta)
+            proofs.append((Fraction(optimal), "optimal composition of pure acts"))
         elif len(acts) > 1 and delta >= 1e-10 and min(epsilon for epsilon, _ in proofs) < 50:
             numerical = composition.loss_distribution_epsilon(acts, delta)
             proofs.append((Fraction(numerical), "composition of privacy loss distributions"))
@@ -314,25 +299,21 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
     return epsilon, rho, theorem
 
 
-def _optimal(share: Fraction, times: int, delta: float) -> Fraction:
-    return Fraction(composition.optimal_epsilon(times, scale_up(share), delta))
-
-
 def keeps(promised: Guarantee, events: Sequence[Event]) -> bool:
     """Whether acts, priced afresh by the best theorem there is, keep a promise (but for a last bit of its floats)."""
     slack = 1 + Fraction(1, 2**40)
+    if not events:
+        return False
     if promised.rho is None and not promised.delta and promised.epsilon is not None:
         # Some acts have a pure price alone: a promise of pure ε asks for no other.
         spent = sum((price_pure(event, promised.neighbours) for event in events), Fraction(0))
-        return bool(events) and spent <= Fraction(promised.epsilon) * slack
+        return spent <= Fraction(promised.epsilon) * slack
     if promised.missing:
-        return bool(events) and _keeps_approximately(promised, events, slack)
+        return _keeps_approximately(promised, events, slack)
     epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
     if promised.rho is not None and (rho is None or rho > Fraction(promised.rho) * slack):
         return False
-    return bool(events) and (
-        promised.epsilon is None or (epsilon is not None and epsilon <= Fraction(promised.epsilon) * slack)
-    )
+    return promised.epsilon is None or (epsilon is not None and epsilon <= Fraction(promised.epsilon) * slack)
 
 
 def _keeps_approximately(promised: Guarantee, events: Sequence[Event], slack: Fraction) -> bool:

@@ -12,15 +12,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, Literal, NamedTuple
 
 from .relation import Neighbours, Relation
+
+Kind = Literal["laplace", "gaussian"]
 
 
 class Noise(NamedTuple):
     """A law of integer noise: discrete Laplace of scale b, or discrete Gaussian of parameter σ; the float is exact."""
 
-    kind: Literal["laplace", "gaussian"]
+    kind: Kind
     scale: float
 
 
@@ -43,13 +45,7 @@ class ByRelation:
         )
 
     def under(self, neighbours: Neighbours) -> Fraction | None:
-        match neighbours:
-            case Neighbours.REPLACE:
-                return self.replace
-            case Neighbours.ADD_REMOVE:
-                return self.add_remove
-            case _:
-                assert_never(neighbours)
+        return self.replace if Neighbours.of(neighbours) is Neighbours.REPLACE else self.add_remove
 
     def mapped(self, change: Callable[[Fraction], Fraction]) -> ByRelation:
         """The same function of both bounds, where there are bounds."""
@@ -134,14 +130,14 @@ Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | Furth
 
 def to_json(event: Event) -> dict[str, Any]:
     """A tagged, exact JSON form; fractions are written as strings."""
-    fields: dict[str, Any] = {"event": _TAG[type(event)]}
-    for field, value in vars(event).items():
-        name = _STORED.get(field, field)
-        if isinstance(value, ByRelation):
-            fields[name] = {key: None if bound is None else str(bound) for key, bound in vars(value).items()}
-        else:
-            fields[name] = str(value) if isinstance(value, Fraction) else value
-    return fields
+    fields = {_STORED.get(field, field): _written(value) for field, value in vars(event).items()}
+    return {"event": _TAG[type(event)], **fields}
+
+
+def _written(value: ByRelation | Fraction | int) -> Any:
+    if isinstance(value, ByRelation):
+        return {key: None if bound is None else str(bound) for key, bound in vars(value).items()}
+    return str(value) if isinstance(value, Fraction) else value
 
 
 MOST_DIGITS = 4_300
@@ -160,23 +156,11 @@ def from_json(fields: Mapping[str, Any]) -> Event:
     """The inverse of `to_json`; refuses anything else."""
     try:
         kind = _KIND[fields["event"]]
-        values: dict[str, Any] = {}
-        for name, value in fields.items():
-            if name == "event":
-                continue
-            if name in _STORED:
-                raise ValueError("a field by another name than files have")
-            name = _FIELD.get(name, name)
-            if isinstance(value, Mapping):
-                values[name] = ByRelation(
-                    **{key: None if bound is None else read_fraction(bound) for key, bound in value.items()}
-                )
-            elif name not in _WHOLE:
-                values[name] = read_fraction(value)
-            elif type(value) is int:
-                values[name] = value
-            else:  # a float rounded down, or a truth taken for 1, would be another act
-                raise ValueError("what counts something is a whole number")
+        if _STORED.keys() & fields.keys():
+            raise ValueError("a field by another name than files have")
+        values: dict[str, Any] = {
+            _FIELD.get(name, name): _read(name, value) for name, value in fields.items() if name != "event"
+        }
         numbers = [value for value in values.values() if not isinstance(value, ByRelation)]
         bounds = [bound for value in values.values() if isinstance(value, ByRelation) for bound in vars(value).values()]
         if any(number <= 0 for number in numbers) or any(bound is not None and bound < 0 for bound in bounds):
@@ -187,6 +171,16 @@ def from_json(fields: Mapping[str, Any]) -> Event:
         return event
     except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
         raise ValueError("not a private event that this version knows") from error
+
+
+def _read(name: str, value: Any) -> ByRelation | Fraction | int:
+    if isinstance(value, Mapping):
+        return ByRelation(**{key: None if bound is None else read_fraction(bound) for key, bound in value.items()})
+    if name not in _WHOLE:
+        return read_fraction(value)
+    if type(value) is not int:  # a float rounded down, or a truth taken for 1, would be another act
+        raise ValueError("what counts something is a whole number")
+    return value
 
 
 _KIND: dict[str, type[Event]] = {

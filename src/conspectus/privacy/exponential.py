@@ -169,8 +169,12 @@ def _cutoff(rate: Fraction) -> int:
 
 
 def _exp_minus(exponent: Fraction) -> int:
-    """2³²⁰·exp(−exponent) for 0 < exponent ≤ 28, to within 2⁻²⁸⁰ of its value: a Taylor series, then squarings."""
-    working, halvings = _PRECISION + 64, 16
+    """2³²⁰·exp(−exponent) for 0 < exponent ≤ 28, to within 2⁻²⁸⁰ of its value."""
+    return exp_series(exponent, _PRECISION + 64, 16) >> 64
+
+
+def exp_series(exponent: Fraction, working: int, halvings: int) -> int:
+    """About 2^working·exp(−exponent): a Taylor series at exponent/2^halvings, then squarings, in integers."""
     small = (exponent.numerator << (working - halvings)) // exponent.denominator
     term = total = 1 << working
     order = 0
@@ -180,7 +184,7 @@ def _exp_minus(exponent: Fraction) -> int:
         total += -term if order % 2 else term
     for _ in range(halvings):
         total = total * total >> working
-    return total >> (working - _PRECISION)
+    return total
 
 
 def _cumulative(scores: NDArray[np.int64], best: np.int64, powers: _Powers, block: int) -> tuple[Words, Words]:

@@ -7,10 +7,17 @@ import math
 import numbers
 from dataclasses import dataclass
 
+from .composition import zcdp
 from .relation import Neighbours
 
 LEAST, MOST = 1e-9, 1e15
 """Budgets outside are mistakes: noise beyond 64-bit counts, or none at all."""
+
+LARGE_EPSILON = 10.0
+"""Above this ε the worst case is no comfort, and whoever states it says so."""
+
+USUAL_DELTA = 1e-6
+"""Where a concentrated guarantee names no δ, its ε is shown at this one."""
 
 
 class BudgetError(ValueError):
@@ -59,6 +66,17 @@ class Budget:
     def pure(self) -> bool:
         """Whether it allows ε alone, without any slack."""
         return self.rho is None and self.delta == 0
+
+
+def large_epsilon(budget: Budget) -> tuple[str, ...]:
+    """What is to be said of a budget whose ε hides little; nothing of any other."""
+    delta = budget.delta or USUAL_DELTA
+    epsilon = zcdp(budget.rho, delta) if budget.rho is not None else budget.epsilon or 0.0
+    if epsilon <= LARGE_EPSILON:
+        return ()
+    implied = "" if budget.rho is None else f", which rho = {budget.rho:g} implies at delta = {delta:g},"
+    odds = "the odds of a statement about one person may change by a factor of more than 22,000"
+    return (f"epsilon = {printed(epsilon, 4)}{implied} is above {LARGE_EPSILON:g}: {odds}",)
 
 
 def _number(name: str, value: object) -> float:
@@ -110,8 +128,8 @@ class Guarantee:
         if self.missing > self.delta or (self.missing and self.rho is None):
             raise ValueError("what a rho is missing is a part of delta")
         words = (self.unit, self.theorem, *self.warnings)
-        if self.delta >= 1 or not isinstance(self.neighbours, Neighbours) or type(self.private) is not bool:
-            raise ValueError("a guarantee has a delta below 1, a known relation, and is private or not")
+        if self.delta >= 1 or type(self.private) is not bool:
+            raise ValueError("a guarantee has a delta below 1, and is private or not")
         if not all(isinstance(word, str) for word in words):
             raise ValueError("a guarantee names its unit, its theorem and its warnings in words")
 

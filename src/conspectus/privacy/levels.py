@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
 
+from .exponential import exp_series
 from .noise import Sampler
 
 DEPTH = 40
@@ -67,17 +68,10 @@ def level_weights(distances: Sequence[int], *, total: int, rate: Fraction) -> li
     # The smallest power, at the cutoff, still has 56 bits. A million levels need but two short tables of powers.
     bits = _bits(rate * farthest) + 56
     fine = bits + 8
-    low: dict[int, int] = {}
-    high: dict[int, int] = {}
-    weights = []
-    for distance in distances:
-        above, below = divmod(min(distance, farthest), _DIGIT)
-        if below not in low:
-            low[below] = _exp_minus(rate * below, fine)
-        if above not in high:
-            high[above] = _exp_minus(rate * above * _DIGIT, fine)
-        weights.append(low[below] * high[above] >> (2 * fine - bits))
-    return weights
+    digits = [divmod(min(distance, farthest), _DIGIT) for distance in distances]
+    low = {below: _exp_minus(rate * below, fine) for below in {below for _, below in digits}}
+    high = {above: _exp_minus(rate * above * _DIGIT, fine) for above in {above for above, _ in digits}}
+    return [low[below] * high[above] >> (2 * fine - bits) for above, below in digits]
 
 
 def _bits(exponent: Fraction) -> int:
@@ -86,18 +80,10 @@ def _bits(exponent: Fraction) -> int:
 
 
 def _exp_minus(exponent: Fraction, bits: int) -> int:
-    """⌊2^bits·exp(−exponent)⌋ or one less: a Taylor series at exponent/2^halvings, then squarings, in integers."""
+    """⌊2^bits·exp(−exponent)⌋ or one less."""
     halvings = int(exponent).bit_length() + 12
     working = bits + _bits(exponent) + halvings + _GUARD
-    small = (exponent.numerator << (working - halvings)) // exponent.denominator
-    term = result = 1 << working
-    order = 0
-    while term:
-        order += 1
-        term = (term * small >> working) // order
-        result += -term if order % 2 else term
-    for _ in range(halvings):
-        result = result * result >> working
+    result = exp_series(exponent, working, halvings)
     return max(1, (result - (1 << (working - bits - _GUARD // 2))) >> (working - bits))
 
 

@@ -17,6 +17,8 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .events import Kind
+
 Counts = NDArray[np.int64]
 
 LARGEST_SCALE = float(2**50)
@@ -39,9 +41,7 @@ class Sampler(Protocol):
 class SystemSampler:
     """The operating system's cryptographic randomness: the default, and the only private one."""
 
-    @property
-    def private(self) -> bool:
-        return True
+    private = True
 
     def bytes(self, count: int) -> bytes:
         return os.urandom(count)
@@ -50,12 +50,10 @@ class SystemSampler:
 class UnsafeSeededSampler:
     """Randomness that a seed foretells, for tests only: whatever is drawn with it is NOT PRIVATE."""
 
+    private = False
+
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Generator(np.random.PCG64(seed))
-
-    @property
-    def private(self) -> bool:
-        return False
 
     def bytes(self, count: int) -> bytes:
         return self._generator.bytes(count)
@@ -83,10 +81,7 @@ def discrete_laplace(values: Counts, scale: float, sampler: Sampler) -> Counts:
     Guarantee: if one unit moves `values` by at most Δ in L1 norm, the result is (Δ / scale)-differentially private,
     and (Δ / scale)² / 2 zero-concentrated. Sums are saturated to 64 bits after the noise: post-processing.
     """
-    _check(values, scale)
-    if isinstance(sampler, UnsafeSeededSampler):
-        return values + sampler.discrete_laplace(len(values), scale)
-    return _noisy(values, _laplace_sampler(scale))
+    return _noisy("laplace", values, scale, sampler)
 
 
 def discrete_gaussian(values: Counts, sigma: float, sampler: Sampler) -> Counts:
@@ -95,50 +90,40 @@ def discrete_gaussian(values: Counts, sigma: float, sampler: Sampler) -> Counts:
     Guarantee: if one unit moves the integers `values` by at most Δ in L2 norm, the result is Δ² / 2σ² zero-concentrated
     differentially private. Sums are saturated to 64 bits after the noise: post-processing.
     """
-    _check(values, sigma)
-    if isinstance(sampler, UnsafeSeededSampler):
-        return values + sampler.discrete_gaussian(len(values), sigma)
-    return _noisy(values, _gaussian_sampler(sigma))
+    return _noisy("gaussian", values, sigma, sampler)
 
 
-def _check(values: Counts, scale: float) -> None:
-    """Looks at the public shape and scale alone: a refusal that looked at the counts would answer a question."""
+def _noisy(kind: Kind, values: Counts, scale: float, sampler: Sampler) -> Counts:
+    # Refusals look at the public shape and scale alone: one that looked at the counts would answer a question.
     if values.dtype != np.int64 or values.ndim != 1:
         raise TypeError("noise is added to a one-dimensional array of 64-bit integers")
     if not 0 < scale <= LARGEST_SCALE:
         raise ScaleError(f"a noise scale must be above 0 and at most 2**50, not {scale:g}: change the budget")
-
-
-def _noisy(values: Counts, sampler: Callable[[Sequence[int]], list[int]]) -> Counts:
+    if isinstance(sampler, UnsafeSeededSampler):
+        drawn = sampler.discrete_laplace if kind == "laplace" else sampler.discrete_gaussian
+        return values + drawn(len(values), scale)
+    draw = _library_sampler(kind, scale)
     blocks = [values[start : start + _BLOCK].tolist() for start in range(0, len(values), _BLOCK)]
     if len(blocks) < 2:
-        drawn = [sampler(block) for block in blocks]
+        noisy = [draw(block) for block in blocks]
     else:
         # The library leaves the interpreter lock while it draws, and its samplers hold no state.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            drawn = list(pool.map(sampler, blocks))
-    return np.array([value for block in drawn for value in block], np.int64)
+            noisy = list(pool.map(draw, blocks))
+    return np.array([value for block in noisy for value in block], np.int64)
 
 
-@lru_cache(maxsize=64)
-def _laplace_sampler(scale: float) -> Callable[[Sequence[int]], list[int]]:
+@lru_cache(maxsize=128)
+def _library_sampler(kind: Kind, scale: float) -> Callable[[Sequence[int]], list[int]]:
     import opendp.domains as domains
     import opendp.measurements as measurements
     import opendp.metrics as metrics
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l1_distance(T="i64")
-    return cast(Callable[[Sequence[int]], list[int]], measurements.make_laplace(*space, scale=scale))
-
-
-@lru_cache(maxsize=64)
-def _gaussian_sampler(sigma: float) -> Callable[[Sequence[int]], list[int]]:
-    import opendp.domains as domains
-    import opendp.measurements as measurements
-    import opendp.metrics as metrics
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
-    return cast(Callable[[Sequence[int]], list[int]], measurements.make_gaussian(*space, scale=sigma))
+    counts = domains.vector_domain(domains.atom_domain(T="i64"))
+    if kind == "laplace":
+        made = measurements.make_laplace(counts, metrics.l1_distance(T="i64"), scale=scale)
+    else:
+        made = measurements.make_gaussian(counts, metrics.l2_distance(T="f64"), scale=scale)
+    return cast(Callable[[Sequence[int]], list[int]], made)

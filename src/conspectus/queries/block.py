@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
-from conspectus.data.domain import CodedRows, Domain
+from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
 
 from .query import Indices, Query
@@ -21,14 +18,6 @@ from .sensitivity import Sensitivity, WorkloadError
 
 MOST_QUERIES = 1 << 27
 """The largest workload that a builder makes: its counts alone take a gigabyte."""
-
-
-class Counter(Protocol):
-    """Counts the queries of a block over chunks of rows."""
-
-    def add(self, chunk: CodedRows) -> None: ...
-
-    def counts(self) -> NDArray[np.int64]: ...
 
 
 @runtime_checkable

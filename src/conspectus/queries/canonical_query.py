@@ -13,7 +13,7 @@ import numpy as np
 from conspectus.data.domain import Domain
 
 from .addresses import exact
-from .formulas import all_of, any_of, literal, predicate, union
+from .formulas import union
 from .query import Literal, Parity, Predicate, Query, Sparse
 
 _WIDEST_PARITY = 6
@@ -26,20 +26,17 @@ _MOST_LISTED, _WIDEST_COLUMN = 64, 1 << 16
 def canonical_query(domain: Domain, query: Query) -> Query:
     """The predicate that a query means, with the disjoint boxes of that meaning. Long lists and wide parities stay."""
     if isinstance(query, Parity) and len(query.columns) <= _WIDEST_PARITY:
-        query = _boxes_of(domain, query)
+        query = even_boxes(query)
     if isinstance(query, Sparse) and _few_whole(domain, query):
         query = _cells_of(domain, query)
     # The same meaning can be cut into disjoint boxes in several ways: take the one that `formulas` finds.
     return union(domain, query.boxes) if isinstance(query, Predicate) and len(query.boxes) != 1 else query
 
 
-def _boxes_of(domain: Domain, parity: Parity) -> Predicate:
+def even_boxes(parity: Parity) -> Predicate:
+    """A parity as its cells, one by one."""
     even = [codes for codes in product((0, 1), repeat=len(parity.columns)) if sum(codes) % 2 == 0]
-    wholes = [
-        all_of(domain, [literal(domain, column, (code,)) for column, code in zip(parity.columns, codes)])
-        for codes in even
-    ]
-    return predicate(domain, any_of(domain, wholes))
+    return Predicate(tuple(tuple(Literal(c, (code,)) for c, code in zip(parity.columns, codes)) for codes in even))
 
 
 def _few_whole(domain: Domain, listed: Sparse) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from conspectus.queries.blocks.statistic import Statistics
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 
 from .block import Block
-from .ordering import first_of_each, row_keys
+from .ordering import first_of_each, row_keys, stretches
 from .query import Indices
 
 _LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions, SparseQueries)
@@ -28,7 +29,7 @@ def distinct_blocks(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], Indic
     length = 0
     listed = {kind: _Seen(blocks, kind) for kind in _LISTS}
     for block in blocks:
-        if isinstance(block, Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries):
+        if isinstance(block, _LISTS):
             piece, places = listed[type(block)].next(block, length)
             if len(piece):
                 kept.append(piece)
@@ -78,10 +79,9 @@ class _Seen:
 def _keys(block: Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries) -> Indices:
     """Equal for equal queries, different for different ones."""
     if isinstance(block, Statistics | UnsafeFunctions):
-        number: dict[object, int] = {}
-        return np.array([number.setdefault(f, len(number)) for f in block.functions], dtype=np.int64)
+        return _numbered(block.functions)
     if isinstance(block, SparseQueries):
-        return _sparse_keys(block)
+        return _numbered(map(block.written, range(len(block))))
     if isinstance(block, ParityList):
         return row_keys(block.matrix, len(block.domain))
     boxes = row_keys(block.terms, len(block.literals))
@@ -89,13 +89,11 @@ def _keys(block: Conjunctions | ParityList | Statistics | UnsafeFunctions | Spar
         return boxes
     counts = np.diff(block.starts)
     table = np.full((len(block), int(counts.max(initial=0))), -1, dtype=np.int64)
-    ranks = np.unique(boxes, return_inverse=True)[1].reshape(-1)
     owner = np.repeat(np.arange(len(block)), counts)
-    table[owner, np.arange(len(boxes)) - np.repeat(block.starts[:-1], counts)] = ranks
+    table[owner, stretches(np.zeros_like(counts), counts)] = np.unique(boxes, return_inverse=True)[1].reshape(-1)
     return row_keys(table, len(boxes))
 
 
-def _sparse_keys(block: SparseQueries) -> Indices:
-    number: dict[bytes, int] = {}
-    keys = (number.setdefault(block.written(i), len(number)) for i in range(len(block)))
-    return np.fromiter(keys, dtype=np.int64, count=len(block))
+def _numbered(values: Iterable[object]) -> Indices:
+    number: dict[object, int] = {}
+    return np.array([number.setdefault(value, len(number)) for value in values], dtype=np.int64)

@@ -16,9 +16,9 @@ from conspectus.data.domain import Domain
 
 from .block import MOST_QUERIES, Block, total_length
 from .blocks.conjunction_list import Conjunctions
-from .blocks.interval_list import read_intervals
-from .blocks.marginal import read_marginal
-from .blocks.parity_list import read_parities, read_parity_list
+from .blocks.interval_list import Intervals
+from .blocks.marginal import Marginal
+from .blocks.parity_list import Parities, ParityList
 from .blocks.sparse_queries import read_sparse
 from .blocks.statistic import read_statistics
 from .blocks.unsafe_functions import read_functions, told_apart
@@ -98,11 +98,11 @@ def _conjunctions(domain: Domain, fields: Mapping[str, Any]) -> Conjunctions:
 
 
 _READERS: dict[str, Callable[[Domain, Mapping[str, Any]], Block]] = {
-    "marginal": read_marginal,
-    "ranges": read_intervals,
-    "prefixes": read_intervals,
-    "parities": read_parities,
-    "parity-list": read_parity_list,
+    "marginal": lambda domain, stored: Marginal(domain, tuple(stored["columns"])),
+    "ranges": lambda domain, stored: Intervals(domain, stored["column"], stored["regular"], False),
+    "prefixes": lambda domain, stored: Intervals(domain, stored["column"], stored["regular"], True),
+    "parities": lambda domain, stored: Parities(domain, tuple(stored["columns"]), stored["k"]),
+    "parity-list": lambda domain, stored: ParityList(domain, tuple(map(tuple, stored["sets"]))),
     "statistics": read_statistics,
     "unsafe-functions": read_functions,
     "sparse": read_sparse,

@@ -18,6 +18,7 @@ from conspectus.data.domain import Domain
 from conspectus.data.records.field import Elements, P, reduced, times
 from conspectus.data.records.fingerprints import tuple_powers
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.query import cells_of
 
 from .addresses import exact
 from .query import Box, Parity, Predicate, Sparse
@@ -49,10 +50,10 @@ def listed_records(query: Workload, most: int) -> Listed:
         detail = {Sparse: "a list of records", Parity: "a parity"}.get(type(asked), "a function of the whole table")
         raise WorkloadError(f"{detail} cannot be written out here: ask for conjunctions, or with cs.sparse")
     domain = query.domain
-    size = sum(_cells(box, domain) for box in asked.boxes)
+    size = sum(cells_of(box, domain.sizes) for box in asked.boxes)
     if size > most:
         raise WorkloadError(_too_many(size, most))
-    parts = [_support(box, domain) for box in asked.boxes]
+    parts = [support(box, domain) for box in asked.boxes]
     held = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
     return held, np.ones(len(held))
 
@@ -62,12 +63,8 @@ def _too_many(size: int, most: int) -> str:
     return f"this question lists {shown} records (sparsity is {most:,}): fix more columns, or declare a larger sparsity"
 
 
-def _cells(box: Box, domain: Domain) -> int:
-    fixed = {literal.column: len(literal.codes) for literal in box}
-    return math.prod(fixed.get(column, size) for column, size in enumerate(domain.sizes))
-
-
-def _support(box: Box, domain: Domain) -> Elements:
+def support(box: Box, domain: Domain) -> Elements:
+    """The addresses of the records of a box."""
     constant, factors = address_form(domain)
     codes = np.zeros(len(domain), dtype=np.uint64)
     open_columns: dict[int, Any] = {column: range(size) for column, size in enumerate(domain.sizes) if size > 1}

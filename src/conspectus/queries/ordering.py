@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,16 @@ def row_keys(rows: NDArray[np.integer], bound: int) -> NDArray[np.int64]:
         keys = keys * base + (rows[:, column].astype(np.int64) + 1)
         room *= base
     return keys
+
+
+def starts_of(lengths: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each of some lists begins when they are put one behind the other, and at the end their length."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.array(lengths, dtype=np.int64))])
+
+
+def stretches(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers that count up from each first one, as many as `counts` says, one stretch behind the other."""
+    return np.arange(int(counts.sum())) + np.repeat(first - starts_of(counts)[:-1], counts)
 
 
 def groups(keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:

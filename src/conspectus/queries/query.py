@@ -6,15 +6,22 @@ A counting query has a value in {0, 1} on every record: a `Predicate` (a union o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.code_sets import CodeSet, code_set, common
+from conspectus.data.domain import Domain
 
 from .sensitivity import WorkloadError
+
+WEIGHT_STEPS = 1 << 16
+"""Steps to one in the weight of a record: what is lost by rounding is below 1/65,536 of it."""
 
 _NO_LITERAL = "a literal needs a column and a non-empty sorted set of codes"
 
@@ -41,6 +48,12 @@ class Literal:
 
 Box = tuple[Literal, ...]
 """A conjunction of literals, at most one for each column, sorted by column; the empty box is always true."""
+
+
+def cells_of(box: Box, sizes: Sequence[int], columns: Iterable[int] | None = None) -> int:
+    """How many cells of some columns, or of all, a box holds."""
+    chosen = {literal.column: len(literal.codes) for literal in box}
+    return math.prod(chosen.get(c, sizes[c]) for c in (range(len(sizes)) if columns is None else columns))
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,39 @@ class TableFunction:
         """The columns that it reads, sorted."""
         raise NotImplementedError
 
+    def rounding(self, rows: float, most: float) -> float:
+        """How far, in counts, its value in whole steps may lie from its real value, of a table with so many rows.
+
+        `most` is the largest that the value in steps may be, in counts.
+        """
+        raise NotImplementedError
+
+
+FunctionKind = TypeVar("FunctionKind", bound=TableFunction)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionList(Generic[FunctionKind]):
+    """Functions of a table, listed in order: what blocks of them have in common."""
+
+    domain: Domain
+    functions: tuple[FunctionKind, ...]
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def query(self, index: int) -> FunctionKind:
+        return self.functions[index]
+
+    def take(self, indices: Indices) -> Self:
+        """Some functions, in the order given."""
+        return replace(self, functions=tuple(self.functions[i] for i in indices.tolist()))
+
+    @classmethod
+    def join(cls, blocks: Sequence[Self]) -> Self:
+        """Several lists as one."""
+        return replace(blocks[0], functions=tuple(function for block in blocks for function in block.functions))
+
 
 @dataclass(frozen=True)
 class Sparse:
@@ -100,6 +146,14 @@ class Sparse:
             raise WorkloadError("a sparse query needs its records sorted and distinct, with a weight for each")
         if any(not 0 < step <= self.grid for step in self.steps):
             raise WorkloadError("the weights of a sparse query lie in [0, 1], and those of listed records above 0")
+
+    def rounding(self, rows: float, most: float) -> float:
+        """How far, in counts, rounded weights may have moved its value: by a step for each row with a listed record.
+
+        Where all weights are one, nothing was rounded. Else `most` counts are at most so many rows of the least weight.
+        """
+        least = min(self.steps, default=self.grid)
+        return 0.0 if least == self.grid else min(rows, max(most, 0.0) * self.grid / least) / WEIGHT_STEPS
 
     def written(self) -> bytes:
         """Records and weights as bytes, whatever the grid: equal for equal queries."""

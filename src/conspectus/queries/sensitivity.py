@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +76,34 @@ def counting_sensitivity(satisfied: int, differing: int, relation: Relation) -> 
             width = satisfied
         case Neighbours.REPLACE:
             width = differing if relation.rows_are_units else max(satisfied, differing)
-    m = relation.max_rows
-    return Sensitivity(m * width, m * m * width, m if width else 0)
+    return Sensitivity(width, width, min(width, 1)).times(relation.max_rows)
+
+
+class ArrayValue:
+    """A frozen dataclass with arrays among its fields: equal where all of them are, and hashed once."""
+
+    @property
+    def _fields(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        pairs = zip(self._fields, other._fields)
+        return self is other or (
+            self._hash == other._hash
+            and all(
+                np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
+                for mine, theirs in pairs
+            )
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in self._fields))
 
 
 def fixed(array: NDArray[_Number]) -> NDArray[_Number]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
+from conspectus.queries.query import Query
 from conspectus.synopses.estimate import Basis, Estimate
 from conspectus.synopses.synopsis import Total
 
@@ -24,6 +26,9 @@ class Answer:
         basis: What the answer rests on: "measured" (noise whose law is known), "guessed" (a guess within a bound), or
             "unguaranteed" (no interval).
         confidence: The probability, over the noise, with which the interval holds the truth.
+        question: The question that was answered, as a predicate: what was asked, or the whole bins that it was widened
+            to. None where a workload was asked.
+        notes: What must be said besides, such as values that the schema counts as others.
 
     Example:
         >>> answer = Answer(fraction=0.25, count=50.0, low=0.2, high=0.3, basis="measured", confidence=0.95)
@@ -37,20 +42,36 @@ class Answer:
     high: float | None
     basis: Basis
     confidence: float
+    question: str | None = None
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        shown = _possible(self.fraction)
-        text = f"{shown:.4f}"
+        shown, digits = _possible(self.fraction), _digits(self.low, self.high)
+        text = f"{shown:.{digits}f}"
         if self.count is not None:
             # The count of a share that was cut is that part of the same total.
             count = self.count if shown == self.fraction else shown and self.count / self.fraction
             text += f" of the rows (about {count:,.0f})"
-        if round(shown, 4) != round(self.fraction, 4):
-            text += f" (noise made it {self.fraction:.4f})"
+        if round(shown, digits) != round(self.fraction, digits):
+            text += f" (noise made it {self.fraction:.{digits}f})"
         if self.low is None or self.high is None:
-            return f"{text}, no interval: the accuracy of this answer is not guaranteed"
-        low, high = _possible(self.low), _possible(self.high)
-        return f"{text}, {self.confidence:.0%} interval {low:.4f} to {high:.4f}, {self.basis}"
+            text += ", no interval: the accuracy of this answer is not guaranteed"
+        else:
+            # The ends are rounded outward: what is printed holds the truth as often as what was found.
+            low = math.floor(_possible(self.low) * 10**digits + _TINY) / 10**digits
+            high = math.ceil(_possible(self.high) * 10**digits - _TINY) / 10**digits
+            text += f", {self.confidence:.0%} interval {low:.{digits}f} to {high:.{digits}f}, {self.basis}"
+        return "; ".join([text, *self.notes])
+
+
+_TINY = 1e-6
+"""Of the last digit that is printed: what floats lose is no reason to round outward."""
+
+
+def _digits(low: float | None, high: float | None) -> int:
+    """How many digits tell the ends of an interval apart: four, or two more than its width needs to be seen."""
+    width = 0.0 if low is None or high is None else _possible(high) - _possible(low)
+    return 4 if width <= 0 else min(max(4, 1 - math.floor(math.log10(width))), 12)
 
 
 def _possible(fraction: float) -> float:
@@ -77,27 +98,31 @@ def count_confidence(total: Total, confidence: float) -> float:
     return confidence if total.exact else (1 + confidence) / 2
 
 
-def answer_of(estimate: Estimate, total: Total, confidence: float) -> Answer:
+def answer_of(estimate: Estimate, total: Total, confidence: float, query: Query) -> Answer:
     """An estimate in counts as an answer in fractions.
 
-    The interval is cut to what is possible, but never so that it leaves the count out. An answer in shares that leaves
-    its interval is moved to the nearer end.
+    The interval is cut to what is possible, but never so that it leaves the count out. It is taken around the count or,
+    where noise made that impossible, around the nearest possible one. That is no farther from the truth, so the
+    interval holds as often; and large noise never shrinks it to a point. An answer in shares that leaves its interval
+    is moved to the nearer end.
 
     Args:
         estimate: An estimate that holds at `count_confidence(total, confidence)`.
         total: The number of rows that fractions are of.
         confidence: The probability with which the interval of the answer holds.
+        query: What is asked, whose real value the interval holds.
     """
-    divisor = total.divisor
+    divisor, slip = total.divisor, total.margin((1 + confidence) / 2)
+    most, least = total.value + slip, total.value - slip
+    estimate = estimate.for_real_values(query, most)
     if estimate.low is None or estimate.high is None:
         share = estimate.count / divisor if estimate.share is None else estimate.share
         return Answer(
             fraction=share, count=share * divisor, low=None, high=None, basis="unguaranteed", confidence=confidence
         )
-    slip = total.margin((1 + confidence) / 2)
-    most, least = total.value + slip, total.value - slip
     fraction = estimate.count / divisor
-    low, high = max(0.0, estimate.low), max(0.0, estimate.high)
+    moved = min(max(estimate.count, 0.0), max(most, 1.0)) - estimate.count
+    low, high = max(0.0, estimate.low + moved), max(0.0, estimate.high + moved)
     answer = Answer(
         fraction=fraction,
         count=estimate.count,

@@ -32,7 +32,7 @@ from conspectus.synopses import files
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.published_records import record_array
-from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total
+from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_known
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
 from .release_file import read_fields, write_fields
@@ -62,6 +62,8 @@ class Release:
         events: Every private act that touched the table.
         left_out: How many questions a file that was saved without them does not list. Workload and answers are then
             empty, and the synopsis answers as it did.
+        declared: Whether its acts were fixed, one by one, before the first draw. Otherwise how many there were, or what
+            they cost, is itself an outcome, and only the guarantee says what is promised.
 
     Example:
         A budget so large hides nobody; it only keeps the numbers of the example still.
@@ -80,7 +82,8 @@ class Release:
         >>> release.synthetic(4, public_seed=1).num_rows
         4
         >>> print(release.guarantee)
-        (100, 0)-differential privacy for one row replaced by another, by basic composition
+        (100, 0)-differential privacy for one row replaced by another, by basic composition. Warning: epsilon = 100 is
+        above 10: the odds of a statement about one person may change by a factor of more than 22,000
     """
 
     schema: Schema
@@ -95,6 +98,7 @@ class Release:
     measured: NoisyAnswers | None
     events: tuple[Event, ...]
     left_out: int = 0
+    declared: bool = False
 
     def __post_init__(self) -> None:
         if type(self.left_out) is not int or self.left_out < 0 or (self.left_out and len(self.workload)):
@@ -129,10 +133,11 @@ class Release:
         Args:
             question: A SQL predicate over the columns, or a workload of one query. It need not be a released one.
             confidence: The probability, over the noise, with which the interval holds the truth.
-            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused. The answer
+                names the question that was answered.
 
         Returns:
-            The fraction and its count, the interval, and what they rest on.
+            The fraction and its count, the interval, what they rest on, and what must be said besides.
 
         Raises:
             CannotAnswer: The release does not hold what the question asks for; the message says what is missing.
@@ -140,13 +145,18 @@ class Release:
             ConfidenceError: The confidence is not strictly between 0 and 1.
         """
         checked_confidence(confidence)
+        words: str | None = None
+        notes: tuple[str, ...] = ()
         if isinstance(question, str):
-            question = language.sql(self.schema, [question], snap=snap)
+            reading = language.read(self.schema, question, snap=snap)
+            question, words, notes = reading.workload, reading.words, reading.notes
         if len(question) != 1:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
+        self._check_seen(question)
         estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self._evidence)
-        answer = answer_of(estimate, self.total, confidence)
         query = question.query(0)
+        answer = answer_of(estimate, self.total, confidence, query)
+        answer = dataclasses.replace(answer, question=words, notes=notes)
         if self.counts_rows and not (isinstance(query, TableFunction) and not query.counts_rows):
             return answer
         return dataclasses.replace(answer, count=None)
@@ -177,7 +187,8 @@ class Release:
         if listed is not None and list(columns) == list(self.schema.domain.names):
             return records_table(columns[0], listed, confidence)
         cells = marginal(self.schema, columns)
-        counts = self.synopsis.integers(cells)
+        self._check_seen(cells)
+        counts = self.synopsis.integer_marginal(cells.blocks[0].columns)
         return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self._evidence))
 
     @property
@@ -259,6 +270,12 @@ class Release:
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise CannotAnswer(f"the number of synthetic rows is zero or more, not {rows!r}")
         return self.synopsis.source_of_rows().sample(rows, public_seed=public_seed)
+
+    def _check_seen(self, asked: Workload) -> None:
+        """Refuse what the release never saw: of other columns a synopsis that is fitted to answers invents its own."""
+        if not (self.synopsis.answers_alone or self.synopsis.all_measured):
+            measured = () if self.measured is None else self.measured.known_columns
+            check_known(self.schema.domain, asked.columns, {*self.workload.columns, *measured})
 
     @cached_property
     def _evidence(self) -> Evidence:

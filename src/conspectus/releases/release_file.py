@@ -49,6 +49,8 @@ def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
     }
     if fields["left_out"]:
         manifest["left_out"] = fields["left_out"]
+    if fields["declared"]:
+        manifest["declared"] = True
     if measured is not None:
         manifest["measured"], noisy = measured.parts()
         tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
@@ -97,6 +99,7 @@ def read_fields(path: Path) -> dict[str, Any]:
             "measured": beside,
             "events": events,
             "left_out": manifest.get("left_out", 0),
+            "declared": manifest.get("declared", False) is True,
         }
 
 

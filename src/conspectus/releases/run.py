@@ -10,11 +10,11 @@ from typing import Any
 from conspectus.curator.curator import Curator
 from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
-from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Outcome, Problem, Proposal, propose
-from conspectus.mechanisms.registry import OFFLINE
+from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Problem, Proposal, propose
+from conspectus.mechanisms.registry import OFFLINE, Entry
 from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
-from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
@@ -108,6 +108,7 @@ def run(
 ) -> Release:
     """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone."""
     sampler = sampler or SystemSampler()
+    able = candidates(mechanism, settings, call="release", keywords=KEYWORDS)  # or refused, before a row is read
     truth: Truth | None = None
     if problem.total_is_public:
         rows = table.known_rows
@@ -118,11 +119,11 @@ def run(
         problem = dataclasses.replace(problem, rows=rows)
     # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
     examine(problem.workload, problem.relation, rows=problem.rows)
-    chosen = choose(problem, mechanism, settings)
+    chosen = choose(problem, mechanism, able)
     allowance, reservation = _allowed(table, chosen, ledger)
     if truth is None:
         truth = _truth(table, problem, chosen.mechanism, progress)
-    if _whole_rows(chosen.mechanism):
+    if _entry(chosen.mechanism).whole_rows:
         truth.read()  # it counts nothing ahead, and a damaged source must not cost its budget
     curator = Curator(
         truth, allowance, neighbours=problem.neighbours, debit=reservation, sampler=sampler, progress=progress
@@ -131,7 +132,21 @@ def run(
     # A release that died before this line has spent all that it reserved: a crash loses budget, never privacy.
     if reservation is not None:
         reservation.settle()
-    return _bind(table, chosen, outcome, allowance, private=sampler.private)
+    said = (*warnings(table, problem), *outcome.warnings)
+    return Release(
+        schema=table.schema,
+        workload=problem.workload,
+        answers=outcome.answers,
+        synopsis=outcome.synopsis,
+        guarantee=allowance.guarantee(str(table.schema.unit), said, private=sampler.private),
+        mechanism=chosen.mechanism.name,
+        parameters=outcome.parameters,
+        claim=chosen.claim,
+        certificate=outcome.certificate,
+        measured=outcome.measured,
+        events=allowance.events,
+        declared=tuple(chosen.declare() or ()) == allowance.events,
+    )
 
 
 def _allowed(table: Table, chosen: Proposal, ledger: Ledger | None) -> tuple[Allowance, Reservation | None]:
@@ -171,18 +186,15 @@ def _truth(table: Table, problem: Problem, asked: str | Mechanism[Any], progress
             entry.keys and isinstance(propose(entry.load()(), problem), Proposal) for entry in OFFLINE.values()
         )
     else:
-        columns = every if _whole_rows(asked) else columns
-        keys, once = OFFLINE[_name(asked)].keys, OFFLINE[_name(asked)].counts_once
+        entry = _entry(asked)
+        columns = every if entry.whole_rows else columns
+        keys, once = entry.keys, entry.counts_once
     return Truth(table, columns=columns, keys=keys, once=once, progress=progress)
 
 
-def _whole_rows(asked: str | Mechanism[Any]) -> bool:
-    """Whether a mechanism asks about whole rows, whichever columns its workload reads."""
-    return OFFLINE[_name(asked)].whole_rows
-
-
-def _name(asked: str | Mechanism[Any]) -> str:
-    return asked if isinstance(asked, str) else asked.name
+def _entry(asked: str | Mechanism[Any]) -> Entry:
+    """What the registry says of a mechanism: whether it asks about whole rows, counts once, publishes keys."""
+    return OFFLINE[asked if isinstance(asked, str) else asked.name]
 
 
 def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:
@@ -192,45 +204,19 @@ def _with_own_delta(chosen: Proposal) -> tuple[Event, ...]:
     return declared if sum_of_deltas(declared, problem.neighbours) else ()
 
 
-def choose(problem: Problem, asked: str | Mechanism[Any], settings: dict[str, Any]) -> Proposal:
-    """What the mechanism asked for proposes, or the best of all proposals.
+def choose(problem: Problem, asked: str | Mechanism[Any], able: Sequence[Mechanism[Any]]) -> Proposal:
+    """What the mechanism asked for proposes, or the best of all proposals of those that are able.
 
     Raises:
         NoMechanism: the mechanism asked for refuses, or all do; the message says why.
     """
-    proposals, told = rank(problem, candidates(asked, settings, call="release", keywords=KEYWORDS))
+    proposals, told = rank(problem, able)
     if proposals:
         return proposals[0]
     if asked == "auto":
         raise told.nobody()
     refusal = told.refusals[0]
     raise NoMechanism(f"{refusal.mechanism} cannot serve this: {refusal.reason}")
-
-
-def _bind(
-    table: Table,
-    chosen: Proposal,
-    outcome: Outcome,
-    allowance: Allowance,
-    *,
-    private: bool,
-) -> Release:
-    problem = chosen.problem
-    said = (*warnings(table, problem), *outcome.warnings)
-    guarantee = allowance.guarantee(str(table.schema.unit), said, private=private)
-    return Release(
-        schema=table.schema,
-        workload=problem.workload,
-        answers=outcome.answers,
-        synopsis=outcome.synopsis,
-        guarantee=guarantee,
-        mechanism=chosen.mechanism.name,
-        parameters=outcome.parameters,
-        claim=chosen.claim,
-        certificate=outcome.certificate,
-        measured=outcome.measured,
-        events=allowance.events,
-    )
 
 
 def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
@@ -241,6 +227,7 @@ def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
         said.append(
             f"delta = {delta:.3g} is at least 1/{rows:,}: a mechanism that publishes a random person's row would pass"
         )
+    said += large_epsilon(problem.budget)
     declared = sum(len(block) for block in problem.workload.blocks if isinstance(block, UnsafeFunctions))
     if declared:
         said.append(
@@ -249,7 +236,6 @@ def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
         )
     if table.schema.draft:
         said.append("the schema was drafted from the data, and what it shows of the data is outside the guarantee")
-    declared = any(isinstance(block, UnsafeFunctions) for block in problem.workload.blocks)
     if rows is not None and declared and not problem.total_is_public:
         said.append(
             f"the sensitivities of its functions are declared for tables of {rows:,} rows, and vouched for by the owner"

@@ -48,12 +48,9 @@ def comparison(events: Sequence[Event], delta: float, neighbours: Neighbours) ->
         slack = delta if pure else delta / 2
         advanced = composition.advanced_heterogeneous(halved, slack) if max(halved, default=0.0) < 300 else None
         said.append(Price(theorem="advanced composition (Theorem 3.20, unequal acts)", epsilon=advanced))
-        said.append(Price(theorem="concentrated composition, tight conversion", epsilon=_converted(rho, delta)))
+        converted = epsilon_of(rho, delta) if rho < MOST_RHO else None
+        said.append(Price(theorem="concentrated composition, tight conversion", epsilon=converted))
     return tuple(said)
-
-
-def _converted(rho: Fraction, delta: float) -> float | None:
-    return epsilon_of(rho, delta) if rho < MOST_RHO else None
 
 
 def _epsilons(acts: Sequence[Event], delta: float, neighbours: Neighbours) -> list[float]:

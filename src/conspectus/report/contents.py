@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,10 @@ MOST_PAIRS = 66
 MOST_VALUES = 8
 MOST_RECORDS = 40
 MOST_LISTED = 500
+CONSISTENT = (
+    "Counts are fitted to all answers together: they are whole, never negative, and agree with each other. Single "
+    "answers are the plain noisy ones, and differ from them within the noise."
+)
 
 
 def schema(release: Release) -> str:
@@ -115,6 +120,10 @@ def accuracy(release: Release) -> str:
         )
     if release.synopsis.all_measured:
         lines.append(("intervals", "exact for every measured answer", "from the law of the noise that was added"))
+    if release.counts_rows and (reach := release.synopsis.printed_within()) is not None:
+        size = f"{_rounded_up(reach / rows)}" if release.total.exact else f"{math.ceil(reach):,} rows"
+        sense = "with probability 0.95, for every count of the measured marginals; proved of the tables as they are"
+        lines.append(("printed tables", f"maximum error at most {size}", sense))
     return page.section(
         "How accurate it is",
         page.paragraph(
@@ -131,7 +140,11 @@ def pictures(release: Release) -> str:
     figures = [_column(release, name) for name in release.schema.domain.names[:MOST_COLUMNS]]
     drawn = [figure for figure in figures if figure]
     left_out = len(release.schema.columns) - len(drawn)
-    notes = ["Bars are published counts, whiskers their 95 % intervals; pale bars are too noisy to print as numbers."]
+    notes = [
+        "Bars are published counts, whiskers their 95 % intervals. Pale bars, and pale cells without a number, are too "
+        "noisy to print as numbers.",
+        *([CONSISTENT] if release.synopsis.all_measured else []),
+    ]
     if left_out:
         notes.append(f"{left_out:,} column{'s are' if left_out > 1 else ' is'} not drawn.")
     if not drawn:
@@ -155,8 +168,7 @@ def _column(release: Release, name: str) -> str:
         made = release.table([name]).to_pydict()
     except (CannotAnswer, CannotFit, CannotRound):
         return ""
-    counts = zip(made[name], made["count"], made["low"], made["high"], made["too_noisy"])
-    shown = [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]
+    shown = _bars(made[name], made)
     return page.figure(name, bars(shown, title=f"Counts of {name}", standing=column.ordered and len(shown) > 6))
 
 
@@ -168,8 +180,7 @@ def _records(release: Release, name: str) -> str:
     if not first[name]:
         return ""
     labels = [value if isinstance(value, str) else "missing" if value is None else repr(value) for value in first[name]]
-    counts = zip(labels, first["count"], first["low"], first["high"], first["too_noisy"])
-    shown = [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]
+    shown = _bars(labels, first)
     more = made.num_rows - len(shown)
     title = f"{name}: {len(shown)} published records" + (f", and {more:,} with lower counts" if more else "")
     return page.figure(title, bars(shown, title=f"Counts of {name}"))
@@ -224,6 +235,14 @@ def _pair(release: Release, first: str, second: str) -> str:
     except (CannotAnswer, CannotFit, CannotRound):
         return ""
     rows, columns = release.schema.column(first).labels, release.schema.column(second).labels
-    counts = np.array(made["count"], dtype=float).reshape(len(rows), len(columns)).tolist()
+    labels = [f"{row}, {column}" for row in rows for column in columns]
+    drawn = _bars(labels, made)
+    cells = [drawn[start : start + len(columns)] for start in range(0, len(drawn), len(columns))]
     title = f"{first} (down) by {second} (across)"
-    return page.figure(title, heat_map(counts, rows=rows, columns=columns, title=title), wide=True)
+    return page.figure(title, heat_map(cells, rows=rows, columns=columns, title=title), wide=True)
+
+
+def _bars(labels: Sequence[str], made: Mapping[str, list[Any]]) -> list[Bar]:
+    """The lines of a printed table, with these labels."""
+    counts = zip(labels, made["count"], made["low"], made["high"], made["too_noisy"])
+    return [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]

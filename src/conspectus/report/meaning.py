@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from conspectus.privacy import composition
 from conspectus.privacy.accounting import epsilon_of
-from conspectus.privacy.guarantee import Guarantee, printed
+from conspectus.privacy.guarantee import USUAL_DELTA, Guarantee, printed
 from conspectus.privacy.relation import Neighbours
 
 PRIORS = (0.01, 0.1, 0.5, 0.9)
-SHOWN_DELTA = 1e-6
-"""Where a concentrated guarantee names no δ, its ε is shown at this one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +46,22 @@ def meaning_of(guarantee: Guarantee) -> Meaning:
     """The (ε, δ) of a guarantee; of a concentrated one without δ, what it implies at a usual δ."""
     if guarantee.epsilon is not None:
         return Meaning(epsilon=guarantee.epsilon, delta=guarantee.delta, implied=False)
-    delta = SHOWN_DELTA + guarantee.missing
-    return Meaning(epsilon=epsilon_of(guarantee.rho or 0.0, SHOWN_DELTA), delta=delta, implied=True)
+    delta = USUAL_DELTA + guarantee.missing
+    return Meaning(epsilon=epsilon_of(guarantee.rho or 0.0, USUAL_DELTA), delta=delta, implied=True)
+
+
+def group_of(guarantee: Guarantee, units: int) -> Meaning | None:
+    """What a guarantee says of several units together, at the same δ where it has a ρ; None where it says nothing.
+
+    By ρ the group has units²·ρ, and its ε at δ. Without a ρ, or where it holds but for a δ, ε grows with the units, and
+    δ with the power of ε.
+    """
+    one = meaning_of(guarantee)
+    if guarantee.rho is not None and one.delta and not guarantee.missing:
+        rho = composition.group_rho(guarantee.rho, units)
+        return Meaning(epsilon=epsilon_of(rho, one.delta), delta=one.delta, implied=one.implied)
+    epsilon, delta = composition.group(one.epsilon, one.delta, units)
+    return Meaning(epsilon=epsilon, delta=delta, implied=one.implied) if delta < 1 else None
 
 
 def change_of(guarantee: Guarantee) -> str:

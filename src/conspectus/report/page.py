@@ -47,6 +47,7 @@ svg .figure { fill: var(--soft); font-size: 11px; font-variant-numeric: tabular-
 svg .bright.bright { fill: var(--bright); }
 svg .within { font-size: 11px; font-variant-numeric: tabular-nums; } svg .dot { fill: var(--ink); }
 svg .bar, svg .cell { fill: var(--accent); } svg .bar { fill-opacity: .78; } svg .noisy { fill-opacity: .28; }
+svg .unsure { stroke: var(--accent); stroke-opacity: .5; stroke-dasharray: 3 3; }
 svg .whisker { stroke: var(--ink); stroke-width: 1.2; } svg .axis { stroke: var(--soft); }
 svg .grid { stroke: var(--rule); }
 footer { margin-top: 60px; padding-top: 16px; border-top: 1px solid var(--rule); color: var(--soft); font-size: 13px; }

@@ -91,27 +91,28 @@ def spans(rows: Sequence[tuple[str, float, float, float]], *, title: str) -> str
     return _svg(720, ends + 20, title, parts)
 
 
-def heat_map(counts: Sequence[Sequence[float]], *, rows: Sequence[str], columns: Sequence[str], title: str) -> str:
-    """A table of counts in shades; the numbers themselves where there is room."""
+def heat_map(cells: Sequence[Sequence[Bar]], *, rows: Sequence[str], columns: Sequence[str], title: str) -> str:
+    """A table of counts in shades; the numbers themselves where there is room and noise is small beside them."""
     if not rows or not columns or max(len(rows), len(columns)) > MOST_SIDE:
         return ""
     left, top, wide = 118.0, 8.0, 700.0
     cell, tall = min(wide / len(columns), 96.0), 26.0
-    most = max(max(max(row) for row in counts), 1.0)
+    most = max(max(bar.count for row in cells for bar in row), 1.0)
     parts = []
-    for i, (label, row) in enumerate(zip(rows, counts)):
+    for i, (label, row) in enumerate(zip(rows, cells)):
         y = top + i * tall
         parts.append(_text(left - 8, y + tall / 2 + 4, _short(label, 17), "end", hover=label))
-        for j, count in enumerate(row):
-            shade, x = count / most, left + j * cell
-            hover = f"<title>{escape(label)}, {escape(columns[j])}: {count:,.0f}</title>"
+        for j, bar in enumerate(row):
+            shade, x = bar.count / most, left + j * cell
+            kind = "cell unsure" if bar.noisy else "cell"
+            opacity = (0.05 + 0.9 * shade) * (0.36 if bar.noisy else 1)
             parts.append(
-                f'<rect class="cell" x="{x:.1f}" y="{y:.1f}" width="{cell - 2:.1f}" height="{tall - 2:.1f}" '
-                f'fill-opacity="{0.05 + 0.9 * shade:.3f}">{hover}</rect>'
+                f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{cell - 2:.1f}" height="{tall - 2:.1f}" '
+                f'fill-opacity="{opacity:.3f}">{_hover(bar)}</rect>'
             )
-            if cell >= 40:
+            if cell >= 40 and not bar.noisy:
                 kind = "within bright" if shade > 0.5 else "within"
-                parts.append(_text(x + cell / 2 - 1, y + tall / 2 + 3, _brief(count), "middle", kind))
+                parts.append(_text(x + cell / 2 - 1, y + tall / 2 + 3, _brief(bar.count), "middle", kind))
     bottom = top + len(rows) * tall
     every = 1 if cell >= 40 else 3
     for j in range(0, len(columns), every):
@@ -128,13 +129,16 @@ def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     )
 
 
-def _rect(x: float, y: float, width: float, height: float, bar: Bar) -> str:
+def _hover(bar: Bar) -> str:
     interval = "" if bar.low is None or bar.high is None else f", interval {bar.low:,.0f} to {bar.high:,.0f}"
-    hover = f"<title>{escape(bar.label)}: {bar.count:,.0f}{interval}</title>"
+    return f"<title>{escape(bar.label)}: {bar.count:,.0f}{interval}</title>"
+
+
+def _rect(x: float, y: float, width: float, height: float, bar: Bar) -> str:
     kind = "bar noisy" if bar.noisy else "bar"
     return (
         f'<rect class="{kind}" x="{x:.2f}" y="{y:.2f}" width="{max(width, 0.5):.2f}" height="{max(height, 0.5):.2f}">'
-        f"{hover}</rect>"
+        f"{_hover(bar)}</rect>"
     )
 
 

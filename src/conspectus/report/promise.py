@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from conspectus.privacy.guarantee import Guarantee, printed
+from conspectus.privacy.guarantee import LARGE_EPSILON, Guarantee, printed
 from conspectus.privacy.relation import Neighbours
 from conspectus.releases.release import Release
 from conspectus.synopses.synopsis import Total
 
 from . import page
-from .meaning import PRIORS, Meaning, change_of, factor_text, meaning_of, percent, rarity
+from .meaning import PRIORS, Meaning, change_of, factor_text, group_of, meaning_of, percent, rarity
 from .pictures import spans
-
-WEAK = 10.0
-"""Above this ε the worst case is no comfort, and the page says so."""
 
 
 def summary(release: Release) -> str:
@@ -101,17 +98,27 @@ def guarantee(release: Release) -> str:
         ),
     ]
     if held.unit == "row":
-        grows = " and δ grows as well" if meaning.delta else ""
         parts.append(
             page.paragraph(
                 "The unit is a row. Where one person has several rows, the promise for that person is weaker: with "
-                f"k rows, ε becomes k times {printed(meaning.epsilon, 4)}{grows}."
+                f"k rows, {_growth(held, meaning)}."
             )
         )
-    if meaning.epsilon > WEAK:
+    if meaning.epsilon > LARGE_EPSILON:
         said = f"An ε of {printed(meaning.epsilon, 4)} is large: an attacker may learn a great deal about one unit."
         parts.append(page.warning(said, "A weak promise."))
     return page.section("The guarantee", *parts)
+
+
+def _growth(held: Guarantee, meaning: Meaning) -> str:
+    """How a promise grows with the number k of units that it is about."""
+    linear = f"ε becomes k times {printed(meaning.epsilon, 4)}"
+    if not meaning.delta:
+        return linear
+    power = f"{linear} and δ becomes k·e^((k−1)·{printed(meaning.epsilon, 4)}) times {printed(meaning.delta, 3)}"
+    if held.rho is None or held.missing:
+        return power
+    return f"ρ becomes k² times {printed(held.rho, 4)}; without it, {power}"
 
 
 def beliefs(release: Release) -> str:
@@ -143,17 +150,24 @@ def beliefs(release: Release) -> str:
             f"at most {percent(meaning.best_guess, up=True)} of the time, where blind guessing gives 50 %.{outside}"
         ),
         page.heading("What it does not promise"),
-        page.bullets(_limits(meaning)),
+        page.bullets(_limits(release.guarantee)),
     )
 
 
-def _limits(meaning: Meaning) -> list[str]:
+def _limits(held: Guarantee) -> list[str]:
     return [
         "Facts about everyone remain facts about each: if smoking is shown to cause illness, a smoker’s risk is "
         "known, whether or not that person is in the table.",
-        f"Groups are protected less than individuals: for two people together ε is {printed(2 * meaning.epsilon, 4)}, "
-        f"for ten {printed(10 * meaning.epsilon, 4)}{', and δ is larger' if meaning.delta else ''}.",
+        f"Groups are protected less than individuals: for two people together {_together(held, 2)}, for ten "
+        f"{_together(held, 10)}.",
         "Other releases about the same people add to this one. A ledger keeps their sum below a cap; releases "
         "outside it are not counted.",
         "The schema itself (names, values and bins of the columns) is published as it stands and is not protected.",
     ]
+
+
+def _together(held: Guarantee, people: int) -> str:
+    found = group_of(held, people)
+    if found is None:
+        return "nothing is promised"
+    return f"ε is {printed(found.epsilon, 4)}" + (f" and δ is {printed(found.delta, 3)}" if found.delta else "")

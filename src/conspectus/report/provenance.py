@@ -21,7 +21,7 @@ from conspectus.privacy.events import (
     StableKeys,
     ThresholdWatch,
 )
-from conspectus.privacy.guarantee import printed
+from conspectus.privacy.guarantee import Guarantee, printed
 from conspectus.privacy.ledger.ledger import Entry, Ledger
 from conspectus.privacy.prices import Cost, Currency, Unpriced, cost_of
 from conspectus.privacy.relation import Neighbours
@@ -52,14 +52,7 @@ def acts(release: Release) -> str:
     hidden = len(set(release.events)) - MOST_LINES
     if hidden > 0:
         lines.append((f"{hidden:,} further kinds of act", "", "", ""))
-    lines.append(("together", f"{len(release.events):,}", "", _shown(total)))
-    meaning = meaning_of(held)
-    prices = comparison(release.events, meaning.delta, held.neighbours)
-    rows = [
-        (each.theorem, "says nothing here" if each.epsilon is None else printed(each.epsilon, 4)) for each in prices
-    ]
-    stated = "—" if held.epsilon is None else printed(held.epsilon, 4)
-    rows.append((f"as stated, by {held.theorem}", stated))
+    lines.append(("together" if release.declared else "spent", f"{len(release.events):,}", "", _shown(total)))
     return page.section(
         "What touched the data",
         page.paragraph(
@@ -67,6 +60,20 @@ def acts(release: Release) -> str:
             "which cannot weaken the promise."
         ),
         page.table(("act", "times", f"{sign} each", f"{sign} together"), lines, numbers=(1, 2, 3)),
+        *(_theorems(release) if release.declared else _adaptive(held)),
+    )
+
+
+def _theorems(release: Release) -> tuple[str, ...]:
+    """The same acts under several theorems: for acts that were fixed before the first draw, each of them holds."""
+    held, meaning = release.guarantee, meaning_of(release.guarantee)
+    prices = comparison(release.events, meaning.delta, held.neighbours)
+    rows = [
+        (each.theorem, "says nothing here" if each.epsilon is None else printed(each.epsilon, 4)) for each in prices
+    ]
+    stated = "—" if held.epsilon is None else printed(held.epsilon, 4)
+    rows.append((f"as stated, by {held.theorem}", stated))
+    return (
         page.heading("The same acts under several theorems"),
         page.table(
             ("composition theorem", f"ε at δ = {printed(meaning.delta, 3)}" if meaning.delta else "ε"),
@@ -79,6 +86,21 @@ def acts(release: Release) -> str:
             "note",
         ),
     )
+
+
+def _adaptive(held: Guarantee) -> tuple[str, ...]:
+    """Danger: the acts of a loop that stopped early, or of a session, look cheap. That they were few is an outcome."""
+    return (
+        page.paragraph(
+            "These acts were not fixed in advance: which came next, or how many there were, followed from what was "
+            f"seen before. Their sum is what was spent, and no promise. What holds is the stated one: {_stated(held)}.",
+            "note",
+        ),
+    )
+
+
+def _stated(held: Guarantee) -> str:
+    return f"ε = {printed(held.epsilon, 4)}" if held.epsilon is not None else f"ρ = {printed(held.rho or 0.0, 4)}"
 
 
 def _cost(act: Event, currency: Currency, neighbours: Neighbours) -> Cost | None:
@@ -148,11 +170,14 @@ def ledger(kept: Ledger | None) -> str:
     if kept.delta_cap:
         own = f"{printed(float(spent.delta), 3)} of the {printed(float(kept.delta_cap), 3)}"
         aside = f", and δ = {own} set aside for published keys"
+    left = ""
+    if sign == "ρ":
+        left = f". A further release at δ = {kept.shown_delta:g} may ask for ε = {kept.epsilon_remaining:g}"
     return page.section(
         "The ledger",
         page.paragraph(
             f"Everything ever released about this table under its ledger keeps, together, {kept.guarantee()}. So "
-            f"far {sign} = {gone} is spent ({share:.1%}){aside}."
+            f"far {sign} = {gone} is spent ({share:.1%}){aside}{left}."
         ),
         page.table(("when (UTC)", "release", "acts", sign, ""), rows, numbers=(2, 3)),
     )

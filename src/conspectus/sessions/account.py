@@ -53,10 +53,9 @@ class Account:
         """Count what other processes did since, and find out what became of acts that a crash left open."""
         if self._store.look().unsure:
             self.reconcile()
-            return
-        known = len(self.filter.events)
-        for _, event in self._store.acts(known):
-            self.filter.admit(event)
+        else:
+            for _, event in self._store.acts(len(self.filter.events)):
+                self.filter.admit(event)
 
     def reconcile(self) -> None:
         """Agree with the ledger, which decides: an intended act that it does not have never happened.
@@ -110,6 +109,8 @@ def reservation_of(ledger: Ledger, terms: Terms) -> tuple[Reservation, bool]:
     except LedgerMismatch:
         same_price = False
     if bound != (terms.fingerprint, terms.unit, terms.neighbours, label_of(terms)) or not same_price:
+        raise SessionError(OTHER_TERMS)
+    if lines[0].terms not in ("", terms.digest):  # a line of version 0.1 has none, and is compared by its price alone
         raise SessionError(OTHER_TERMS)
     return Reservation(ledger, terms.reservation), lines[-1].kind == "settle"
 

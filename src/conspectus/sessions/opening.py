@@ -148,11 +148,6 @@ def resume_session(
     return go_on(Path(path), table, ledger=None if ledger is None else Path(ledger), progress=progress)
 
 
-def truth_of(table: Table) -> Truth:
-    """What a session will know of its table; given to `session_problem` and to `begin`, both read the table once."""
-    return Truth.of(table)
-
-
 def terms_of(path: str | Path) -> Terms:
     """What a session was opened with, as its file has it; nothing is checked against its ledger yet."""
     store = Store.open(Path(path).resolve())
@@ -217,9 +212,9 @@ def begin(
                 ledger = _own_ledger(own, table, problem)
             terms = _terms(table, proposal, source or {})
             if ledger is not None:
-                reservation = ledger.reserve(problem.budget, label_of(terms), **bound)  # type: ignore[arg-type]
-                where = str(ledger.path.resolve())
-                terms = dataclasses.replace(terms, ledger=where, reservation=reservation.number)
+                label, digest = label_of(terms), terms.digest
+                reservation = ledger.reserve(problem.budget, label, terms=digest, **bound)  # type: ignore[arg-type]
+                terms = dataclasses.replace(terms, ledger=str(ledger.path), reservation=reservation.number)
             store.write_terms(terms)
             account = Account(terms, store, reservation)
             opened = _session(truth, proposal, account, store, progress=progress, sampler=sampler)

@@ -18,17 +18,25 @@ from conspectus.queries.workload import MIXED, Workload
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A workload of one query in its canonical form, as a text, and its key: equal for questions that mean the same."""
+    """A workload of one query in its canonical form, as a text, and its key: equal for questions that mean the same.
+
+    `words` is the question that is answered as a predicate, None for a workload; `notes` is what to say besides.
+    """
 
     workload: Workload
     text: str
     key: str
+    words: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def canonical(schema: Schema, question: str | Workload, *, snap: bool = False) -> Question:
     """The question in its one form: a predicate as the disjoint boxes of its meaning, whoever spelled it."""
+    words: str | None = None
+    notes: tuple[str, ...] = ()
     if isinstance(question, str):
-        asked = language.sql(schema, [question], snap=snap)
+        reading = language.read(schema, question, snap=snap)
+        asked, words, notes = reading.workload, reading.words, reading.notes
     elif isinstance(question, Workload):
         if question.domain != schema.domain:
             raise WorkloadError(MIXED)
@@ -38,7 +46,7 @@ def canonical(schema: Schema, question: str | Workload, *, snap: bool = False) -
     else:
         raise language.NotAPredicate("ask takes a predicate as a text, or a workload of one query")
     text = json.dumps([block.to_json() for block in asked.blocks], separators=(",", ":"), sort_keys=True)
-    return Question(asked, text, hashlib.sha256(text.encode()).hexdigest())
+    return Question(asked, text, hashlib.sha256(text.encode()).hexdigest(), words, notes)
 
 
 def stored(domain: Domain, blocks: list[object]) -> Workload:

@@ -6,7 +6,6 @@ other processes cannot spend more than the budget.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -115,7 +113,8 @@ class Session:
         Args:
             question: A SQL predicate over the columns, or a workload of one query.
             confidence: The probability, over the noise, with which the interval holds the truth.
-            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused. The answer
+                names the question that was answered.
 
         Returns:
             The answer, with what it cost and whether it was given before.
@@ -142,7 +141,7 @@ class Session:
                         repeated = given is not None
                     if given is None:
                         given = self._answer(asked, standing)
-            return _shown(given, self._learned().total, confidence=confidence, repeated=repeated)
+            return _shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
 
     @property
     def path(self) -> Path | None:
@@ -334,15 +333,15 @@ class Session:
         return Reply(count=float(loop.guess(query)), basis="unguaranteed", margin=None)
 
 
-def _shown(given: Given, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
+def _shown(given: Given, asked: Question, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
     if given.margin is None:
         estimate = Estimate.unguaranteed(given.count / total.divisor, total.divisor)
     else:
         margin = given.margin.counts_at(count_confidence(total, confidence))
         estimate = Estimate.within(given.count, margin, basis=given.basis)
-    answer = answer_of(estimate, total, confidence)
-    fields: dict[str, Any] = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
-    return LiveAnswer(**fields, cost=0.0 if repeated else float(given.price), repeated=repeated)
+    answer = answer_of(estimate, total, confidence, asked.workload.query(0))
+    told = {**vars(answer), "question": asked.words, "notes": asked.notes}
+    return LiveAnswer(**told, cost=0.0 if repeated else float(given.price), repeated=repeated)
 
 
 def _joined(blocks: Sequence[Block]) -> Iterator[Block]:

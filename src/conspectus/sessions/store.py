@@ -8,12 +8,13 @@ never here: it lives and dies in the memory of the process that paid for it.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -80,10 +81,21 @@ class Terms:
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "settings": dict(self.settings), "source": dict(self.source)}
 
+    @property
+    def digest(self) -> str:
+        """All that was agreed on, in few letters, for the ledger to hold. Where the ledger is comes later, and is not.
+
+        A term at its default is left out, so that a term added in later versions leaves older digests as they are.
+        """
+        usual = {term.name: term.default for term in fields(self)}
+        agreed = {name: value for name, value in self.to_json().items() if value not in (usual[name], {})}
+        kept = {name: value for name, value in agreed.items() if name not in ("ledger", "reservation")}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
     @classmethod
-    def from_json(cls, fields: Any) -> Terms:
-        read = {"budget": Budget(**fields["budget"]), "neighbours": Neighbours.of(fields["neighbours"])}
-        terms = cls(**{**fields, **read})
+    def from_json(cls, stored: Any) -> Terms:
+        read = {"budget": Budget(**stored["budget"]), "neighbours": Neighbours.of(stored["neighbours"])}
+        terms = cls(**{**stored, **read})
         numbers = (terms.questions, *(value for value in (terms.rows, terms.reservation) if value is not None))
         texts = (terms.session, terms.mechanism, terms.fingerprint, terms.unit)
         if any(type(number) is not int or number < 0 for number in numbers):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 from conspectus.data.records.field import Elements, P
+from conspectus.queries.sensitivity import fixed
 
 from .synopsis import BadSynopsis, Synopsis
 
@@ -33,8 +34,7 @@ class Addressed(Synopsis):
         """Hold an array of one value for each record, which nobody writes to."""
         if values.shape != np.shape(self.keys):
             raise BadSynopsis("a synopsis of records has one number for each of them")
-        values.flags.writeable = False
-        object.__setattr__(self, name, values)
+        object.__setattr__(self, name, fixed(values))
 
     def _taken(self, addresses: Elements, values: NDArray[Any], other: float) -> NDArray[np.float64]:
         """The values of some records, and `other` for those that are not among the keys."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from conspectus.queries.query import Query, Sparse, TableFunction
 
 Basis = Literal["measured", "guessed", "unguaranteed"]
 """What an answer rests on: noise whose law is known, a guess within a bound, or nothing that could be promised."""
@@ -37,6 +39,16 @@ class Estimate:
         """A count that exceeds the truth by at most `below`, and falls short of it by at most `above`, or `below`."""
         high = count + (below if above is None else above)
         return cls(count=count, low=count - below, high=high, basis=basis, share=share)
+
+    def for_real_values(self, query: Query, rows: float) -> Estimate:
+        """Widened by what rounding did: the interval then holds the real value of a query that is counted in steps.
+
+        `rows` is the largest number of rows that the total may stand for.
+        """
+        if self.low is None or self.high is None or not isinstance(query, TableFunction | Sparse):
+            return self
+        slack = query.rounding(rows, self.high)
+        return replace(self, low=self.low - slack, high=self.high + slack)
 
     @classmethod
     def unguaranteed(cls, share: float, divisor: float) -> Estimate:

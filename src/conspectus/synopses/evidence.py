@@ -7,8 +7,6 @@ synopsis when it estimates a query.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.canonical_query import canonical_query
-from conspectus.queries.query import Box, Predicate, Query, TableFunction
+from conspectus.queries.query import Predicate, Query, TableFunction, cells_of
 from conspectus.queries.workload import Workload
 
 
@@ -27,7 +25,6 @@ class Bound(Protocol):
 
     def counts_at(self, confidence: float) -> float:
         """No error is larger than this, with this probability."""
-        ...
 
 
 class NoisyCount(Protocol):
@@ -36,9 +33,11 @@ class NoisyCount(Protocol):
     @property
     def count(self) -> float: ...
 
+    @property
+    def variance(self) -> float: ...
+
     def margin(self, confidence: float) -> float:
         """How far the noise has moved the count at most, with this probability."""
-        ...
 
 
 class Measured(Protocol):
@@ -46,7 +45,6 @@ class Measured(Protocol):
 
     def find(self, query: Query) -> NoisyCount | None:
         """What they add up to for this query; None where they do not."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -119,11 +117,6 @@ def covering_cells(workload: Workload, listed: frozenset[Query], query: Query) -
     best: int | None = None
     for block in workload.blocks:
         if isinstance(block, Marginal) and needed <= set(block.columns):
-            cells = sum(_cells(box, block.columns, sizes) for box in query.boxes)
+            cells = sum(cells_of(box, sizes, block.columns) for box in query.boxes)
             best = cells if best is None else min(best, cells)
     return best
-
-
-def _cells(box: Box, columns: Sequence[int], sizes: Sequence[int]) -> int:
-    chosen = {literal.column: len(literal.codes) for literal in box}
-    return math.prod(chosen.get(c, sizes[c]) for c in columns)

@@ -21,7 +21,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -29,6 +29,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from conspectus.queries.rules import demand
 
 from .arrow_messages import read_file
 from .synopsis import BadSynopsis
@@ -69,12 +71,12 @@ class Contents:
 def check_writable(path: Path) -> None:
     """Refuse a path that cannot be written, before anything is spent."""
     folder = path.parent
-    if not folder.is_dir():
-        raise CannotWriteFile(f"{folder} is not a folder: make it first, or write elsewhere")
-    if path.is_dir():
-        raise CannotWriteFile(f"{path} is a folder: name a file in it")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise CannotWriteFile(f"nothing can be written in {folder}: write elsewhere")
+    demand(
+        CannotWriteFile,
+        (folder.is_dir(), f"{folder} is not a folder: make it first, or write elsewhere"),
+        (not path.is_dir(), f"{path} is a folder: name a file in it"),
+        (os.access(folder, os.W_OK | os.X_OK), f"nothing can be written in {folder}: write elsewhere"),
+    )
 
 
 def write(path: Path, manifest: Mapping[str, Any], workload: Any, tables: Mapping[str, pa.Table]) -> None:
@@ -111,7 +113,7 @@ def read(path: Path) -> Contents:
         with open(path, "rb") as file:
             if file.read(4) != b"PK\x03\x04":
                 raise BadSynopsisFile(f"{path} is not a Conspectus release: name a file that a release wrote")
-            with _damage_of(path), zipfile.ZipFile(file) as archive:
+            with _telling(f"{path} is damaged or cut short", *_UNFIT, *_BROKEN), zipfile.ZipFile(file) as archive:
                 return _unpacked(path, archive)
     except FileNotFoundError as problem:
         raise BadSynopsisFile(f"there is no file {path}: check its name") from problem
@@ -119,15 +121,24 @@ def read(path: Path) -> Contents:
         raise BadSynopsisFile(f"{path} cannot be read ({problem.strerror}): check its permissions") from problem
 
 
-@contextmanager
-def faithful() -> Iterator[None]:
+_UNFIT = (ValueError, LookupError, TypeError, OverflowError, RecursionError, MemoryError)
+_BROKEN = (zipfile.BadZipFile, zlib.error, pa.ArrowException, EOFError, NotImplementedError, RuntimeError, OSError)
+
+
+def faithful() -> AbstractContextManager[None]:
     """Turn what goes wrong while the contents are put together into the one sentence of a bad file."""
+    return _telling("the contents of the file do not fit together", *_UNFIT, AttributeError)
+
+
+@contextmanager
+def _telling(what: str, *problems: type[Exception]) -> Iterator[None]:
+    """Whatever of these a broken file makes its readers raise means one thing."""
     try:
         yield
     except BadSynopsisFile:
         raise
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError) as problem:
-        raise BadSynopsisFile(f"the contents of the file do not fit together: {_AGAIN}") from problem
+    except problems as problem:
+        raise BadSynopsisFile(f"{what}: {_AGAIN}") from problem
 
 
 def _packed(manifest: Mapping[str, Any], workload: Any, tables: Mapping[str, pa.Table]) -> bytes:
@@ -179,57 +190,42 @@ def _arrow(table: pa.Table) -> bytes:
     return out.getvalue()
 
 
-@contextmanager
-def _damage_of(path: Path) -> Iterator[None]:
-    """Whatever a broken zip, JSON or Arrow file makes the readers raise means one thing."""
-    try:
-        yield
-    except BadSynopsisFile:
-        raise
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        pa.ArrowException,
-        EOFError,
-        ValueError,
-        LookupError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-        MemoryError,
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-    ) as problem:
-        raise BadSynopsisFile(f"{path} is damaged or cut short: {_AGAIN}") from problem
-
-
 def _unpacked(path: Path, archive: zipfile.ZipFile) -> Contents:
     infos = archive.infolist()
     names = [info.filename for info in infos]
-    if _MANIFEST not in names:
-        raise BadSynopsisFile(f"{path} is not a Conspectus release: name a file that a release wrote")
-    if len(set(names)) != len(names) or len(names) > _MOST_MEMBERS:
-        raise BadSynopsisFile(f"{path} has members that no release has: {_AGAIN}")
-    for info in infos:
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
-            raise BadSynopsisFile(f"{path} is packed in a way that no release is: {_AGAIN}")
-        if info.file_size > _SMALL and info.file_size > _MOST_EXPANSION * info.compress_size:
-            raise BadSynopsisFile(f"{path} would unpack to far more than its size: {_AGAIN}")
-    if sum(info.file_size for info in infos) > MOST_BYTES:
-        raise BadSynopsisFile(f"{path} would unpack to more than {MOST_BYTES >> 30} GB, too large to be read")
+    ways = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    bombs = [i for i in infos if i.file_size > _SMALL and i.file_size > _MOST_EXPANSION * i.compress_size]
+    demand(
+        BadSynopsisFile,
+        (_MANIFEST in names, f"{path} is not a Conspectus release: name a file that a release wrote"),
+        (len(set(names)) == len(names) <= _MOST_MEMBERS, f"{path} has members that no release has: {_AGAIN}"),
+        (
+            all(info.compress_type in ways and not info.flag_bits & 1 for info in infos),
+            f"{path} is packed in a way that no release is: {_AGAIN}",
+        ),
+        (not bombs, f"{path} would unpack to far more than its size: {_AGAIN}"),
+        (
+            sum(info.file_size for info in infos) <= MOST_BYTES,
+            f"{path} would unpack to more than {MOST_BYTES >> 30} GB, too large to be read",
+        ),
+    )
     top = _member(archive, _MANIFEST, _MOST_MANIFEST)
     manifest = _read_json(top)
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BadSynopsisFile(f"{path} is not a Conspectus release: name a file that a release wrote")
-    version = manifest.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise BadSynopsisFile(f"{path} was written by a newer Conspectus (file version {version}): install that")
-    if version != VERSION:
-        raise BadSynopsisFile(f"{path} has a file version that this Conspectus does not read: release again")
-    if archive.comment != _COMMENT + hashlib.sha256(top).hexdigest().encode():
-        raise BadSynopsisFile(f"{path} does not match its own digest: {_AGAIN}")
-    listed, release = manifest.get("members"), manifest.get("release")
+    fields = manifest if isinstance(manifest, dict) else {}
+    version, listed, release = (fields.get(name) for name in ("version", "members", "release"))
+    demand(
+        BadSynopsisFile,
+        (fields.get("format") == FORMAT, f"{path} is not a Conspectus release: name a file that a release wrote"),
+        (
+            not isinstance(version, int) or version <= VERSION,
+            f"{path} was written by a newer Conspectus (file version {version}): install that",
+        ),
+        (version == VERSION, f"{path} has a file version that this Conspectus does not read: release again"),
+        (
+            archive.comment == _COMMENT + hashlib.sha256(top).hexdigest().encode(),
+            f"{path} does not match its own digest: {_AGAIN}",
+        ),
+    )
     if not isinstance(listed, dict) or not isinstance(release, dict) or set(listed) | {_MANIFEST} != set(names):
         raise BadSynopsisFile(f"{path} lists other members than it has: {_AGAIN}")
     members = {name: _checked(path, archive, name, entry) for name, entry in listed.items()}

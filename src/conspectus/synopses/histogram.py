@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,12 +16,13 @@ from conspectus.counting.marginal_tree import MarginalTree, marginal_tree
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 from conspectus.synopses.fitting.rounding import integer_histogram, snake, systematic
 
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, part, public_sampler
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, part, public_sampler
 
 MOST_CELLS = 1 << 22
 """The largest universe over which a histogram is fitted to answers after the fact."""
@@ -36,7 +36,7 @@ class Histogram(Synopsis):
     """Weights over the cells of some columns in row-major order: zero or more, with sum 1.
 
     `columns` are the positions of the columns held, in schema order, all of them by default. Nothing is known about the
-    others: they are uniform and independent.
+    others: questions about them are refused, and synthetic rows have them uniform and independent.
     """
 
     domain: Domain
@@ -61,24 +61,22 @@ class Histogram(Synopsis):
         # Weights that came from a file already have this sum and must stay the same to the bit.
         if abs(mass - 1) > 1e-12:
             weights /= mass
-        weights.flags.writeable = False
-        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "weights", fixed(weights))
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
-        """Answer any workload over the domain, each query from the smallest marginal that decides it."""
-        self._check_domain(workload)
+        """Answer any workload over the columns held, each query from the smallest marginal that decides it."""
+        self._check_asked(workload)
         if not workload.counting:
             detail = "not functions of a table: use boosting for them"
             if any(isinstance(block, SparseQueries) for block in workload.blocks):
                 detail = "not lists of many records, or with weights: ask for shorter ones, or release sparse-project"
             raise CannotAnswer(f"a histogram answers counts of records, {detail}")
         sets = [block.columns for block in workload.blocks if isinstance(block, Marginal)]
-        inside = [columns for columns in sets if self._places.keys() >= set(columns)]
-        if len(inside) == len(workload.blocks) and all(list(columns) == sorted(columns) for columns in sets):
+        if len(sets) == len(workload.blocks) and all(list(columns) == sorted(columns) for columns in sets):
             return np.asarray(np.clip(self._tree(sets).marginals_flat(self.weights), 0.0, 1.0))
         known: dict[tuple[int, ...], NDArray[np.float64]] = {}
         # Whole marginals are worth computing together; other blocks ask for theirs one at a time.
-        together = sorted({tuple(sorted(columns)) for columns in inside})
+        together = sorted({tuple(sorted(columns)) for columns in sets})
         if together:
             tables = self._tree(together).marginals(self.weights)
             known = {columns: table.reshape(self.domain.shape(columns)) for columns, table in zip(together, tables)}
@@ -89,12 +87,15 @@ class Histogram(Synopsis):
         return np.asarray(np.clip(answers_from_marginals(workload, marginal), 0.0, 1.0))
 
     def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
-        """The marginal over some columns, given in schema order, in the shape of their sizes."""
-        known = tuple(c for c in columns if c in self._places)
-        (table,) = self._tree([known]).marginals(self.weights)
-        shape = tuple(size if c in self._places else 1 for c, size in zip(columns, self.domain.shape(columns)))
-        unknown = math.prod(self.domain.sizes[c] for c in columns if c not in self._places)
-        return np.broadcast_to(table.reshape(shape) / unknown, self.domain.shape(columns))
+        """The marginal over some columns that are held, given in schema order, in the shape of their sizes."""
+        (table,) = self._tree([columns]).marginals(self.weights)
+        return table.reshape(self.domain.shape(columns))
+
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The columns held."""
+        assert self.columns is not None
+        return self.columns
 
     @property
     def held(self) -> Domain:
@@ -118,8 +119,7 @@ class Histogram(Synopsis):
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """A marginal of the one integer table near the histogram; see `Synopsis.integer_marginal`."""
-        if not self._places.keys() >= set(columns):
-            raise CannotAnswer("no question of this release was about these columns: release them too")
+        check_known(self.domain, columns, self.known_columns)
         others = tuple(place for column, place in self._places.items() if column not in columns)
         table = self._counts.reshape(self.held.sizes).sum(axis=others)
         order = np.argsort(np.argsort(np.array(columns, dtype=np.int64)))

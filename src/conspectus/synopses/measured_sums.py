@@ -9,16 +9,19 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.data.domain import Domain
+from conspectus.data.records.field import P
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile, variance_of
+from conspectus.privacy.tails import noise_margin, variance_of
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.query import Parity, Predicate, Query, Sparse, TableFunction
+from conspectus.queries.query import Literal, Parity, Predicate, Query, Sparse, TableFunction
+from conspectus.queries.workload import Workload
 
-from .synopsis import NoiseKind
+from .synopsis import BadSynopsis, NoiseKind, Total, checked_noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,7 @@ class NoisySum:
         """How far the noise has moved the count at most, with this probability."""
         if self.kind is None:
             return 0.0
-        return sum_quantile(self.kind, self.scale, self.terms, confidence) / self.averaged
+        return noise_margin(self.kind, self.scale, self.terms, confidence) / self.averaged
 
 
 def averaged(sums: list[NoisySum]) -> list[NoisySum]:
@@ -166,3 +169,35 @@ def _keys(terms: NDArray[np.int32], starts: NDArray[np.int64]) -> list[bytes]:
         # The number of boxes tells the empty union from the empty box where no query reads a column.
         keys.append(b"%d " % len(boxes) + b"".join(sorted(boxes)))
     return keys
+
+
+def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[NoiseKind, float]) -> Total:
+    """The number of rows, from measurements that hold it anyway: the sums of whole marginals, averaged.
+
+    All counts carry independent noise of one law. Marginals of equally many cells are averaged, and of these averages
+    the one with the least variance is taken. Raises `BadSynopsis` when no marginal and no total was measured.
+    """
+    law = checked_noise(*noise)
+    sums: dict[int, dict[frozenset[int], float]] = {}
+    for block, start, end in zip(measured.blocks, measured.offsets, measured.offsets[1:]):
+        if isinstance(block, Marginal) or (len(block) == 1 and block.query(0) == Predicate(((),))):
+            # The same set of columns again may be the same measurement again, so only the first is used.
+            sums.setdefault(len(block), {}).setdefault(frozenset(block.columns), float(counts[start:end].sum()))
+    if not sums:
+        raise BadSynopsis("no measured block holds the number of rows: measure a marginal, or the total itself")
+    cells = min(sums, key=lambda size: size / len(sums[size]))
+    values = list(sums[cells].values())
+    averaged = len(values)
+    value = float(np.mean(values))
+    divided = averaged * measured.grid
+    return Total(value=value, exact=False, kind=law.kind, scale=law.scale, terms=cells * averaged, averaged=divided)
+
+
+def opposite(domain: Domain, query: Query) -> Predicate | None:
+    """The negation of a query about one column, which is again one."""
+    if not isinstance(query, Predicate) or len(query.columns) != 1 or domain.sizes[query.columns[0]] == P:
+        return None
+    (column,) = query.columns
+    codes = {code for box in query.boxes for literal in box for code in literal.codes}
+    left = tuple(code for code in range(domain.sizes[column]) if code not in codes)
+    return Predicate(((Literal(column, left),),)) if left else Predicate(())

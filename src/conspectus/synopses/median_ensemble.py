@@ -7,6 +7,7 @@ boosting needs. Each member may be wrong anywhere as long as not too many are wr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -15,15 +16,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.counting.evaluation import indicator
 from conspectus.data.domain import Chunk, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.rules import demand
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
-from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
+from conspectus.synopses.fitting.max_entropy import fit_histogram
+from conspectus.synopses.fitting.measured_parts import as_measured
 from conspectus.synopses.fitting.row_fitting import OneWay, RowFitter, Wanted, can_fit
 
 from .histogram import MOST_CELLS, Histogram
+from .printed_tables import PrintedTables, near_answers
 from .rows import Rows
 from .synopsis import (
     BadSynopsis,
@@ -43,6 +46,7 @@ MOST_FITTED = 1 << 18
 MOST_SEARCHED = 1000
 """The most answers that rows are fitted to at once."""
 
+_SEED = 1
 _STEPS = 200
 _TRIES = 60_000
 _CLOSE = 0.002
@@ -64,16 +68,27 @@ class MedianEnsemble(Synopsis):
     additive: ClassVar[bool] = False  # a sum of medians is not the median of the sums
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.members) <= MOST_MEMBERS or len(self.weights) != len(self.members):
-            raise BadSynopsis(f"an ensemble has between 1 and {MOST_MEMBERS} members, and a weight for each")
-        integers = all(type(weight) is int and 0 <= weight < 1 << 48 for weight in self.weights)
-        if not integers or not any(self.weights):
-            raise BadSynopsis("the weights of an ensemble are whole numbers, zero or more, and not all zero")
-        if any(member.domain != self.domain for member in self.members) or self.workload.domain != self.domain:
-            raise BadSynopsis("the members of an ensemble and its questions are about one table")
+        few = 0 < len(self.members) <= MOST_MEMBERS and len(self.weights) == len(self.members)
+        integers = all(type(weight) is int and 0 <= weight < 1 << 48 for weight in self.weights) and any(self.weights)
+        alike = {self.workload.domain, *(member.domain for member in self.members)} == {self.domain}
+        demand(
+            BadSynopsis,
+            (few, f"an ensemble has between 1 and {MOST_MEMBERS} members, and a weight for each"),
+            (integers, "the weights of an ensemble are whole numbers, zero or more, and not all zero"),
+            (alike, "the members of an ensemble and its questions are about one table"),
+        )
+
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The columns of the questions that the members were made for."""
+        return self.workload.columns
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """The weighted median of the members' answers, question by question."""
+        self._check_asked(workload)
+        return self._medians(workload)
+
+    def _medians(self, workload: Workload) -> NDArray[np.float64]:
         return weighted_median(np.stack([member.answer(workload) for member in self.members]), self.weights)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
@@ -83,8 +98,19 @@ class MedianEnsemble(Synopsis):
         return self.fitted.sample(rows, public_seed=public_seed)
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
-        """A marginal of the integer table near the histogram that fits the answers."""
-        return self.fitted.integer_marginal(columns)
+        """A marginal of the integer table near the histogram that fits the answers, or of rows that do."""
+        return self._printed.integer_marginal(columns)
+
+    @cached_property
+    def _printed(self) -> Histogram | Rows | PrintedTables:
+        """What all printed tables are counted from."""
+        with suppress(CannotAnswer):
+            return self.fitted
+        if any(isinstance(member, Rows) for member in self.members):
+            return self.fitted_rows(public_seed=_SEED)
+        blocks = self.workload.distinct().blocks
+        sets = [tuple(sorted(block.columns)) for block in blocks if isinstance(block, Marginal)]
+        return near_answers(self, sets, [1.0] * len(sets)) if sets else self.fitted
 
     def fitted_rows(self, *, public_seed: int | None = None) -> Rows:
         """Rows near the ensemble's answers to the questions that it was made for: post-processing.
@@ -100,7 +126,7 @@ class MedianEnsemble(Synopsis):
             return heaviest
         chosen = asked.take(np.sort(rng.permutation(len(asked))[:MOST_SEARCHED]))
         marginals = Workload(self.domain, tuple(Marginal(self.domain, (c,)) for c in range(len(self.domain))))
-        shares = np.split(self.answer(marginals), marginals.offsets[1:-1])
+        shares = np.split(self._medians(marginals), marginals.offsets[1:-1])
         one_way = OneWay(tuple(shares), (_CLOSE,) * len(shares))
         wanted = Wanted(list(chosen.queries()), self.answer(chosen), np.full(len(chosen), _CLOSE))
         start = np.stack([codes.astype(np.int64) for codes in heaviest.codes], axis=1)
@@ -125,23 +151,9 @@ class MedianEnsemble(Synopsis):
                 f"{MOST_CELLS:,} and {MOST_FITTED:,}): ask about fewer columns, or release with projection"
             )
         counts = self.answer(asked) * self.total.divisor
-        fit = fit_histogram(domain, self._wanted(asked, held, counts), self.total.divisor, steps=_STEPS)
+        wanted = list(as_measured(asked, held, counts, 1.0, self.total.divisor))  # each to a row
+        fit = fit_histogram(domain, wanted, self.total.divisor, steps=_STEPS)
         return Histogram(self.domain, fit.weights, self.total, held)
-
-    def _wanted(self, asked: Workload, held: tuple[int, ...], counts: NDArray[np.float64]) -> list[Measurement]:
-        """The answers as measured marginals, to a row; a question of its own splits its marginal into in and out."""
-        wanted = []
-        for block, start, end in zip(asked.blocks, asked.offsets, asked.offsets[1:]):
-            if isinstance(block, Marginal):
-                places = tuple(held.index(c) for c in block.columns)
-                wanted.append(Measurement(places, counts[start:end], 1.0))
-                continue
-            for number in range(len(block)):
-                columns, inside = indicator(block.query(number), self.domain)
-                sides = np.array([self.total.divisor - counts[start + number], counts[start + number]])
-                places = tuple(held.index(c) for c in columns)
-                wanted.append(Measurement(places, sides, 1.0, parts=inside.astype(np.int64)))
-        return wanted
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         tables = {"asked": workload_part(self.workload)}
@@ -156,10 +168,12 @@ class MedianEnsemble(Synopsis):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         workload = read_workload(tables, "asked")
         listed = meta.get("members")
-        if not isinstance(listed, list) or len(listed) > MOST_MEMBERS:
-            raise BadSynopsis("the members of the ensemble are not readable")
-        named = [isinstance(entry, dict) and set(entry) == {"kind", "meta", "weight"} for entry in listed]
-        if not all(named) or any(not isinstance(entry["kind"], str) for entry in listed):
+        if (
+            not isinstance(listed, list)
+            or len(listed) > MOST_MEMBERS
+            or any(not isinstance(entry, dict) or set(entry) != {"kind", "meta", "weight"} for entry in listed)
+            or any(not isinstance(entry["kind"], str) for entry in listed)
+        ):
             raise BadSynopsis("the members of the ensemble are not readable")
         # An ensemble of ensembles has no use, and a file could nest them without end.
         if any(entry["kind"] == cls.kind or not isinstance(entry["meta"], dict) for entry in listed):

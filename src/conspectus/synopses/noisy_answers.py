@@ -1,9 +1,9 @@
 """The plain table of noisy counts: unbiased answers to what was measured, and to sums of it.
 
 A query that was measured is answered by its own measurement. Another one is answered when it is a sum of measured
-cells of one block (a box of cells of a marginal, a union of intervals), or the public total minus such a sum. Where
-there are several ways, the one with the least variance is taken. The noises are independent and their law is known, so
-every such answer has an interval from that law.
+cells of one block (a box of cells of a marginal, a union of intervals), or the public total minus such a sum, or what
+all marginals together say about it. Where there are several ways, the one with the least variance is taken. The noises
+are independent and their law is known, so every such answer has an interval from that law.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,30 +22,34 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Chunk, Domain
 from conspectus.data.records.field import P
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import deviation_of, variance_of
+from conspectus.privacy.tails import deviation_of
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.canonical_query import canonical_query
-from conspectus.queries.query import Predicate, Query, Sparse, TableFunction
+from conspectus.queries.query import Parity, Predicate, Query, Sparse, TableFunction
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
 from .estimate import Estimate
 from .evidence import Evidence
+from .fitting.best_estimates import NoisyMarginal, in_ascending_order
 from .histogram import Histogram, fitted_to_marginals
-from .measured_sums import Listing, NoisySum, Selection, averaged, selection_in
+from .measured_sums import Listing, NoisySum, Selection, averaged, opposite, selection_in
+from .pooled_marginals import MeasuredMarginal, PooledMarginals, PooledSum
+from .printed_tables import LEAST_VARIANCE, PrintedTables, listed_tables
 from .synopsis import (
     BadSynopsis,
     CannotAnswer,
     Ends,
-    NoiseKind,
     Synopsis,
     Total,
     checked_noise,
     ends_of,
+    knows,
     part,
     read_workload,
     workload_part,
@@ -65,6 +70,7 @@ class NoisyAnswers(Synopsis):
         total: The number of rows.
         grids: For each block, how many steps of that grid make one count; the workload's own grid by default. Blocks
             that were measured apart have grids of their own, and the quantiles of small noise depend on them.
+        pooled: Whether what all marginals say together may answer. Files from before it could go on as they did.
     """
 
     domain: Domain
@@ -73,6 +79,7 @@ class NoisyAnswers(Synopsis):
     noise: tuple[Noise, ...]
     total: Total
     grids: tuple[int, ...] = ()
+    pooled: bool = True
 
     kind: ClassVar[str] = "noisy-answers"
     title: ClassVar[str] = "the noisy answers themselves"
@@ -92,10 +99,8 @@ class NoisyAnswers(Synopsis):
         grids = self.grids or (self.workload.grid,) * len(noise)
         if len(grids) != len(noise) or any(type(grid) is not int or grid < 1 for grid in grids):
             raise BadSynopsis("noisy answers need one grid for each block of their workload")
-        counts.flags.writeable = False
-        object.__setattr__(self, "counts", counts)
-        object.__setattr__(self, "noise", noise)
-        object.__setattr__(self, "grids", grids)
+        for name, value in (("counts", fixed(counts)), ("noise", noise), ("grids", grids)):
+            object.__setattr__(self, name, value)
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Fractions: plain noisy ones for what was measured, sums of them for what can be summed."""
@@ -110,40 +115,108 @@ class NoisyAnswers(Synopsis):
             answers[start:end] = self._block_counts(block)
         return answers / self.total.divisor
 
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The columns of what was measured."""
+        return self.workload.columns
+
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query, with the exact quantile of its noise; see `Synopsis.estimate`."""
         asked = query.query(0)
-        found = self.find(asked) or self.sum_for(asked)
+        found = self.find(asked) or self.best_for(asked)
         return Estimate.within(found.count, found.margin(confidence), basis="measured")
 
     def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
-        """The intervals of the cells that measured counts add up to; see `Synopsis.intervals`."""
+        """The intervals of the cells that measured counts add up to; see `Synopsis.intervals`.
+
+        All measurements together, or those of one block alone: what is narrower by the laws of the noise.
+        """
+        best = self.printed.best(cells.blocks[0].columns)
+        margin = None if best is None else self.printed.margin(best, 1 - confidence)
+        alone = self.find(cells.query(0)) if len(cells) else None
+        if best is not None and margin is not None and (alone is None or margin < alone.margin(confidence)):
+            return best.counts - margin, best.counts + margin
         return ends_of([self.find(query) for query in cells.queries()], confidence)
 
-    def find(self, query: Query) -> NoisySum | None:
+    def find(self, query: Query) -> NoisySum | PooledSum | None:
         """What the counts add up to for this query, as it stands or in its canonical form; None where they do not."""
         with suppress(CannotAnswer):
-            return self.sum_for(query)
+            return self.best_for(query)
         same = canonical_query(self.domain, query)
         with suppress(CannotAnswer):
-            return None if same == query else self.sum_for(same)
+            return None if same == query else self.best_for(same)
         return None
 
+    def best_for(self, query: Query) -> NoisySum | PooledSum:
+        """The noisy count of one query: its own measurement, or else the estimate of least variance.
+
+        Raises:
+            CannotAnswer: The counts do not determine it.
+        """
+        own, other = self._ways(query)
+        if own:
+            return min(own, key=attrgetter("variance"))
+        pooled = self._pool.find(query) if self.pooled and isinstance(query, Predicate | Parity) else None
+        known: list[NoisySum | PooledSum] = [*other]
+        # Of equal variances the simpler one: its quantile is exact.
+        if pooled is not None and all(pooled.variance < (1 - 1e-9) * found.variance for found in other):
+            known = [pooled]
+        if not known:
+            raise CannotAnswer(self._refusal(query))
+        return min(known, key=attrgetter("variance"))
+
     def sum_for(self, query: Query) -> NoisySum:
-        """The noisy count of one query as it stands, with the law of its noise; raises `CannotAnswer`."""
+        """The noisy count of one query as a plain sum, with the law of its noise; raises `CannotAnswer`."""
+        own, other = self._ways(query)
+        if not own and not other:
+            raise CannotAnswer(self._refusal(query))
+        return min(own or other, key=attrgetter("variance"))
+
+    def _ways(self, query: Query) -> tuple[list[NoisySum], list[NoisySum]]:
+        """The measurements of a query itself, and the sums of others that it is equal to."""
         if isinstance(query, Predicate):  # without literals that hold every code, which ask for no column
             query = Conjunctions.of(self.domain, [query]).query(0)
         summed = [] if isinstance(query, TableFunction) else self._sums(query)
         listed = self._listed_counts(query) + self._records_counts(query)
         own = listed + [found for found, direct in summed if direct]
-        known = own or averaged([found for found, _ in summed]) + self._from_total(query)
-        if not known:
-            raise CannotAnswer(self._refusal(query))
-        return min(known, key=lambda found: found.variance)
+        return own, [] if own else averaged([found for found, _ in summed]) + self._from_total(query)
+
+    @cached_property
+    def _pool(self) -> PooledMarginals:
+        """All measured marginals, with their columns in the order of the schema."""
+        measured = []
+        for number in self._marginals.values():
+            columns = self._block(number).columns
+            order = np.argsort(np.array(columns, dtype=np.int64))
+            table = self._slice(number).reshape(self.domain.shape(columns)).transpose(order)
+            measured.append(MeasuredMarginal(tuple(sorted(columns)), table, self.noise[number], self.grids[number]))
+        return PooledMarginals(self.domain, measured, self.total)
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
-        """A marginal of the integer table near the histogram that fits the answers."""
-        return self._fitted.integer_marginal(columns)
+        """A marginal of the one table of whole rows that is nearest to all measurements together."""
+        if not self.printed.knows(columns):
+            self.answer(Workload(self.domain, (Marginal(self.domain, tuple(columns)),)))  # says what is missing
+        return self.printed.integer_marginal(columns)
+
+    def printed_within(self) -> float | None:
+        """The bound that all printed counts of measured marginals have together; see `PrintedTables.within`."""
+        return self.printed.within
+
+    @cached_property
+    def printed(self) -> PrintedTables:
+        """What the answers make of tables."""
+        marginals = []
+        for columns, counts, deviation in self.measured_marginals():
+            ascending = in_ascending_order(self.domain.sizes, columns, counts)
+            marginals.append(NoisyMarginal(*ascending, max(deviation**2, LEAST_VARIANCE)))
+        laws = {(self.noise[number], self.grids[number]) for number in self._marginals.values()}
+        if self.total.kind is not None:
+            laws |= {(Noise(self.total.kind, self.total.scale), grid) for _, grid in laws}
+        law, grid = laws.pop() if len(laws) == 1 else (None, 1)
+        others = listed_tables(self.domain, self._places, marginals, self.find)
+        return PrintedTables(
+            domain=self.domain, marginals=marginals, others=others, total=self.total, law=law, grid=grid
+        )
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Noisy answers describe no distribution; this always raises `CannotAnswer`."""
@@ -163,31 +236,18 @@ class NoisyAnswers(Synopsis):
         return [(self._block(n).columns, self._slice(n), deviation) for n, deviation in spread.items()]
 
     def _block_counts(self, block: Block) -> NDArray[np.float64]:
-        """The counts of a whole block: as measured, or summed out of wider marginals, or one query at a time."""
+        """The counts of a whole block: as measured, or one query at a time."""
         if block in self._places:
             return self._slice(self._places[block])
-        if isinstance(block, Marginal) and len(block) > 1:
-            groups: dict[tuple[Noise, int, int], list[int]] = {}
-            for number in self._covering(block.columns):
-                law = (self.noise[number], self.grids[number], len(self._block(number)))
-                groups.setdefault(law, []).append(number)
-            if groups:
-                best = min(groups, key=lambda law: variance_of(law[0]) / law[1] ** 2 * law[2] / len(groups[law]))
-                tables = np.stack([self._projection(number, block.columns) for number in groups[best]])
-                return np.asarray(tables.mean(axis=0))
-        return np.array([self.sum_for(block.query(i)).count for i in range(len(block))])
-
-    def _projection(self, number: int, columns: tuple[int, ...]) -> NDArray[np.float64]:
-        """A measured marginal summed out to fewer columns, in the order given."""
-        block = self._block(number)
-        table = self._slice(number).reshape(self.domain.shape(block.columns))
-        outside = tuple(axis for axis, column in enumerate(block.columns) if column not in columns)
-        left = [column for column in block.columns if column in columns]
-        return np.transpose(table.sum(axis=outside), [left.index(column) for column in columns]).ravel()
+        if self.pooled and isinstance(block, Marginal) and not self._lists and not self._intervals:
+            columns = tuple(sorted(block.columns))
+            if (table := self._pool.table(columns)) is not None:
+                return table.transpose([columns.index(column) for column in block.columns]).ravel()
+        return np.array([self.best_for(block.query(i)).count for i in range(len(block))])
 
     def _listed_counts(self, query: Query) -> list[NoisySum]:
         """The measurements of exactly this query in blocks that list their queries."""
-        found = ((number, self._listing(number).find(query)) for number in self._lists)
+        found = ((number, listing.find(query)) for number, listing in self._lists.items())
         return [
             self._summed(number, Selection(np.array([place]), np.empty(0, dtype=np.int64)))
             for number, place in found
@@ -243,35 +303,28 @@ class NoisyAnswers(Synopsis):
         if query == Predicate(((),)):
             law = NoisySum(count=total.value, kind=total.kind, scale=total.scale, terms=total.terms, source="the total")
             return [replace(law, averaged=total.averaged)]
-        if not total.exact or (opposite := self._opposite(query)) is None:
+        if not total.exact or (rest := opposite(self.domain, query)) is None:
             return []
-        parts = self._listed_counts(opposite) + [found for found, _ in self._sums(opposite)]
+        parts = self._listed_counts(rest) + [found for found, _ in self._sums(rest)]
         return [
             replace(found, count=total.value - found.count, source=f"the total without {found.source}")
             for found in parts
         ]
 
-    def _opposite(self, query: Query) -> Predicate | None:
-        """The negation of a query about one column, which is again one."""
-        if not isinstance(query, Predicate) or len(query.columns) != 1 or self.domain.sizes[query.columns[0]] == P:
-            return None
-        (column,) = query.columns
-        codes = {code for box in query.boxes for literal in box for code in literal.codes}
-        left = tuple(code for code in range(self.domain.sizes[column]) if code not in codes)
-        literal = type(query.boxes[0][0])
-        return Predicate(((literal(column, left),),)) if left else Predicate(())
-
     def _refusal(self, query: Query) -> str:
         if isinstance(query, TableFunction):
-            return "this function was not measured: release it too"
+            return f"this function was not measured: release it too ({knows(self.domain, self.known_columns)})"
         if isinstance(query, Sparse) or self._of_records:
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
         names = ", ".join(self.domain.names[column] for column in query.columns) or "nothing"
         missing = set(query.columns).difference(*self._marginals)
         if missing:
             names = ", ".join(self.domain.names[column] for column in sorted(missing))
-            return f"no marginal that was measured covers {names}: ask a synopsis whose workload includes it"
-        return f"no marginal that was measured covers {names} together: ask a synopsis whose workload includes it"
+        names += "" if missing else " together"
+        return (
+            f"no marginal that was measured covers {names}: ask a synopsis whose workload includes it "
+            f"({knows(self.domain, self.known_columns)})"
+        )
 
     def _block(self, number: int) -> Block:
         return self.workload.blocks[number]
@@ -301,9 +354,9 @@ class NoisyAnswers(Synopsis):
         return [number for block, number in self._places.items() if isinstance(block, Intervals)]
 
     @cached_property
-    def _lists(self) -> list[int]:
+    def _lists(self) -> dict[int, Listing]:
         """The blocks that are neither marginals nor intervals: what they hold is found by looking it up."""
-        return [n for block, n in self._places.items() if not isinstance(block, Marginal | Intervals)]
+        return {n: Listing(block) for block, n in self._places.items() if not isinstance(block, Marginal | Intervals)}
 
     @cached_property
     def _covers(self) -> dict[tuple[int, ...], tuple[int, ...]]:
@@ -316,15 +369,6 @@ class NoisyAnswers(Synopsis):
             self._covers[columns] = tuple(number for held, number in self._marginals.items() if wanted <= held)
         return self._covers[columns]
 
-    @cached_property
-    def _listings(self) -> dict[int, Listing]:
-        return {}
-
-    def _listing(self, number: int) -> Listing:
-        if number not in self._listings:
-            self._listings[number] = Listing(self._block(number))
-        return self._listings[number]
-
     def measurements(self) -> list[tuple[Workload, Noise, int]]:
         """The blocks, each once, by the law and the grid of their noise; see `Synopsis.measurements`."""
         found: dict[tuple[Noise, int], list[Block]] = {}
@@ -334,41 +378,17 @@ class NoisyAnswers(Synopsis):
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         noise = [list(law) for law in self.noise]
-        meta = {"total": self.total.to_json(), "noise": noise, "grids": list(self.grids)}
+        pooled = {"pooled": True} if self.pooled else {}
+        meta = {"total": self.total.to_json(), "noise": noise, "grids": list(self.grids), **pooled}
         return meta, {"counts": pa.table({"count": self.counts}), "measured": workload_part(self.workload)}
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         workload = read_workload(tables, "measured")
         counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
-        noise = meta.get("noise")
+        noise, grids, pooled = meta.get("noise"), meta.get("grids", []), meta.get("pooled", False)
         pairs = isinstance(noise, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in noise)
-        if not pairs or noise is None:
+        if noise is None or not pairs or not isinstance(grids, list) or not isinstance(pooled, bool):
             raise BadSynopsis("the noisy answers of the synopsis are not readable")
-        grids = meta.get("grids", [])
-        if not isinstance(grids, list):
-            raise BadSynopsis("the grids of the noisy answers are not readable")
         laws = tuple(checked_noise(*pair) for pair in noise)
-        return cls(domain, workload, counts, laws, Total.from_json(meta.get("total")), tuple(grids))
-
-
-def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[NoiseKind, float]) -> Total:
-    """The number of rows, from measurements that hold it anyway: the sums of whole marginals, averaged.
-
-    All counts carry independent noise of one law. Marginals of equally many cells are averaged, and of these averages
-    the one with the least variance is taken. Raises `BadSynopsis` when no marginal and no total was measured.
-    """
-    law = checked_noise(*noise)
-    sums: dict[int, dict[frozenset[int], float]] = {}
-    for block, start, end in zip(measured.blocks, measured.offsets, measured.offsets[1:]):
-        if isinstance(block, Marginal) or (len(block) == 1 and block.query(0) == Predicate(((),))):
-            # The same set of columns again may be the same measurement again, so only the first is used.
-            sums.setdefault(len(block), {}).setdefault(frozenset(block.columns), float(counts[start:end].sum()))
-    if not sums:
-        raise BadSynopsis("no measured block holds the number of rows: measure a marginal, or the total itself")
-    cells = min(sums, key=lambda size: size / len(sums[size]))
-    values = list(sums[cells].values())
-    averaged = len(values)
-    value = float(np.mean(values))
-    divided = averaged * measured.grid
-    return Total(value=value, exact=False, kind=law.kind, scale=law.scale, terms=cells * averaged, averaged=divided)
+        return cls(domain, workload, counts, laws, Total.from_json(meta.get("total")), tuple(grids), pooled)

@@ -24,18 +24,18 @@ from conspectus.data.records.field import Elements
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import shown_interval
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.rules import demand
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
-from .estimate import Estimate
-from .evidence import Evidence
-from .sparse_table import Margins, SparseTable, check_threshold, checked_law, estimate_within, facts, read_facts
-from .synopsis import BadSynopsis, CannotAnswer, ListedRecords, Synopsis, Total, part, public_sampler
+from .sparse_table import Margins, PublishedKeys, SparseTable, check_threshold, checked_law, facts, read_facts
+from .synopsis import BadSynopsis, CannotAnswer, ListedRecords, Total, part, public_sampler
 
 
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class PublishedRecords(Synopsis):
+class PublishedRecords(PublishedKeys):
     """Canonical forms of records, sorted and distinct, each with a noisy count of at least `threshold`.
 
     `records` has the records themselves, in the order of their canonical forms.
@@ -51,21 +51,24 @@ class PublishedRecords(Synopsis):
 
     kind: ClassVar[str] = "published-records"
     title: ClassVar[str] = "the records that enough rows share, with noisy counts"
-    answers_alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         counts = np.array(self.counts, dtype=np.int64)
-        if self.domain.sizes != RECORDS.sizes:
-            raise BadSynopsis("published records belong to a table of one column of records")
-        if counts.shape != (len(self.forms),) or any(after <= before for before, after in pairwise(self.forms)):
-            raise BadSynopsis("published records are sorted and distinct, with a count for each")
+        sorted_once = all(before < after for before, after in pairwise(self.forms))
+        demand(
+            BadSynopsis,
+            (self.domain.sizes == RECORDS.sizes, "published records belong to a table of one column of records"),
+            (
+                counts.shape == (len(self.forms),) and sorted_once,
+                "published records are sorted and distinct, with a count for each",
+            ),
+        )
         check_threshold(counts, self.threshold)
-        counts.flags.writeable = False
         try:
             read_back = tuple(map(read, self.forms))
         except NotCanonical as problem:
             raise BadSynopsis("a published record is not readable") from problem
-        for name, value in (("noise", checked_law(self.noise)), ("counts", counts), ("records", read_back)):
+        for name, value in (("noise", checked_law(self.noise)), ("counts", fixed(counts)), ("records", read_back)):
             object.__setattr__(self, name, value)
 
     @cached_property
@@ -84,10 +87,6 @@ class PublishedRecords(Synopsis):
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Fractions: weights times the counts of published records."""
         return self._table.answer(workload)
-
-    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
-        """The count of one query, with what noise and threshold may have done to it; see `Synopsis.estimate`."""
-        return estimate_within(*self.interval(query, confidence), self.total)
 
     def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
         """The count of one query, and how far the truth may be below and above it; see `SparseTable.interval`."""

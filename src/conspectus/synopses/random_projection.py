@@ -15,8 +15,10 @@ median is off by more than t only if (s + 1)/2 independent events happen togethe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -31,17 +33,22 @@ from conspectus.queries.block import Block
 from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.builders.sparse import written_out
-from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.rules import demand
+from conspectus.queries.sensitivity import WorkloadError, fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
 from .estimate import Estimate
 from .evidence import Evidence
+from .printed_tables import PrintedTables, near_answers
 from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, part
 
 _FIELDS = ("size", "nonzeros", "independence", "public_seed")
 LEAST_INDEPENDENCE = 4
 """Variances are sums over pairs of pairs of records: a bound needs that many to be independent."""
+
+MOST_PRINTED = 1 << 16
+"""The most records that there can be where tables are printed."""
 
 MOST_LISTED = 1 << 22
 """Records that a predicate may stand for and still be asked."""
@@ -79,13 +86,15 @@ class RandomProjection(Synopsis):
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.int64)
-        if values.shape != (self.projection.size,) or self.projection.domain != self.domain:
-            raise BadSynopsis("a projection needs one value for each coordinate, of one table")
-        if self.estimator not in ("mean", "median") or (self.estimator == "median" and not has_median(self.projection)):
-            raise BadSynopsis("a projection answers by the mean of its sections, or by the median of an odd number")
+        fits = values.shape == (self.projection.size,) and self.projection.domain == self.domain
+        known = self.estimator == "mean" or (self.estimator == "median" and has_median(self.projection))
+        demand(
+            BadSynopsis,
+            (fits, "a projection needs one value for each coordinate, of one table"),
+            (known, "a projection answers by the mean of its sections, or by the median of an odd number"),
+        )
         object.__setattr__(self, "noise", checked_noise(*self.noise))
-        values.flags.writeable = False
-        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "values", fixed(values))
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, from the vector and the hash alone."""
@@ -172,6 +181,20 @@ class RandomProjection(Synopsis):
             linear = self.noise.scale * math.sqrt(2) * (1 + level)
         root = linear + math.sqrt(linear * linear + max(noisy - size * second + slip, 0.0))
         return min(most, root * root / (s * kept))
+
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of a table near the answers about all marginals of one and two columns, and about all records."""
+        return self._printed.integer_marginal(columns)
+
+    @cached_property
+    def _printed(self) -> PrintedTables:
+        if self.domain.cells > MOST_PRINTED:
+            raise CannotAnswer("a projection of so many possible records holds no tables: ask it about listed records")
+        every = range(len(self.domain))
+        sets = sorted({tuple(every), *combinations(every, 1), *combinations(every, min(2, len(every)))})
+        # The error of a list of records grows with the root of its length.
+        variances = [self.domain.cells / math.prod(self.domain.shape(columns)) for columns in sets]
+        return near_answers(self, sets, variances)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """A projection has no rows; this always raises `CannotAnswer`."""

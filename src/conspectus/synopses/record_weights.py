@@ -7,8 +7,9 @@ depends on the size of the universe.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 from conspectus.queries.listed_records import Listed, listed_records
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
 from .addressed import Addressed
+from .histogram import MOST_CELLS, Histogram
 from .synopsis import BadSynopsis, CannotAnswer, Total, part
 
 
@@ -45,10 +48,12 @@ class RecordWeights(Addressed):
         weights = np.array(self.weights, dtype=np.float64)
         self._keep("weights", weights)
         numbers = np.append(weights, self.free)
-        if not np.isfinite(numbers).all() or (numbers < 0).any() or not weights.sum() <= 1 + 1e-9:
-            raise BadSynopsis("the weights of records are zero or more, and add up to at most one")
-        if type(self.sparsity) is not int or self.sparsity < 1:
-            raise BadSynopsis("a question may list at least one record")
+        shares = np.isfinite(numbers).all() and (numbers >= 0).all() and weights.sum() <= 1 + 1e-9
+        demand(
+            BadSynopsis,
+            (shares, "the weights of records are zero or more, and add up to at most one"),
+            (type(self.sparsity) is int and self.sparsity >= 1, "a question may list at least one record"),
+        )
 
     def value(self, listed: Listed) -> float:
         """The fraction of the rows that a list of records holds."""
@@ -61,6 +66,18 @@ class RecordWeights(Addressed):
             return np.array([self.value(listed_records(query, self.sparsity)) for query in workload])
         except WorkloadError as dense:
             raise CannotAnswer(str(dense)) from dense
+
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the integer table near the weights of all records, where they can be listed."""
+        return self._histogram.integer_marginal(columns)
+
+    @cached_property
+    def _histogram(self) -> Histogram:
+        if self.domain.cells > MOST_CELLS:
+            raise CannotAnswer("weights on so many records hold no tables: ask questions that list few of them")
+        weights = np.full(self.domain.cells, self.free)
+        weights[self.keys.astype(np.int64)] = self.weights
+        return Histogram(self.domain, weights if weights.any() else np.ones_like(weights), self.total)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Records are known by their addresses alone; this always raises `CannotAnswer`."""

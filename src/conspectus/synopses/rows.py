@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from conspectus.counting.counters import count
 from conspectus.data.chunks import MOST_ROWS, SetChunk
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.rounding import systematic
@@ -32,12 +35,14 @@ class Rows(Synopsis):
     """Records as codes, column by column, each with a multiplicity (one by default).
 
     Wide tables hold their codes as one matrix, a row of it for each column: half a million arrays would be slow.
+    `columns` are those that the rows were made from, all of them by default: the codes of any other mean nothing.
     """
 
     domain: Domain
     codes: Sequence[Codes] | NDArray[np.integer[Any]]
     total: Total
     multiplicities: NDArray[np.int64] | None = None
+    columns: tuple[int, ...] | None = None
 
     kind: ClassVar[str] = "rows"
     title: ClassVar[str] = "synthetic rows"
@@ -53,9 +58,19 @@ class Rows(Synopsis):
             copies = np.array(self.multiplicities, dtype=np.int64)
             if copies.shape != self.codes[0].shape or (copies.size and int(copies.min()) < 0):
                 raise BadSynopsis("each synthetic row has one multiplicity, zero or more")
-            object.__setattr__(self, "multiplicities", _frozen(copies))
+            object.__setattr__(self, "multiplicities", fixed(copies))
         if self.size < 1:
             raise BadSynopsis("synthetic rows without a single row answer nothing")
+        made_from = self.columns
+        if made_from is not None and len(set(made_from)) == len(self.domain):
+            object.__setattr__(self, "columns", None)
+        if made_from is not None and not all(type(c) is int and 0 <= c < len(self.domain) for c in made_from):
+            raise BadSynopsis("synthetic rows are made from columns of their table")
+
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The columns that the rows were made from."""
+        return super().known_columns if self.columns is None else self.columns
 
     @property
     def records(self) -> int:
@@ -69,7 +84,7 @@ class Rows(Synopsis):
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """The fraction of the synthetic rows that satisfy each query, or the share that each function finds in them."""
-        self._check_domain(workload)
+        self._check_asked(workload)
         if self.multiplicities is None:
             counts, _ = count(workload, self._chunks(None))
             return self._shares(workload, counts)
@@ -84,6 +99,24 @@ class Rows(Synopsis):
             if holders.size:
                 totals += count(workload, self._chunks(holders))[0] << digit
         return self._shares(workload, totals)
+
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the rows, repeated or thinned out to the total; see `Synopsis.integer_marginal`."""
+        shape = self.domain.shape(tuple(columns))
+        cells = np.ravel_multi_index([self.codes[c].astype(np.int64) for c in columns], shape)
+        return np.bincount(cells, weights=self._copies, minlength=math.prod(shape)).astype(np.int64)
+
+    @cached_property
+    def _copies(self) -> NDArray[np.int64]:
+        """How often each record stands in a table of `total` rows: its share of them, rounded down or up.
+
+        Records go in the order of their codes, so that what is rounded up in one is rounded down in one like it.
+        """
+        shares = np.ones(self.records) if self.multiplicities is None else self.multiplicities.astype(np.float64)
+        order = np.lexsort(self.codes[::-1]) if len(self.domain) <= WIDE else np.arange(self.records)
+        copies = np.empty(self.records, dtype=np.int64)
+        copies[order] = systematic(shares[order], self.total.rows, 0.5)
+        return copies
 
     def _shares(self, workload: Workload, values: NDArray[np.int64]) -> NDArray[np.float64]:
         """Values in steps as shares, of the synthetic rows or of what a share of one amounts to."""
@@ -125,21 +158,25 @@ class Rows(Synopsis):
             tables = {"rows": pa.table(dict(zip(self.domain.names, self.codes)))}
         if self.multiplicities is not None:
             tables["multiplicities"] = pa.table({"copies": self.multiplicities})
-        return {"total": self.total.to_json()}, tables
+        made_from = {} if self.columns is None else {"columns": list(self.columns)}
+        return {"total": self.total.to_json(), **made_from}, tables
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         copies = None
         if "multiplicities" in tables:
             copies = part(tables, "multiplicities", [("copies", pa.int64())])["copies"].to_numpy()
-        total = Total.from_json(meta.get("total"))
+        total, columns = Total.from_json(meta.get("total")), meta.get("columns")
+        if columns is not None and not isinstance(columns, list):
+            raise BadSynopsis("synthetic rows are made from columns of their table")
+        made_from = None if columns is None else tuple(columns)
         if "records" in tables:
-            return cls(domain, _unpacked(tables, domain), total, copies)
+            return cls(domain, _unpacked(tables, domain), total, copies, made_from)
         types = {np.uint8: pa.uint8(), np.uint16: pa.uint16(), np.uint32: pa.uint32()}
         fields = [(name, types[code_dtype(size)]) for name, size in zip(domain.names, domain.sizes)]
         rows = part(tables, "rows", fields)
         codes = tuple(rows.column(position).to_numpy() for position in range(len(domain)))
-        return cls(domain, codes, total, copies)
+        return cls(domain, codes, total, copies, made_from)
 
 
 def _columns(codes: Sequence[Codes], domain: Domain) -> tuple[Codes, ...]:
@@ -150,7 +187,7 @@ def _columns(codes: Sequence[Codes], domain: Domain) -> tuple[Codes, ...]:
         wrong = values.dtype.kind not in "iu" or values.shape != codes[0].shape or values.ndim != 1
         if wrong or (values.size and (int(values.min()) < 0 or int(values.max()) >= size)):
             raise BadSynopsis(_ALONE)
-        columns.append(_frozen(np.array(values, dtype=code_dtype(size))))
+        columns.append(fixed(np.array(values, dtype=code_dtype(size))))
     return tuple(columns)
 
 
@@ -165,7 +202,7 @@ def _matrix(codes: Sequence[Codes] | NDArray[np.integer[Any]], domain: Domain) -
     sizes = np.array(domain.sizes)
     if values.size and (int(values.min()) < 0 or (values.max(axis=1) >= sizes).any()):
         raise BadSynopsis(_ALONE)
-    return _frozen(np.array(values, dtype=code_dtype(int(sizes.max())), order="C"))
+    return fixed(np.array(values, dtype=code_dtype(int(sizes.max())), order="C"))
 
 
 def _packed(codes: NDArray[Any], domain: Domain) -> NDArray[np.uint8]:
@@ -190,8 +227,3 @@ def _unpacked(tables: Mapping[str, pa.Table], domain: Domain) -> NDArray[Any]:
             raise BadSynopsis(_ALONE)
         return records[:, : len(domain)].T
     return records.view(kind).T
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    array.flags.writeable = False
-    return array

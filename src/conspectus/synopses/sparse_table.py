@@ -7,7 +7,9 @@ just above the threshold may be far too high. Intervals allow for that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -30,9 +32,8 @@ from .addressed import Addressed
 from .estimate import Estimate
 from .evidence import Evidence
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Total, checked_noise, part
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, part
 
-Counts = NDArray[np.int64]
 Margins = tuple[float, float]
 """How far below an answer the truth may be, and how far above."""
 
@@ -40,9 +41,26 @@ MOST_LISTED = 1 << 16
 """Records that a predicate may stand for and still have an interval."""
 
 
+class PublishedKeys(Synopsis):
+    """What both kinds of published keys do alike: each key has a noisy count, and what has none is answered by 0."""
+
+    answers_alone: ClassVar[bool] = True
+
+    @abstractmethod
+    def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
+        """The count of one query, and how far the truth may be below it and above it; None where that is not known."""
+
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query, with what noise and threshold may have done to it; see `Synopsis.estimate`."""
+        count, margins = self.interval(query, confidence)
+        if margins is None:
+            return Estimate.unguaranteed(count / self.total.divisor, self.total.divisor)
+        return Estimate.within(count, *margins, basis="guessed")
+
+
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class SparseTable(Addressed):
+class SparseTable(Addressed, PublishedKeys):
     """Keys (addresses of records), each with a noisy count of at least `threshold`."""
 
     counts: NDArray[np.int64]
@@ -51,7 +69,6 @@ class SparseTable(Addressed):
     total: Total
 
     kind: ClassVar[str] = "sparse-table"
-    answers_alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,6 +93,15 @@ class SparseTable(Addressed):
             return np.zeros(len(workload))
         return self._rows.answer(workload) * self._rows.size
 
+    def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """A marginal of the published rows, each as often as its count says; see `Synopsis.integer_marginal`.
+
+        Rows that were not published are in no cell: the counts sum to those of the published ones, not to the total.
+        """
+        if not len(self.keys):
+            return np.zeros(math.prod(self.domain.shape(tuple(columns))), dtype=np.int64)
+        return self._rows.integer_marginal(columns)
+
     @cached_property
     def _rows(self) -> Rows:
         if not exact(self.domain):
@@ -84,11 +110,8 @@ class SparseTable(Addressed):
             raise CannotAnswer("no key reached the threshold, so there are no rows to give: allow a larger budget")
         sizes = zip(codes_at(self.domain, self.keys), self.domain.sizes)
         codes = tuple(column.astype(code_dtype(size)) for column, size in sizes)
-        return Rows(self.domain, codes, self.total, self.counts)
-
-    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
-        """The count of one query, with what noise and threshold may have done to it; see `Synopsis.estimate`."""
-        return estimate_within(*self.interval(query, confidence), self.total)
+        published = Total(value=float(self.counts.sum()), exact=True)
+        return Rows(self.domain, codes, published, self.counts)
 
     def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:
         """The count of one sparse query, and how far the truth may be below it and above it.
@@ -115,13 +138,9 @@ class SparseTable(Addressed):
         if not there.any():
             return count, (0.0, above)
         shown = self.counts[places[there]]
-        low, high = self.shown_interval(shown, 1 - (1 - confidence) / len(weights))
+        low, high = shown_interval(self.noise.scale, shown, self.threshold, 1 - (1 - confidence) / len(weights))
         below = float((weights[there] * (shown - low)).sum())
         return count, (below, min(above, float((weights * (high - shown)).sum())) if there.all() else above)
-
-    def shown_interval(self, counts: Counts, confidence: float) -> tuple[Counts, Counts]:
-        """The least and the largest true counts behind published ones, given that they were published."""
-        return shown_interval(self.noise.scale, counts, self.threshold, confidence)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Published rows, each as often as its count says."""
@@ -140,13 +159,6 @@ class SparseTable(Addressed):
         stored = part(tables, "keys", [("key", pa.uint64()), ("count", pa.int64())])
         keys, counts = stored["key"].to_numpy(), stored["count"].to_numpy()
         return cls(domain, keys, counts, *read_facts(meta))
-
-
-def estimate_within(count: float, margins: Margins | None, total: Total) -> Estimate:
-    """A count of published keys, and how far the truth may be below and above it, as an estimate."""
-    if margins is None:
-        return Estimate.unguaranteed(count / total.divisor, total.divisor)
-    return Estimate.within(count, *margins, basis="guessed")
 
 
 Facts = tuple[int, Noise, Total]

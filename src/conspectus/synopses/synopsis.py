@@ -11,7 +11,7 @@ import importlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self, cast, get_args
 
@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile
+from conspectus.privacy.tails import noise_margin
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate, Sparse
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
-from conspectus.synopses.fitting.rounding import round_to_total
 
 from .estimate import Estimate
 from .evidence import Evidence, NoisyCount
@@ -86,10 +86,15 @@ class Total:
     averaged: int = 1
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.value) or self.terms < 0 or self.averaged < 1:
-            raise BadSynopsis("a total is a finite number of rows")
-        if self.exact and (self.kind is not None or self.terms or self.scale != 0 or self.value < 0):
-            raise BadSynopsis("an exact total is zero or more and carries no noise")
+        bare = self.kind is None and not self.terms and self.scale == 0 and self.value >= 0
+        demand(
+            BadSynopsis,
+            (
+                math.isfinite(self.value) and self.terms >= 0 and self.averaged >= 1,
+                "a total is a finite number of rows",
+            ),
+            (bare or not self.exact, "an exact total is zero or more and carries no noise"),
+        )
         if not self.exact:
             checked_noise(self.kind, self.scale)
 
@@ -107,7 +112,7 @@ class Total:
         """How far it is from the true number of rows at most, with this probability."""
         if self.exact or self.kind is None:
             return 0.0
-        return sum_quantile(self.kind, self.scale, self.terms, confidence) / self.averaged
+        return noise_margin(self.kind, self.scale, self.terms, confidence) / self.averaged
 
     @property
     def rows(self) -> int:
@@ -121,11 +126,13 @@ class Total:
     @classmethod
     def from_json(cls, fields: object) -> Total:
         """The inverse of `to_json`; raises `BadSynopsis` on anything else."""
-        if not isinstance(fields, Mapping) or set(fields) != {"value", "exact", "kind", "scale", "terms", "averaged"}:
-            raise BadSynopsis("the total of a synopsis is not readable")
-        numbers = all(type(fields[name]) in (int, float) for name in ("value", "scale"))
-        times = all(type(fields[name]) is int for name in ("terms", "averaged"))
-        if not numbers or not times or not isinstance(fields["exact"], bool):
+        if (
+            not isinstance(fields, Mapping)
+            or set(fields) != {"value", "exact", "kind", "scale", "terms", "averaged"}
+            or any(type(fields[name]) not in (int, float) for name in ("value", "scale"))
+            or any(type(fields[name]) is not int for name in ("terms", "averaged"))
+            or not isinstance(fields["exact"], bool)
+        ):
             raise BadSynopsis("the total of a synopsis is not readable")
         return cls(**{**fields, "value": float(fields["value"]), "scale": float(fields["scale"])})
 
@@ -141,11 +148,9 @@ class ListedRecords(Protocol):
 
     def bounds(self, confidence: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each record the least and the largest true count, given that it was published."""
-        ...
 
     def drawn(self, rows: int, *, public_seed: int | None = None) -> NDArray[np.int64]:
         """The places of records, drawn at random, each as often as its count says."""
-        ...
 
 
 @suggest_keywords
@@ -180,10 +185,20 @@ class Synopsis(ABC):
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """One fraction per query, in the workload's order; raises `CannotAnswer`."""
 
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The positions of the columns that it was made from. Of any other column it could only invent an answer."""
+        return range(len(self.domain))
+
     def _check_domain(self, workload: Workload) -> None:
         """Refuse a workload about another table."""
         if workload.domain != self.domain:
             raise CannotAnswer("the workload asks about another table: build it from the schema of this synopsis")
+
+    def _check_asked(self, workload: Workload) -> None:
+        """Refuse a workload about another table, or about columns of which nothing is known."""
+        self._check_domain(workload)
+        check_known(self.domain, workload.columns, self.known_columns)
 
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query with an interval.
@@ -240,28 +255,22 @@ class Synopsis(ABC):
         reach = np.nan if margin is None else margin
         return centres - reach, centres + reach
 
-    def integers(self, cells: Workload) -> NDArray[np.int64]:
-        """The cells of one marginal as whole counts, zero or more, that sum to the total.
-
-        All tables agree where there is one integer table behind them. Otherwise each is rounded on its own; and where
-        nothing at all is known of its cells, all of them are zero.
-
-        Raises:
-            CannotAnswer: The synopsis does not hold the marginal.
-        """
-        try:
-            return self.integer_marginal(cells.blocks[0].columns)
-        except CannotAnswer:
-            shares = np.maximum(self.answer(cells), 0.0)
-            return round_to_total(shares, self.total.rows) if shares.any() else np.zeros(len(cells), dtype=np.int64)
-
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
-        """A marginal of the one integer table behind the synopsis, over columns in the order given, flat.
+        """A table to print, over columns in the order given, flat: whole counts, zero or more.
+
+        All are marginals of one table of whole rows, so that they agree wherever they overlap.
 
         Raises:
             CannotAnswer: There is no such table, or it has other columns.
         """
-        raise CannotAnswer(f"a synopsis of kind {self.kind} has no integer table behind it")
+        raise CannotAnswer(f"a synopsis of kind {self.kind} holds no tables: ask it single questions")
+
+    def printed_within(self) -> float | None:
+        """How far printed counts of measured marginals are from the truth at most, in counts, with probability 0.95.
+
+        None where nothing is proved of them beyond the intervals that are printed beside them.
+        """
+        return None
 
     @abstractmethod
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
@@ -294,6 +303,25 @@ class Synopsis(ABC):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         """The inverse of `parts`; raises `BadSynopsis`."""
 
+
+def check_known(domain: Domain, asked: Collection[int], known: Collection[int]) -> None:
+    """Refuse questions about columns that were never seen, and name those that were; raises `CannotAnswer`."""
+    if len(known) < len(domain) and (unseen := set(asked).difference(known)):
+        raise CannotAnswer(f"nothing was released about {_named(domain, unseen)}: {knows(domain, known)}")
+
+
+def knows(domain: Domain, columns: Collection[int]) -> str:
+    """Which columns can be asked about, for a refusal."""
+    return f"this release knows {_named(domain, columns) or 'no column'}"
+
+
+def _named(domain: Domain, columns: Collection[int]) -> str:
+    names = [domain.names[column] for column in sorted(columns)[:_MOST_NAMED]]
+    more = len(columns) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")
+
+
+_MOST_NAMED = 20
 
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 """The low and the high ends of some intervals, in counts; NaN where there is none."""

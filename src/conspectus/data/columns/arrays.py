@@ -2,12 +2,17 @@
 
 Nothing here fails on a value, and nothing that is done to one value depends on another one: the type of a result
 depends on the type of the array alone. Dates beyond the years 1 to 9999 become null. Bytes that are no UTF-8 become
-signs that make their text unreadable and keep it different from all other texts, so that no two ids become one.
+signs that make their text unreadable and keep it different from all other texts, so that no two ids become one. Spans
+of time have no place in a column of texts, numbers or dates: they become unreadable texts too.
+
+One person's long text may ask for much memory in the place of many short ones. So a dictionary stays one: its texts are
+read once each and never written out for every row.
 """
 
 from __future__ import annotations
 
 import datetime
+import decimal
 import re
 import uuid
 
@@ -22,14 +27,21 @@ UNREADABLE = "\ufffd"
 TEXT = pa.large_string()
 _SECONDS = 86_400
 _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+MOST_SECONDS = (1 << 63) // 10**6 - 1
+"""Spans of time from here on have too many microseconds for 64 bits."""
+_FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _wrong = re.compile(f"[\ud800-\udfff{UNREADABLE}]")
+_MARK = f"{UNREADABLE}ff"
+_LONGEST = 400  # digits before or after the point: no number beyond has a place on any axis
 _loose = re.compile(f"{UNREADABLE}(?![89a-f][0-9a-f])")
 _PLAIN = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_null, pa.types.is_float32, pa.types.is_float64)
 
 
 def tidy(values: pa.Array, *, mended: bool = False) -> pa.Array:
     """An array as truths, numbers, large texts, large bytes, days or microseconds; lists and the like are all null.
+
+    A dictionary stays one, of such values.
 
     `mended` says that the texts of the array have been mended already. Mending them twice would raise no error, but
     would turn them into other texts.
@@ -38,7 +50,7 @@ def tidy(values: pa.Array, *, mended: bool = False) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return _uuids(values.storage) if isinstance(kind, pa.UuidType) else tidy(values.storage, mended=mended)
     if pa.types.is_dictionary(kind):
-        return tidy(values.dictionary, mended=mended).take(values.indices)
+        return pa.DictionaryArray.from_arrays(values.indices, tidy(values.dictionary, mended=mended))
     if pa.types.is_run_end_encoded(kind):
         return tidy(pc.run_end_decode(values), mended=mended)
     if any(check(kind) for check in _PLAIN):
@@ -59,12 +71,48 @@ def tidy(values: pa.Array, *, mended: bool = False) -> pa.Array:
         return _moments(values)
     if pa.types.is_time(kind):
         return _times(values)
+    if pa.types.is_duration(kind):
+        return _spans(values)
     return pa.nulls(len(values), TEXT)
 
 
 def tidied(kind: pa.DataType) -> pa.DataType:
     """The type that `tidy` gives arrays of a type."""
     return tidy(pa.nulls(0, kind)).type
+
+
+def marked(what: str) -> str:
+    """The unreadable text of a value that no column reads, such as a span of time. As an id it is like no other."""
+    return _MARK + what
+
+
+def span(microseconds: int) -> str:
+    """The unreadable text of a span of time."""
+    return marked(f"span {microseconds}")
+
+
+def plain_time(value: np.datetime64 | np.timedelta64) -> datetime.datetime | datetime.timedelta | None:
+    """A moment or a span of numpy as one of Python, to the microsecond below; None where Python has none."""
+    micro = value.astype(f"{value.dtype.kind}8[us]")
+    unit, count = np.datetime_data(value.dtype)
+    if unit in _FINER:
+        ticks = int(value.astype(np.int64)) * count
+        micro = np.array(ticks // _FINER[unit]).astype(micro.dtype)[()] if value == value else micro
+    elif value == value and micro.astype(value.dtype) != value:
+        return None  # too many microseconds for 64 bits, and numpy goes round
+    found = micro.item()
+    return found if isinstance(found, datetime.datetime | datetime.timedelta) else None
+
+
+def digits(number: decimal.Decimal) -> str | None:
+    """A decimal as its digits, all of them, without zeros at the end; None where it is no finite number."""
+    if not number.is_finite():
+        return None
+    if number and abs(number.adjusted()) >= _LONGEST:
+        return str(number)
+    text = format(number, "f")  # not normalize(), which rounds to the digits of its context
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if not number else text
 
 
 def mended(raw: bytes | str) -> str:
@@ -111,7 +159,9 @@ def _decimals(values: pa.Array) -> pa.Array:
     kind = values.type
     if pa.types.is_decimal128(kind):
         return values
-    return pc.cast(values, TEXT if pa.types.is_decimal256(kind) else pa.decimal128(kind.precision, kind.scale))
+    if pa.types.is_decimal256(kind):
+        return pa.array([None if number is None else digits(number) for number in values.to_pylist()], TEXT)
+    return pc.cast(values, pa.decimal128(kind.precision, kind.scale))
 
 
 def _within(values: pa.Array, low: int, high: int) -> pa.Array:
@@ -131,18 +181,32 @@ def _days(values: pa.Array) -> pa.Array:
     return pa.array((whole // parts).astype(np.int32), mask=absent).view(pa.date32())
 
 
+def _microseconds(values: pa.Array, low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Ticks of a type with a unit in microseconds, rounded down; and which are null, or not from `low` to `high` − 1.
+
+    The bounds are whole seconds.
+    """
+    parts, micro = _PARTS[values.type.unit], _PARTS["us"]
+    ticks = pc.cast(pc.cast(values, pa.int32()) if pa.types.is_time32(values.type) else values, pa.int64())
+    whole, absent = _whole(_within(ticks, low * parts, high * parts - 1))
+    return (whole // (parts // micro) if parts > micro else whole * (micro // parts)), absent
+
+
 def _moments(values: pa.Array) -> pa.Array:
     """Moments in microseconds by the wall clock in UTC, which is the same in every place."""
-    parts = _PARTS[values.type.unit]
-    day = _SECONDS * parts
-    whole, absent = _whole(_within(pc.cast(values, pa.int64()), FIRST_DAY * day, (LAST_DAY + 1) * day - 1))
-    whole = whole // (parts // _PARTS["us"]) if parts > _PARTS["us"] else whole * (_PARTS["us"] // parts)
+    whole, absent = _microseconds(values, FIRST_DAY * _SECONDS, (LAST_DAY + 1) * _SECONDS)
     return pa.array(whole, mask=absent).view(pa.timestamp("us"))
 
 
 def _times(values: pa.Array) -> pa.Array:
-    """Times of day as texts, as in 09:30:00 and 09:30:00.5."""
-    narrow = pa.int32() if pa.types.is_time32(values.type) else pa.int64()
-    inside = _within(pc.cast(values, narrow), 0, _SECONDS * _PARTS[values.type.unit] - 1)
-    text = pc.cast(inside.view(values.type), TEXT)
-    return pc.replace_substring_regex(pc.replace_substring_regex(text, r"\.0+$", ""), r"(\.[0-9]*[1-9])0+$", r"\1")
+    """Times of day to the microsecond as texts, as in 09:30:00 and 09:30:00.5."""
+    whole, absent = _microseconds(values, 0, _SECONDS)
+    text = pc.cast(pa.array(whole, mask=absent).view(pa.time64("us")), TEXT)
+    plain = pc.replace_substring_regex(text, r"\.0+$", "")
+    return pc.replace_substring_regex(plain, r"(\.[0-9]*[1-9])0+$", r"\1")
+
+
+def _spans(values: pa.Array) -> pa.Array:
+    """Spans of time to the microsecond as unreadable texts; null where they have too many."""
+    whole, absent = _microseconds(values, -MOST_SECONDS, MOST_SECONDS)
+    return pa.array([None if gone else span(at) for at, gone in zip(whole.tolist(), absent.tolist())], TEXT)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from conspectus.data.code_sets import CodeSet
 from conspectus.data.domain import Codes, code_dtype
 
-from .values import Nulls
+from .values import Nulls, by_distinct
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
@@ -61,6 +61,7 @@ class Column(abc.ABC):
 
     kind: ClassVar[str]
     ordered: ClassVar[bool] = False
+    comparisons: ClassVar[tuple[str, ...]] = ("=", "<>")
 
     @property
     @abc.abstractmethod
@@ -75,12 +76,26 @@ class Column(abc.ABC):
     def find(self, value: object) -> int | None:
         """The ordinary code of one value (clamped where the kind clamps); None for what is unreadable or not listed."""
 
-    @abc.abstractmethod
     def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
         """The codes that satisfy `column op literal`; a missing value satisfies nothing, as in SQL.
 
-        A comparison that cuts a bin raises `CutsBin`; with `snap` it is widened to whole bins instead.
+        A comparison that cuts a bin raises `CutsBin`; with `snap` it is widened to whole bins instead. Where values are
+        clamped, the outer bins hold all that lies beyond them: a comparison that is true out there alone cuts them.
         """
+        if op not in COMPARISONS:
+            raise ComparisonError(f"{op} is no comparison: use one of {' '.join(COMPARISONS)}")
+        if op not in self.comparisons:
+            plain = ", ".join(self.comparisons)
+            raise NotOrdered(f'column "{self.name}" is of type {self.kind}, without an order: use {plain}, not {op}')
+        return () if literal is None and self.kind != "record" else self._codes_where(op, literal, snap)
+
+    @abc.abstractmethod
+    def _codes_where(self, op: str, literal: Any, snap: bool) -> CodeSet:
+        """The codes that satisfy a comparison of this kind with a value."""
+
+    def caveats(self, op: str, codes: CodeSet) -> tuple[str, ...]:
+        """What an answer must say besides if `codes` are those of a comparison, since values may lack a code."""
+        return ()
 
     @property
     @abc.abstractmethod
@@ -140,24 +155,18 @@ class Column(abc.ABC):
         if nulls.match(value):
             return self.null_code
         code = self.find(value)
-        if code is not None:
-            return code
-        return self._code_of_unread()
+        return self._code_of_unread() if code is None else code
 
     def _code_of_unread(self) -> int:
         """The code of a value that is there but has no ordinary code: what cannot be read is missing."""
         return self.null_code
 
-    @abc.abstractmethod
     def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
         """The codes of an array of any type, in the smallest unsigned type; never fails on a value."""
+        return by_distinct(values, lambda value: self.code_of(value, nulls), self.null_code, code_dtype(self.size))
 
-    def decode(
-        self, codes: Codes, rng: np.random.Generator | None = None, *, public_seed: int | None = None
-    ) -> pa.Array:
+    def decode(self, codes: Codes, rng: np.random.Generator) -> pa.Array:
         """Values in the schema's own type, uniform within a bin; missing is null and `other` the text "other"."""
-        if rng is None:
-            rng = np.random.Generator(np.random.PCG64(public_seed))
         wide = np.asarray(codes).astype(np.int64)
         if wide.size and not (wide.min() >= 0 and wide.max() < self.size):
             raise LookupError(f'column "{self.name}" has codes 0 to {self.size - 1} only')
@@ -165,10 +174,7 @@ class Column(abc.ABC):
         values = self._values(np.where(null, 0, wide), rng)
         return pa.array(values, type=self.arrow_type, mask=null)
 
-    def _dtype(self) -> Any:
-        return code_dtype(self.size)
-
-    def _check_common(self) -> None:
+    def _check(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise SchemaError("a column needs a name that is not empty")
         for key, flag in (("missing", self.missing), ("other", self.other)):
@@ -179,14 +185,8 @@ class Column(abc.ABC):
         if self.regular > MOST_CODES - 2:
             advice = "list fewer values" if self.kind == "categorical" else "give a larger width"
             raise self._error(f"it has {self.regular:,} codes and at most {MOST_CODES - 2:,} are served: {advice}")
-
-    def _check_default(self) -> None:
         if self.default is not None and self.find(self.default) is None:
             raise self._error("default is not a value of the column: write one of its values")
 
     def _error(self, message: str) -> SchemaError:
         return SchemaError(f'column "{self.name}": {message}')
-
-    def _check_op(self, op: str) -> None:
-        if op not in COMPARISONS:
-            raise ComparisonError(f"{op} is no comparison: use one of {' '.join(COMPARISONS)}")

@@ -29,6 +29,7 @@ class Date(Ordered):
     width: str = field(default="day", kw_only=True)
 
     kind: ClassVar[str] = "date"
+    arrow_type = pa.date32()
 
     def __post_init__(self) -> None:
         for key, value in (("min", self.min), ("max", self.max)):
@@ -38,14 +39,7 @@ class Date(Ordered):
             raise self._error(f"min = {self.min} is after max = {self.max}: exchange them")
         if self.width not in WIDTHS:
             raise self._error(f"width is one of {', '.join(WIDTHS)}")
-        self._check_common()
-        self._check_default()
-
-    def _check_default(self) -> None:
-        super()._check_default()
-        day = day_of(self.default)
-        if day is not None and not self._first <= day <= self._last:
-            raise self._error("default is not a value of the column: write a date between min and max")
+        self._check()
 
     @property
     def _first(self) -> int:
@@ -81,9 +75,6 @@ class Date(Ordered):
     def _read(self, value: object) -> int | None:
         return day_of(value)
 
-    def _print(self, point: float) -> str:
-        return date_at(int(point)).isoformat()
-
     def _value(self, point: Any) -> datetime.date:
         return date_at(int(point))
 
@@ -98,10 +89,6 @@ class Date(Ordered):
     def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
         day, valid = days(values, nulls)
         return self._fill(self._code_of_day[np.clip(day, self._first, self._last) - self._first], valid)
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.date32()
 
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
         drawn = rng.integers(self.lows[codes], self.highs[codes], endpoint=True)

@@ -12,11 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.code_sets import CodeSet, all_but, code_set
-from conspectus.data.domain import Codes
 from conspectus.suggestions import did_you_mean
 
-from .column import NO_NULLS, Column, NotOrdered, UnknownValue
-from .values import Nulls, by_distinct, number_of, text_of, truth_of
+from .column import Column, UnknownValue
+from .values import number_of, text_of, truth_of
 
 Scalar = str | int | float | bool
 
@@ -35,7 +34,6 @@ class Categorical(Column):
         if not all(isinstance(value, str | int | float | bool) for value in self.values):
             raise self._error("values are texts, numbers, or true and false: write anything else as a text")
         object.__setattr__(self, "values", tuple(self.values))
-        self._check_common()
         if any(text is None for text in map(text_of, self.values)):
             raise self._error("an empty value means missing: leave it out and write missing = true")
         for code, value in enumerate(self.values):
@@ -45,7 +43,7 @@ class Categorical(Column):
             if flag and word in self._texts:
                 cure = "leave it out of values" if word == "other" else "put it into null_values instead"
                 raise self._error(f'"{word}" is listed in values and is the name of the code for {word} ones: {cure}')
-        self._check_default()
+        self._check()
 
     @property
     def regular(self) -> int:
@@ -70,12 +68,9 @@ class Categorical(Column):
 
     @cached_property
     def _numbers(self) -> dict[float, int]:
-        numbers: dict[float, int] = {}
-        for code, value in enumerate(self.values):
-            number = number_of(value)
-            if number is not None:
-                numbers.setdefault(float(number), code)
-        return numbers
+        """Listed numbers; of equal ones the first."""
+        read = [(number_of(value), code) for code, value in enumerate(self.values)]
+        return {float(number): code for number, code in reversed(read) if number is not None}
 
     def find(self, value: object) -> int | None:
         text = text_of(value)
@@ -89,15 +84,7 @@ class Categorical(Column):
     def _code_of_unread(self) -> int:
         return self.default_code if self.other_code is None else self.other_code
 
-    def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
-        return by_distinct(values, lambda value: self.code_of(value, nulls), self.null_code, self._dtype())
-
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
-        self._check_op(op)
-        if op not in ("=", "<>"):
-            raise NotOrdered(f'column "{self.name}" is categorical and has no order: use =, <> or IN, not {op}')
-        if literal is None:
-            return ()
+    def _codes_where(self, op: str, literal: Any, snap: bool) -> CodeSet:
         code = self.find(literal)
         if code is None and self.other and literal == "other":
             code = self.other_code
@@ -147,14 +134,11 @@ class Boolean(Column):
     """False (code 0) or true (code 1), from truths, from 0 and 1, or from true, t, yes, y and false, f, no, n."""
 
     kind: ClassVar[str] = "boolean"
+    regular = 2
+    arrow_type = pa.bool_()
 
     def __post_init__(self) -> None:
-        self._check_common()
-        self._check_default()
-
-    @property
-    def regular(self) -> int:
-        return 2
+        self._check()
 
     def regular_label(self, code: int) -> str:
         return ("false", "true")[code]
@@ -163,23 +147,11 @@ class Boolean(Column):
         truth = truth_of(value)
         return None if truth is None else int(truth)
 
-    def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
-        return by_distinct(values, lambda value: self.code_of(value, nulls), self.null_code, self._dtype())
-
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
-        self._check_op(op)
-        if op not in ("=", "<>"):
-            raise NotOrdered(f'column "{self.name}" is boolean and has no order: use = or <>, not {op}')
-        if literal is None:
-            return ()
+    def _codes_where(self, op: str, literal: Any, snap: bool) -> CodeSet:
         code = self.find(literal)
         if code is None:
             raise UnknownValue(f'column "{self.name}" is boolean and has no value "{literal}": use true or false')
         return (code,) if op == "=" else (1 - code,)
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.bool_()
 
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
         return codes == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from conspectus.data.records.record import Record
@@ -24,6 +24,16 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "record": (),
 }
 _COMMON = ("type", "missing", "default")
+_NEEDED = {"categorical": ("values",), "integer": ("min", "max"), "date": ("min", "max")}
+_KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Categorical, Integer, Number, Boolean, Date, Record)}
+
+
+def check_keys(given: Iterable[Any], known: Sequence[str], who: str, error: Callable[[str], SchemaError]) -> None:
+    """Refuse a key that is not known, with the nearest one that is."""
+    for key in given:
+        if key not in known:
+            cure = did_you_mean(str(key), known) or f": {who} knows {', '.join(known)}"
+            raise error(f'"{key}" is not known here{cure}')
 
 
 def column_from_dict(name: str, declared: Mapping[str, Any]) -> Column:
@@ -45,42 +55,24 @@ def column_from_dict(name: str, declared: Mapping[str, Any]) -> Column:
     if not isinstance(kind, str) or kind not in _KEYS:
         cure = did_you_mean(str(kind), _KEYS) or f": write one of {', '.join(_KEYS)}"
         raise error(f'type "{kind}" is not known{cure}')
-    known = (*_COMMON, *_KEYS[kind])
-    for key in entries:
-        if key not in known:
-            cure = did_you_mean(key, known) or f": a column of type {kind} knows {', '.join(known)}"
-            raise error(f'"{key}" is not known here{cure}')
-    rest = {key: entries[key] for key in ("missing", "default") if key in entries}
-
-    def need(*keys: str) -> None:
-        for key in keys:
-            if key not in entries:
-                raise error(f"a column of type {kind} needs {' and '.join(keys)}: {key} is not there")
-
-    if kind == "categorical":
-        need("values")
-        return Categorical(name, entries["values"], other=entries.get("other", False), **rest)
-    if kind == "boolean":
-        return Boolean(name, **rest)
-    if kind == "record":
-        return Record(name, **rest)
-    if kind == "integer":
-        need("min", "max")
-        return Integer(name, entries["min"], entries["max"], width=entries.get("width", 1), **rest)
+    check_keys(entries, (*_COMMON, *_KEYS[kind]), f"a column of type {kind}", error)
+    given = {key: value for key, value in entries.items() if key not in ("type", "values_file")}
+    width = [key for key in ("min", "max", "width") if key in given]
+    needed = _NEEDED.get(kind, ())
+    if kind == "number" and "edges" not in given:
+        if not width:
+            raise error("a number column needs edges, as in edges = [0, 10, 100], or min, max and width")
+        needed = ("min", "max", "width")
+    elif kind == "number" and width:
+        raise error(f"edges and {width[0]} do not go together: leave one of them out")
+    for key in needed:
+        if key not in given:
+            raise error(f"a column of type {kind} needs {' and '.join(needed)}: {key} is not there")
+    if kind == "number" and width:
+        given["edges"] = _edges(error, *(given.pop(key) for key in needed))
     if kind == "date":
-        need("min", "max")
-        low, high = (_date(entries[key]) for key in ("min", "max"))
-        if isinstance(rest.get("default"), str):
-            rest["default"] = _date(rest["default"])
-        return Date(name, low, high, width=entries.get("width", "day"), **rest)
-    if "edges" in entries:
-        if extra := [key for key in ("min", "max", "width") if key in entries]:
-            raise error(f"edges and {extra[0]} do not go together: leave one of them out")
-        return Number(name, entries["edges"], **rest)
-    if not entries.keys() & {"min", "max", "width"}:
-        raise error("a number column needs edges, as in edges = [0, 10, 100], or min, max and width")
-    need("min", "max", "width")
-    return Number(name, _edges(error, entries["min"], entries["max"], entries["width"]), **rest)
+        given |= {key: _date(given[key]) for key in ("min", "max", "default") if key in given}
+    return _KINDS[kind](name, **given)
 
 
 def _edges(error: Any, low: Any, high: Any, width: Any) -> tuple[float, ...]:
@@ -119,5 +111,6 @@ __all__ = [
     "Record",
     "SchemaError",
     "UnknownValue",
+    "check_keys",
     "column_from_dict",
 ]

@@ -14,10 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.code_sets import CodeSet, code_set
-from conspectus.data.domain import Codes
+from conspectus.data.domain import Codes, code_dtype
 
-from .column import NO_NULLS, Column, CutsBin, UnknownValue
+from .column import COMPARISONS, NO_NULLS, Column, CutsBin, UnknownValue
 from .values import EXACT, Nulls, number_of, numbers
+
+_COMPARE: dict[str, np.ufunc] = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Ordered(Column):
     """What integers, numbers and dates share: bins in ascending order, and values outside them clamped."""
 
     ordered: ClassVar[bool] = True
+    comparisons: ClassVar[tuple[str, ...]] = COMPARISONS
 
     @property
     @abc.abstractmethod
@@ -36,13 +39,21 @@ class Ordered(Column):
     def highs(self) -> NDArray[Any]:
         """The greatest value of each bin; for numbers the upper edge, which belongs to the last bin only."""
 
-    @abc.abstractmethod
     def _read(self, value: object) -> int | float | None:
         """One value on the axis of the bins."""
+        return number_of(value)
 
-    @abc.abstractmethod
     def _print(self, point: float) -> str:
         """A point of the axis as people write it."""
+        return str(self._value(point))
+
+    def _check(self) -> None:
+        super()._check()
+        point, low, high = self._read(self.default), self.lows[0], self.highs[-1]
+        if point is not None and not low <= point <= high:
+            raise self._error(
+                f"default is not a value of the column: write one from {self._print(low)} to {self._print(high)}"
+            )
 
     def bounds(self, code: int) -> tuple[Any, Any]:
         """The least and the greatest value of a bin; for numbers its edges, the upper one open but in the last bin."""
@@ -74,15 +85,12 @@ class Ordered(Column):
         return bool(self.lows[0] <= (math.floor(point) if self.kind == "integer" else point) <= self.highs[-1])
 
     def _fill(self, codes: NDArray[Any], valid: NDArray[np.bool_] | None) -> Codes:
-        codes = codes.astype(self._dtype(), copy=False)
+        codes = codes.astype(code_dtype(self.size), copy=False)
         if valid is not None:
             codes[~valid] = self.null_code
         return codes
 
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
-        self._check_op(op)
-        if literal is None:
-            return ()
+    def _codes_where(self, op: str, literal: Any, snap: bool) -> CodeSet:
         point = self._read(literal)
         if point is None:
             kind = "a date, as in '2020-01-31'" if self.kind == "date" else "a number"
@@ -94,24 +102,48 @@ class Ordered(Column):
         cut = np.flatnonzero(some != every)
         if len(cut) and not snap:
             raise self._cut(op, str(literal), int(cut[0] if op != "<>" else cut[-1]))
+        # Clamped values are in the outer bins. What asks for them alone would count none of them, and sound certain.
+        outer = {"<": 0, "<=": 0, ">": -1, ">=": -1}.get(op)
+        if outer is not None and not some[outer]:
+            if not snap:
+                raise self._cut_beyond(op, str(literal), outer % self.regular)
+            some[outer] = True
         return code_set(np.flatnonzero(some))
+
+    def caveats(self, op: str, codes: CodeSet) -> tuple[str, ...]:
+        """Which clamped values are counted as if the comparison held for them, or as if it did not."""
+        last = self.regular - 1
+        beyond = {"<": (last,), "<=": (last,), ">": (0,), ">=": (0,)}.get(op, (0, last))
+        sides = {0: ("below", self.lows[0]), last: ("above", self.highs[-1])} if last else {}
+        return tuple(
+            f'values of "{self.name}" {side} {self._print(edge)} count as {self.label(code)}'
+            for code, (side, edge) in sides.items()
+            if code in beyond and (code in codes) != (op == "<>")
+        )
 
     def _holds(self, op: str, x: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """For each bin of whole values: whether the comparison holds somewhere in it, and everywhere."""
         low, high = self.lows, self.highs
-        if op == "<":
-            return low < x, high < x
-        if op == "<=":
-            return low <= x, high <= x
-        if op == ">":
-            return high > x, low > x
-        if op == ">=":
-            return high >= x, low >= x
+        if op in _COMPARE:
+            least, most = (low, high) if op in ("<", "<=") else (high, low)
+            return _COMPARE[op](least, x), _COMPARE[op](most, x)
         inside, only = (low <= x) & (x <= high) & (x == math.floor(x)), (low == x) & (high == x)
         return (inside, only) if op == "=" else (~only, ~inside)
 
+    def _cut_beyond(self, op: str, literal: str, code: int) -> CutsBin:
+        """Of a comparison that only values beyond the bins satisfy: they are in the first or the last bin."""
+        upper = code > 0 or op in (">", ">=")
+        edges = (self._value(self.lows[code] if upper or self.regular == 1 else self.lows[code + 1]),)
+        place, side = ("last", "above") if upper else ("first", "below")
+        whole = f"write {'>=' if upper else '<'} {edges[0]}, " if self.regular > 1 else ""
+        return CutsBin(
+            f'"{self.name}" {op} {literal} cuts the {place} bin, {self.label(code)}, in which all values {side} it are '
+            f"counted: {whole}declare a wider range, or let it snap to whole bins",
+            edges,
+        )
+
     def _cut(self, op: str, literal: str, code: int) -> CutsBin:
-        edges = [self._value(self.lows[code])]
+        edges = [self._value(self.lows[code])] if code or op not in ("<", "<=") else []
         if code + 1 < self.regular:
             edges.append(self._value(self.lows[code + 1]))
         name = f'"{self.name}" {op} {literal} cuts the bin {self.label(code)}'
@@ -119,7 +151,7 @@ class Ordered(Column):
             cure = f"ask for the whole bin, from {edges[0]}" + (f" to below {edges[1]}" if edges[1:] else "")
         else:
             plain = "<" if op in ("<", "<=") else ">="
-            cure = "write " + " or ".join(f"{plain} {edge}" for edge in edges)
+            cure = "write " + " or ".join(f"{plain} {edge}" for edge in edges) if edges else "it is the only one"
         return CutsBin(f"{name}: {cure}, or let it snap to whole bins", tuple(edges))
 
 
@@ -132,6 +164,7 @@ class Integer(Ordered):
     width: int = field(default=1, kw_only=True)
 
     kind: ClassVar[str] = "integer"
+    arrow_type = pa.int64()
 
     def __post_init__(self) -> None:
         for key, value in (("min", self.min), ("max", self.max), ("width", self.width)):
@@ -143,14 +176,7 @@ class Integer(Ordered):
             raise self._error(f"min = {self.min} is above max = {self.max}: exchange them")
         if self.width < 1:
             raise self._error(f"width = {self.width} is not positive: write how many integers a bin holds")
-        self._check_common()
-        self._check_default()
-
-    def _check_default(self) -> None:
-        super()._check_default()
-        number = number_of(self.default)
-        if number is not None and not self.min <= number <= self.max:
-            raise self._error("default is not a value of the column: write one between min and max")
+        self._check()
 
     @property
     def regular(self) -> int:
@@ -163,12 +189,6 @@ class Integer(Ordered):
     @cached_property
     def highs(self) -> NDArray[np.int64]:
         return np.minimum(self.lows + (self.width - 1), self.max)
-
-    def _read(self, value: object) -> int | float | None:
-        return number_of(value)
-
-    def _print(self, point: float) -> str:
-        return str(int(point))
 
     def _value(self, point: Any) -> int:
         return int(point)
@@ -186,10 +206,6 @@ class Integer(Ordered):
             wide = self.max - self.min > np.iinfo(offset.dtype).max
             offset = (offset.astype(np.int64) if wide else offset) - self.min
         return self._fill(offset // self.width if self.width > 1 else offset, valid)
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.int64()
 
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         return rng.integers(self.lows[codes], self.highs[codes], endpoint=True)
@@ -213,6 +229,7 @@ class Number(Ordered):
     edges: tuple[float, ...]
 
     kind: ClassVar[str] = "number"
+    arrow_type = pa.float64()
 
     def __post_init__(self) -> None:
         if isinstance(self.edges, str) or not isinstance(self.edges, Sequence) or len(self.edges) < 2:
@@ -224,14 +241,7 @@ class Number(Ordered):
         for low, high in zip(self.edges, self.edges[1:]):
             if not low < high:
                 raise self._error(f"edges do not increase at {self._print(high)}: write them in ascending order")
-        self._check_common()
-        self._check_default()
-
-    def _check_default(self) -> None:
-        super()._check_default()
-        number = number_of(self.default)
-        if number is not None and not self.edges[0] <= number <= self.edges[-1]:
-            raise self._error("default is not a value of the column: write one between the edges")
+        self._check()
 
     @property
     def regular(self) -> int:
@@ -244,12 +254,6 @@ class Number(Ordered):
     @cached_property
     def highs(self) -> NDArray[np.float64]:
         return np.array(self.edges[1:])
-
-    def _read(self, value: object) -> int | float | None:
-        return number_of(value)
-
-    def _print(self, point: float) -> str:
-        return str(int(point)) if float(point).is_integer() and abs(point) < 1e15 else repr(float(point))
 
     def _value(self, point: Any) -> float | int:
         real = float(point)
@@ -273,10 +277,6 @@ class Number(Ordered):
         reals, valid = numbers(values, nulls)
         inner = self.lows[1:]
         return self._fill(np.searchsorted(inner, reals.astype(np.float64, copy=False), side="right"), valid)
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.float64()
 
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
         low, high = self.lows[codes], self.highs[codes]

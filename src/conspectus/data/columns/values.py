@@ -1,8 +1,9 @@
 """What a raw value means, whatever type it arrives in.
 
 The same person may arrive as the number 1, the number 1.0 or the text " 1 ", depending on what *other* people's values
-made of the column's type. A code may not depend on that, so every reading here goes through one canonical form. Nothing
-here fails on a value: what cannot be read is missing (None).
+made of the column's type. So may a moment of Berlin, as such or as a moment in UTC. A code may not depend on that, so
+every reading here goes through one canonical text: moments are read in UTC and to the microsecond, lists and spans of
+time mean nothing in any column. Nothing here fails on a value: what cannot be read is missing (None).
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .arrays import EPOCH, FIRST_DAY, LAST_DAY, UNREADABLE, tidy
+from .arrays import EPOCH, FIRST_DAY, LAST_DAY, MOST_SECONDS, UNREADABLE, digits, marked, plain_time, span, tidy
 
 SPACES = " \t\r\n"
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _number = re.compile(NUMBER)
 _day = re.compile(r"^(\d{4})-(\d{2})-(\d{2})($|[T ])", re.ASCII)
-_LONGEST = 400  # digits before or after the point: no number beyond has a place on any axis
 _GREATEST = 1 << 1023  # integers from here on are no finite double
 EXACT = 1 << 53  # integers up to here are the same number as int64, as double and as text
 DAY = 86_400_000_000  # in microseconds
+_INTEGERS = 1 << 64  # a missing value turns the integers below it into floats
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_CONTAINERS = (list, dict, set, frozenset, np.ndarray, datetime.timedelta)
 _true = frozenset({"true", "t", "yes", "y", "1"})
 _false = frozenset({"false", "f", "no", "n", "0"})
 
@@ -46,6 +49,7 @@ def text_of(value: object) -> str | None:
 
 
 def _text_of(value: object) -> str | None:
+    value = _plain(value)
     if isinstance(value, bytes):
         return value.decode("utf-8")
     if isinstance(value, str):
@@ -56,22 +60,70 @@ def _text_of(value: object) -> str | None:
     if isinstance(value, int | np.integer):
         return str(int(value))
     if isinstance(value, decimal.Decimal):
-        if not value.is_finite():
-            return None
-        return format(value.normalize(), "f") if abs(value.adjusted()) < _LONGEST else str(value)
+        return digits(value)
     if isinstance(value, float | np.floating):
         real = float(value)
         if not math.isfinite(real):
             return None
-        return str(int(real)) if real.is_integer() and abs(real) <= EXACT else repr(real)
+        return str(int(real)) if real.is_integer() and abs(real) < _INTEGERS else repr(real)
     if isinstance(value, datetime.datetime):
-        midnight = value.time() == datetime.time()
-        return value.date().isoformat() if midnight else value.isoformat(sep=" ")
-    return None if value is None else str(value)
+        moment = _moment(value)
+        return moment.date().isoformat() if moment.time() == datetime.time() else moment.isoformat(sep=" ")
+    if isinstance(value, datetime.time):
+        text = value.isoformat()
+        return text.rstrip("0") if value.microsecond and value.tzinfo is None else text
+    if type(value).__name__ == "Interval" and hasattr(value, "closed_left"):
+        return _interval(value)
+    return None if value is None or isinstance(value, _CONTAINERS) else str(value)
+
+
+def _plain(value: object) -> object:
+    """The value of Python that one of another library stands for, where there is one."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        try:
+            return plain_time(value)
+        except (ValueError, ArithmeticError, TypeError):
+            return None
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, complex | np.complexfloating) and not value.imag:
+        return value.real  # one complex number makes complex numbers of a column of floats
+    return value
+
+
+def _moment(value: datetime.datetime) -> datetime.datetime:
+    """A moment by the wall clock in UTC, to the microsecond below: pandas has nanoseconds, and they go."""
+    at = value if value.utcoffset() is None else value.astimezone(datetime.UTC)
+    return datetime.datetime(at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond)
+
+
+def _interval(value: Any) -> str:
+    """An interval of pandas: a missing one beside it turns the ends of whole numbers into floats."""
+    low, high = text_of(value.left), text_of(value.right)
+    return f"{'[' if value.closed_left else '('}{low}, {high}{']' if value.closed_right else ')'}"
+
+
+def spelled(value: object) -> str | None:
+    """The canonical text of a value, or an unreadable one of a span of time or an infinite number.
+
+    No column reads those, but as ids they are different from one another. None where there is nothing at all.
+    """
+    text = text_of(value)
+    value = _plain(value)
+    if text is not None:
+        return text
+    if isinstance(value, datetime.timedelta):
+        at = value // _MICROSECOND
+        return span(at) if -MOST_SECONDS <= at // 10**6 < MOST_SECONDS else None
+    if isinstance(value, decimal.Decimal | float | np.floating):
+        real = math.nan if isinstance(value, decimal.Decimal) and value.is_nan() else float(value)
+        return None if math.isnan(real) else marked(str(real))
+    return None
 
 
 def number_of(value: object) -> int | float | None:
     """The finite number a value stands for, or None."""
+    value = _plain(value)
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value) if abs(int(value)) < _GREATEST else None
     if isinstance(value, float | np.floating):
@@ -88,7 +140,13 @@ def number_of(value: object) -> int | float | None:
 
 def day_of(value: object) -> int | None:
     """The day a value stands for, counted from 1970-01-01, or None. A time of day is dropped."""
-    if isinstance(value, datetime.date):  # a datetime is one too
+    value = _plain(value)
+    if isinstance(value, datetime.datetime):
+        try:
+            return _moment(value).toordinal() - EPOCH
+        except (ValueError, ArithmeticError, TypeError):  # beyond the years 1 to 9999 in UTC, or pandas' missing one
+            return None
+    if isinstance(value, datetime.date):
         return value.toordinal() - EPOCH
     text = text_of(value) if isinstance(value, str | bytes) else None
     found = _day.match(text) if text else None
@@ -141,37 +199,51 @@ class Nulls:
         return bool(self.days) and day_of(value) in self.days
 
 
-def flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One contiguous array of a type that the readers below know."""
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays([tidy(chunk) for chunk in (values.chunks or [pa.nulls(0, values.type)])])
-    if pa.types.is_dictionary(values.type):
-        return pa.DictionaryArray.from_arrays(values.indices, tidy(values.dictionary))
-    return tidy(values)
-
-
-def by_distinct(values: pa.Array, code_of: Callable[[Any], int], null_code: int, dtype: Any) -> NDArray[Any]:
+def by_distinct(
+    values: pa.Array | pa.ChunkedArray, code_of: Callable[[Any], int], null_code: int, dtype: Any
+) -> NDArray[Any]:
     """Encode by reading each distinct value once: exact for every type, fast when values repeat."""
-    values = flat(values)
-    if not pa.types.is_dictionary(values.type):
-        values = values.dictionary_encode()
-    distinct = values.dictionary.to_pylist()
-    table = np.empty(len(distinct) + 1, dtype=dtype)
-    for position, value in enumerate(distinct):
+    if isinstance(values, pa.ChunkedArray):
+        parts = [by_distinct(chunk, code_of, null_code, dtype) for chunk in values.chunks]
+        return np.concatenate([np.zeros(0, dtype=dtype), *parts])
+    distinct, places = distinct_of(values)
+    read = distinct.to_pylist()
+    table = np.empty(len(read) + 1, dtype=dtype)
+    for position, value in enumerate(read):
         table[position] = null_code if value is None else code_of(value)
     table[-1] = null_code
-    indices = values.indices
+    codes: NDArray[Any] = table[places]
+    return codes
+
+
+def distinct_of(values: pa.Array, *, mended: bool = False) -> tuple[pa.Array, NDArray[Any]]:
+    """The values that an array holds, and where each of its own stands among them; nulls stand behind the last.
+
+    Values may be there twice, or not be there: a dictionary says what it says.
+    """
+    if not pa.types.is_dictionary(values.type):
+        values = tidy(values, mended=mended).dictionary_encode()
+        distinct, indices = values.dictionary, values.indices
+    else:
+        distinct, indices = values.dictionary, values.indices
+        if len(distinct) > len(indices):  # a slice of a long column
+            used = pc.drop_null(pc.unique(indices))
+            distinct, indices = distinct.take(used), pc.index_in(indices, used)
+        distinct = tidy(distinct, mended=mended)
     if indices.null_count:
         indices = pc.fill_null(pc.cast(indices, pa.int64()), len(distinct))
-    codes: NDArray[Any] = table[indices.to_numpy(zero_copy_only=False)]
-    return codes
+    places: NDArray[Any] = indices.to_numpy(zero_copy_only=False)
+    return distinct, places
 
 
 def numbers(values: pa.Array | pa.ChunkedArray, nulls: Nulls) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """The numbers of an array as int64 or float64, and which of them are valid (None: all)."""
-    values = flat(values)
+    if isinstance(values, pa.ChunkedArray):
+        return _joined([numbers(chunk, nulls) for chunk in values.chunks or [pa.nulls(0, values.type)]])
     if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
+        distinct, places = distinct_of(values)
+        return _spread(*numbers(distinct, nulls), places)
+    values = tidy(values)
     kind = values.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         values = pa.array([text_of(value) for value in values.to_pylist()], pa.large_string())
@@ -192,10 +264,28 @@ def numbers(values: pa.Array | pa.ChunkedArray, nulls: Nulls) -> tuple[NDArray[A
     return result, valid
 
 
+def _joined(
+    parts: list[tuple[NDArray[Any], NDArray[np.bool_] | None]],
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """What was read of the chunks of one array, in one."""
+    found = np.concatenate([read for read, _ in parts])
+    if all(valid is None for _, valid in parts):
+        return found, None
+    return found, np.concatenate([np.ones(len(read), bool) if valid is None else valid for read, valid in parts])
+
+
+def _spread(
+    read: NDArray[Any], valid: NDArray[np.bool_] | None, places: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """What was read of each distinct value, for the values that stand at these places among them."""
+    known = np.ones(len(read), bool) if valid is None else valid
+    return np.append(read, read.dtype.type(0))[places], np.append(known, False)[places]
+
+
 def _parse(values: pa.Array) -> pa.Array:
     kind = values.type
     if pa.types.is_decimal(kind):
-        return pc.cast(values, pa.float64(), safe=False)
+        return pc.cast(pc.cast(values, pa.large_string()), pa.float64())  # as their texts are read, to the last bit
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return pa.nulls(len(values), pa.float64())  # truths and dates are no numbers
     text = pc.utf8_trim(values, SPACES)
@@ -209,7 +299,12 @@ def _parse(values: pa.Array) -> pa.Array:
 
 def days(values: pa.Array | pa.ChunkedArray, nulls: Nulls) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """The days of an array, counted from 1970-01-01, and which of them are valid (None: all)."""
-    values = flat(values)
+    if isinstance(values, pa.ChunkedArray):
+        return _joined([days(chunk, nulls) for chunk in values.chunks or [pa.nulls(0, values.type)]])
+    if pa.types.is_dictionary(values.type):
+        distinct, places = distinct_of(values)
+        return _spread(*days(distinct, nulls), places)
+    values = tidy(values)
     kind = values.type
     if pa.types.is_timestamp(kind):
         whole = pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy(zero_copy_only=False) // DAY

@@ -20,7 +20,7 @@ import decimal
 import hashlib
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -192,29 +192,7 @@ def _form(raw: bytes, depth: int) -> Form:
 
 def _value(form: Form) -> Any:
     kind, held = form
-    if kind == TUPLE:
-        return tuple([_value(part) for part in held])
-    if kind == SET:
-        return frozenset(_value(part) for part in held)
-    if kind == MAP:
-        return dict(_value(part) for part in held)
-    if kind == TEXT:
-        return _spelled.sub(_unspelled, held.decode())
-    if kind == DAY:
-        return datetime.date.fromordinal(held - SHIFT + EPOCH)
-    if kind == MOMENT:
-        return _EPOCH + datetime.timedelta(microseconds=held - SHIFT)
-    if kind == SPAN:
-        return datetime.timedelta(microseconds=int(held))
-    if kind == REAL:
-        return struct.unpack(">d", _part.pack(held))[0]
-    if kind == LONG:
-        return int.from_bytes(held, "little", signed=True)
-    if kind == DECIMAL:
-        return decimal.Decimal(held.decode())
-    if kind == NEGATIVE:
-        return -held
-    return bool(held) if kind == TRUTH else None if kind == NULL else held
+    return _READERS[kind](held)
 
 
 def _unspelled(signs: re.Match[str]) -> str:
@@ -223,6 +201,25 @@ def _unspelled(signs: re.Match[str]) -> str:
     Bytes are read one by one: neighbours that were wrong each by itself do not become a sign together.
     """
     return UNREADABLE if len(signs[0]) > 3 else chr(0xDC00 | int(signs[0][1:], 16))
+
+
+_READERS: dict[int, Callable[[Any], Any]] = {
+    NULL: lambda held: None,
+    TRUTH: bool,
+    WHOLE: int,
+    NEGATIVE: lambda held: -held,
+    LONG: lambda held: int.from_bytes(held, "little", signed=True),
+    REAL: lambda held: struct.unpack(">d", _part.pack(held))[0],
+    TEXT: lambda held: _spelled.sub(_unspelled, held.decode()),
+    BYTES: bytes,
+    DAY: lambda held: datetime.date.fromordinal(held - SHIFT + EPOCH),
+    MOMENT: lambda held: _EPOCH + datetime.timedelta(microseconds=held - SHIFT),
+    DECIMAL: lambda held: decimal.Decimal(held.decode()),
+    SPAN: lambda held: datetime.timedelta(microseconds=int(held)),
+    TUPLE: lambda held: tuple(map(_value, held)),
+    SET: lambda held: frozenset(map(_value, held)),
+    MAP: lambda held: dict(map(_value, held)),
+}
 
 
 def _plain(values: pa.Array) -> Encoded:
@@ -236,10 +233,9 @@ def _plain(values: pa.Array) -> Encoded:
     filled = pc.fill_null(values, False if pa.types.is_boolean(kind) else 0)
     if pa.types.is_boolean(kind):
         return _gathered([b"B\1" if value else b"B\0" for value in filled.to_pylist()])
-    if pa.types.is_date32(kind):
-        return _words(b"D", filled.view(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64) + SHIFT)
-    if pa.types.is_timestamp(kind):
-        return _words(b"M", filled.view(pa.int64()).to_numpy(zero_copy_only=False) + SHIFT)
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        width, tag = (pa.int32(), b"D") if pa.types.is_date32(kind) else (pa.int64(), b"M")
+        return _words(tag, filled.view(width).to_numpy(zero_copy_only=False).astype(np.int64) + SHIFT)
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         whole = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
         found = np.where(whole < 0, _words(b"-", whole), _words(b"+", whole))

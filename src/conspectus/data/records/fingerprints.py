@@ -109,27 +109,19 @@ def _of_plain(values: pa.Array) -> Elements:
         return _of_halves(numbers, np.full(len(numbers), TRUTH, dtype=np.uint64), _a)
     if pa.types.is_floating(kind):
         return _of_floats(filled.to_numpy(zero_copy_only=False).astype(np.float64))
-    if pa.types.is_uint64(kind):
-        large = filled.to_numpy(zero_copy_only=False)
-        found = _of_halves(large, np.full(len(large), WHOLE, dtype=np.uint64), _a)
-        for place in np.flatnonzero(large >> np.uint64(63)).tolist():
-            found[place] = fingerprint(int(large[place]))
-        return found
-    if pa.types.is_date32(kind):
-        shifted = filled.view(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64) + SHIFT
-        return _of_halves(shifted.view(np.uint64), np.full(len(shifted), DAY, dtype=np.uint64), _a)
-    if pa.types.is_timestamp(kind):
-        shifted = filled.view(pa.int64()).to_numpy(zero_copy_only=False) + SHIFT
-        return _of_halves(shifted.view(np.uint64), np.full(len(shifted), MOMENT, dtype=np.uint64), _a)
-    whole = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
-    return _of_integers(whole)
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        width, form = (pa.int32(), DAY) if pa.types.is_date32(kind) else (pa.int64(), MOMENT)
+        shifted = filled.view(width).to_numpy(zero_copy_only=False).astype(np.int64) + SHIFT
+        return _of_halves(shifted.view(np.uint64), np.full(len(shifted), form, dtype=np.uint64), _a)
+    whole = filled if pa.types.is_uint64(kind) else pc.cast(filled, pa.int64())
+    return _of_integers(whole.to_numpy(zero_copy_only=False))
 
 
-def _of_integers(whole: NDArray[np.int64]) -> Elements:
+def _of_integers(whole: NDArray[np.int64] | NDArray[np.uint64]) -> Elements:
     kinds = np.where(whole < 0, np.uint64(NEGATIVE), np.uint64(WHOLE))
     sizes = np.abs(whole).view(np.uint64)
     found = _of_halves(sizes, kinds, _a)
-    for place in np.flatnonzero(sizes >> np.uint64(63)).tolist():  # −2**63 alone has no 63-bit size
+    for place in np.flatnonzero(sizes >> np.uint64(63)).tolist():  # −2**63, and numbers from 2**63 on
         found[place] = fingerprint(int(whole[place]))
     return found
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from conspectus.data.columns.arrays import EPOCH, FIRST_DAY, LAST_DAY, mended
+from conspectus.data.columns.arrays import EPOCH, FIRST_DAY, LAST_DAY, mended, plain_time
 from conspectus.interrupts import pressed
 
 NULL, TRUTH, WHOLE, NEGATIVE, LONG, REAL, TEXT, BYTES, DAY, MOMENT, DECIMAL, TUPLE, SPAN, SET, MAP = range(1, 16)
@@ -95,11 +95,11 @@ def _sound(form: Form) -> bool:
 
 def _written(record: Any, depth: int, room: _Room) -> Form:
     if isinstance(record, np.datetime64 | np.timedelta64):
-        record = record.astype(f"{record.dtype.kind}8[us]").item()
-        if isinstance(record, int):
-            return MISSING  # beyond the years 1 to 9999
+        record = plain_time(record)  # None beyond the years 1 to 9999
     elif isinstance(record, np.longdouble):
         record = float(record)
+    elif isinstance(record, np.clongdouble):
+        record = complex(record)
     elif isinstance(record, np.generic):
         record = record.item()
     if record is None or type(record).__name__ in ("NAType", "NaTType"):

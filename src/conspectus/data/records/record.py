@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.code_sets import CodeSet
-from conspectus.data.columns.column import NO_NULLS, Column, NotOrdered
+from conspectus.data.columns.column import NO_NULLS, Column
 from conspectus.data.columns.values import Nulls
 from conspectus.data.domain import Codes
 
@@ -26,16 +26,15 @@ class Record(Column):
     """
 
     kind: ClassVar[str] = "record"
+    comparisons: ClassVar[tuple[str, ...]] = ("=",)
+    regular = P
+    arrow_type = pa.string()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise self._error("a column needs a name that is not empty")
         if self.missing or self.other or self.default is not None:
             raise self._error("a record may be anything, also missing: leave out missing, other and default")
-
-    @property
-    def regular(self) -> int:
-        return P
 
     def regular_label(self, code: int) -> str:
         return f"{code:016x}"
@@ -51,15 +50,8 @@ class Record(Column):
     def code_of(self, value: object, nulls: Nulls = NO_NULLS) -> int:
         return fingerprint(value)
 
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet:
-        self._check_op(op)
-        if op != "=":
-            raise NotOrdered(f'column "{self.name}" holds records of any kind: ask for = alone')
+    def _codes_where(self, op: str, literal: Any, snap: bool) -> CodeSet:
         return (fingerprint(literal),)
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.string()
 
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
         """Fingerprints in hexadecimal digits."""

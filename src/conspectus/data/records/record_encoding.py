@@ -39,6 +39,11 @@ _WIDEST = 1 << 8
 _ONE_BY_ONE = (pa.types.is_nested, pa.types.is_decimal, pa.types.is_duration, pa.types.is_interval)
 
 
+def is_odd(kind: object) -> bool:
+    """Whether a type of polars is one whose values Arrow does not have."""
+    return str(kind).startswith(("Object", "Int128", "UInt128"))
+
+
 def _holds_maps(kind: pa.DataType) -> bool:
     if pa.types.is_map(kind) or not pa.types.is_nested(kind):
         return bool(pa.types.is_map(kind))
@@ -118,8 +123,7 @@ class RecordEncoding:
         keeps in Arrow. Everything else is taken object by object.
         """
         if type(column).__module__.partition(".")[0] == "polars":
-            odd = str(column.dtype).startswith(("Object", "Int128", "UInt128"))
-            return self.of(column.to_list() if odd else column.to_arrow(), depth)
+            return self.of(column.to_list() if is_odd(column.dtype) else column.to_arrow(), depth)
         kind = column.dtype
         if isinstance(kind, np.dtype) and kind.kind in "iufb":
             return self.of(column.to_numpy(), depth)

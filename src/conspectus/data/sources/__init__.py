@@ -150,7 +150,7 @@ def _origin(source: Any, schema: Schema, memory_limit: str | None) -> tuple[str,
     if is_relation(source):
         return "the DuckDB relation", open_relation(source, schema, memory_limit=memory_limit)
     if isinstance(source, str | Path):
-        path = Path(source)
+        path = Path(source).absolute()  # a pass may come after a chdir
         return f'"{path.name}"', _open_file(path, wanted, memory_limit)
     if is_frame(source):
         records = [column.name for column in schema.columns if isinstance(column, Record)]

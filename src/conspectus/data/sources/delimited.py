@@ -88,22 +88,23 @@ def read_header(path: Path, wanted: Collection[str]) -> Delimited:
         if found > best[0]:
             best = (found, separator, names, plain)
     found, separator, names, plain = best
-    if b"\r" in line:
-        raise SourceError(
-            f'"{path.name}" has carriage returns within its header line: save it with line feeds as line ends'
-        )
-    if not found:
-        raise SourceError(
-            f'"{path.name}" does not start with a header line that names the columns of the schema: '
-            "write the names of its columns into a first line"
-        )
-    if not plain:
-        raise SourceError(
-            f'"{path.name}" has a quotation mark in its header line that encloses no whole name: '
-            "write each name plainly, in one line"
-        )
-    if twice := next((name for name in wanted if names.count(name) > 1), None):
-        raise SourceError(f'"{path.name}" has two columns "{twice}": rename one of them')
+    twice = next((name for name in wanted if names.count(name) > 1), None)
+    rules = (
+        (b"\r" in line, "has carriage returns within its header line: save it with line feeds as line ends"),
+        (
+            not found,
+            "does not start with a header line that names the columns of the schema: "
+            "write the names of its columns into a first line",
+        ),
+        (
+            not plain,
+            "has a quotation mark in its header line that encloses no whole name: write each name plainly, in one line",
+        ),
+        (twice is not None, f'has two columns "{twice}": rename one of them'),
+    )
+    for wrong, sentence in rules:
+        if wrong:
+            raise SourceError(f'"{path.name}" {sentence}')
     return Delimited(path, separator, tuple(names))
 
 

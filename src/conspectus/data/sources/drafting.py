@@ -6,8 +6,9 @@ import datetime
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from conspectus.data.columns.values import by_distinct, date_at, day_of, number_
 from conspectus.data.schema import Schema
 
 from . import open_pairs, open_table, open_unknown
+from .lines import Tally
 from .origin import guarded, quoted
 
 NOT_PRIVATE = "NOT PRIVATE"
@@ -48,15 +50,12 @@ def check(schema: Schema, source: Any) -> list[ColumnCheck]:
     """For each column: the rows whose values lie outside its range, are not listed or unreadable, or are missing."""
     nulls = schema.nulls
 
-    def judge(column: Any) -> Callable[[object], int]:
-        def verdict(value: object) -> int:
-            if nulls.match(value):
-                return _MISSING
-            if column.find(value) is None:
-                return _RECODED
-            return _CLAMPED if isinstance(column, Ordered) and not column.holds(value) else _OK
-
-        return verdict
+    def verdict(column: Any, value: object) -> int:
+        if nulls.match(value):
+            return _MISSING
+        if column.find(value) is None:
+            return _RECODED
+        return _CLAMPED if isinstance(column, Ordered) and not column.holds(value) else _OK
 
     counts = np.zeros((len(schema.columns), 4), dtype=np.int64)
     rows = 0
@@ -64,7 +63,7 @@ def check(schema: Schema, source: Any) -> list[ColumnCheck]:
         for batch in table.raw(range(len(schema.columns))):
             rows += batch.num_rows
             for position, column in enumerate(schema.columns):
-                found = by_distinct(batch.column(position), judge(column), _MISSING, np.uint8)
+                found = by_distinct(batch.column(position), partial(verdict, column), _MISSING, np.uint8)
                 counts[position] += np.bincount(found, minlength=4)
     return [
         ColumnCheck(column.name, rows, *(int(count) for count in counts[position, _CLAMPED:]))
@@ -73,13 +72,8 @@ def check(schema: Schema, source: Any) -> list[ColumnCheck]:
 
 
 @dataclass(frozen=True)
-class LineCheck:
+class LineCheck(Tally):
     """How the lines of a CSV file look. NOT PRIVATE: exact counts, for the owner alone."""
-
-    rows: int
-    odd_quotes: int
-    wrong_fields: int
-    too_long: int
 
     def __str__(self) -> str:
         return (

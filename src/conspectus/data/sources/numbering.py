@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from conspectus.data.columns.values import flat
+from conspectus.data.columns.arrays import tidy
+from conspectus.data.columns.values import distinct_of
 
 _WIDEST = 1 << 27
 """Integers within a span up to this are looked up in a table, others in a dictionary."""
@@ -29,7 +30,10 @@ class Numbering:
 
     def of(self, values: pa.Array | pa.ChunkedArray) -> NDArray[np.int32]:
         """The numbers of the values, in order."""
-        values = flat(values)
+        if isinstance(values, pa.ChunkedArray):
+            return np.concatenate([np.zeros(0, dtype=np.int32), *map(self.of, values.chunks)])
+        if not pa.types.is_dictionary(values.type):
+            values = tidy(values)
         if pa.types.is_integer(values.type) and not pa.types.is_uint64(values.type):
             valid = pc.is_valid(values).to_numpy(zero_copy_only=False) if values.null_count else None
             whole = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
@@ -43,11 +47,9 @@ class Numbering:
                 found = np.full(len(values), -1, dtype=np.int32)
                 found[valid] = numbers
                 return found
-        if not pa.types.is_dictionary(values.type):
-            values = values.dictionary_encode()
-        table = np.array([*map(self._number, values.dictionary.to_pylist()), -1], dtype=np.int32)
-        indices = pc.fill_null(pc.cast(values.indices, pa.int64()), len(table) - 1)
-        coded: NDArray[np.int32] = table[indices.to_numpy(zero_copy_only=False)]
+        distinct, places = distinct_of(values)
+        table = np.array([*map(self._number, distinct.to_pylist()), -1], dtype=np.int32)
+        coded: NDArray[np.int32] = table[places]
         return coded
 
     def _number(self, value: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -27,8 +27,10 @@ _SAME = frozenset(
     ["BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"]
     + ["FLOAT", "DOUBLE", "DATE", "VARCHAR", "BLOB"]
 )
+_UNWRITTEN = ("TIMESTAMP", "VARIANT", "GEOMETRY")
 _HARMLESS = frozenset({"unused_columns", "column_lifetime"})
-_REPORTS = (duckdb.Error, pa.ArrowException, ValueError, ArithmeticError, TypeError, LookupError)
+# What fails while batches are made reaches the reader as an OSError, with the message of DuckDB in it.
+_REPORTS = (duckdb.Error, pa.ArrowException, ValueError, ArithmeticError, TypeError, LookupError, MemoryError, OSError)
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,9 @@ class Origin:
     number is private; `computed` that values may be the work of an expression, and null where the raw ones are not;
     `tally` counts odd lines for the owner where rows are lines; `fingerprinted` are the columns of the relation that
     hold the fingerprints of records, and not the records; `rows` is how many rows there are, where the source says so
-    without a pass: a frame knows, and so does the footer of a Parquet file.
+    without a pass: a frame knows, and so does the footer of a Parquet file. `batches`, where nothing of SQL is to be
+    done, is a pass over some columns of the relation in their order, at most so many rows at a time, in types that
+    `arrays.tidy` gives: then a dictionary stays one, and DuckDB does not write its texts out for every row.
     """
 
     connection: Connection
@@ -51,6 +55,7 @@ class Origin:
     tally: Callable[[], Tally] | None = None
     fingerprinted: frozenset[str] = frozenset()
     rows: int | None = None
+    batches: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]] | None = None
 
     def column(self, name: str, what: str) -> str:
         """The relation's name of a column that the schema asks for."""
@@ -84,9 +89,14 @@ def fresh(name: str, *taken: str) -> str:
 
 
 def exported(name: str, kind: str) -> str:
-    """A column of DuckDB as a type that means the same in Arrow; all others become text, as far as they can."""
+    """A column of DuckDB as a type that means the same in Arrow; all others become text, as far as they can.
+
+    A moment beyond the calendar cannot be written as a text, and ends the pass. So what may hold moments is missing.
+    """
     if kind in _SAME or (kind.startswith(("TIMESTAMP", "DECIMAL", "ENUM")) and not kind.endswith("]")):
         return quoted(name)
+    if any(word in kind.upper() for word in _UNWRITTEN):
+        return "CAST(NULL AS VARCHAR)"
     return f"TRY(CAST({quoted(name)} AS VARCHAR))"
 
 
@@ -102,6 +112,7 @@ class Connection:
                 "autoinstall_known_extensions": False,
                 "python_enable_replacements": False,
                 "TimeZone": "UTC",
+                "arrow_large_buffer_size": True,  # one batch may hold more than 2 GiB of texts
                 **({"memory_limit": memory_limit} if memory_limit else {}),
             }
         )
@@ -138,13 +149,13 @@ def _discard(database: Any, spill: str) -> None:
 
 @contextmanager
 def guarded(what: str) -> Iterator[None]:
-    """Turn what is reported while rows are read into one sentence: the messages themselves quote the rows."""
+    """Turn what is reported while rows are read into one sentence.
+
+    The messages themselves quote the rows, or a length; which kind of failure it was may depend on a row too.
+    """
     try:
         yield
     except SourceError:
         raise
-    except _REPORTS as problem:
-        kind = type(problem).__name__.removesuffix("Exception").removesuffix("Error").removeprefix("Arrow")
-        raise SourceError(
-            f"{what} cannot be read as a table ({kind or 'unknown'} error): check that it is complete and well-formed"
-        ) from None
+    except _REPORTS:
+        raise SourceError(f"{what} cannot be read as a table: check that it is complete and well-formed") from None

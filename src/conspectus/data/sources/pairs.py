@@ -36,9 +36,12 @@ class PairsTable(Table):
     says only that its user is there. With `users` declared there are exactly so many rows: users without pairs are
     empty rows, and where more users appear, those with the smallest keyed hashes of their ids are kept.
 
-    Guarantee: replacing one user's pairs by another user's changes at most one row, whatever the source holds; without
-    declared users, adding or removing one user's pairs adds or removes at most one row and changes no other.
+    Guarantee: with declared users, exchanging one user's pairs for any others, or none, changes at most one row;
+    without, it changes, adds or removes at most one row and no other.
     """
+
+    in_memory = True
+    """The pairs are read once, by whichever fold comes first."""
 
     def __init__(self, origin: Origin, schema: Schema, *, what: str, public_seed: int) -> None:
         self.schema = schema
@@ -51,23 +54,18 @@ class PairsTable(Table):
 
     @property
     def filtered(self) -> bool:
-        """Whether the number of users is private: a filter, or an expression for the user, may leave one out."""
+        """Whether users may be left out: by a filter, or by an expression for the user."""
         return (self._origin.filtered or self._origin.computed) and self.schema.unit.users is None
 
     @property
     def known_rows(self) -> int | None:
         return self.schema.unit.users
 
-    @property
-    def in_memory(self) -> bool:
-        """Yes: the pairs are read once, by whichever fold comes first."""
-        return True
-
     def chunks(self, columns: Sequence[int] | None = None, rows: int = MOST_ROWS) -> Iterator[SetChunk]:
         """One pass over the users, at most 65,536 at a time. All items are held, whichever are asked about."""
         if self._chunks is None:
             listed = Categorical("item", self.domain.names)
-            found = Pairs(lambda value: _or_nothing(listed.find(value)))
+            found = Pairs(lambda value: -1 if (code := listed.find(value)) is None else code)
             found.read(self._origin, self._names, self._what)
             self.hold(found)
         yield from self._chunks or ()
@@ -122,16 +120,14 @@ class Pairs:
             with guarded(what):
                 users, items = self._user_numbers.of(batch.column(0)), self._item_numbers.of(batch.column(1))
             known = (users >= 0) & (items >= 0)
-            if not known.all():
-                users, items = users[known], items[known]
-            self._put(users, items)
+            self._put(users[known], items[known])
 
     def _put(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> None:
         if not len(users):
             return
         bucket = (users >> _PLACE_BITS).astype(np.uint16)
         places = (users & (MOST_ROWS - 1)).astype(np.uint16)
-        if bucket[0] != bucket.min() or bucket[0] != bucket.max():
+        if bucket.min() != bucket.max():
             order = np.argsort(bucket, kind="stable")
             bucket, places, items = bucket[order], places[order], items[order]
         cuts = [0, *(np.flatnonzero(np.diff(bucket)) + 1).tolist(), len(bucket)]
@@ -167,10 +163,6 @@ class Pairs:
             for items, places in held:
                 users = number[(bucket << _PLACE_BITS) + places.astype(np.int32)]
                 self._put(users[users >= 0], items[users >= 0])
-
-
-def _or_nothing(code: int | None) -> int:
-    return -1 if code is None else code
 
 
 def _order(text: str) -> tuple[bool, int, str]:

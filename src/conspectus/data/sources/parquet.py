@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from conspectus.data.columns.arrays import TEXT, tidied, tidy
 
+from .batches import cut
 from .delimited import ahead
 from .origin import Connection, Origin, SourceError, guarded
 
@@ -91,7 +92,14 @@ def open_parquet(path: Path, wanted: Collection[str] | None, *, memory_limit: st
         positions = [position for position in range(len(file.names)) if f"c{position}" in columns]
         return connection.cursor().from_arrow(file.reader(positions or [0]))
 
-    return Origin(connection, relation, names, rows=file.rows)
+    def batches(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        positions = [int(column.removeprefix("c")) for column in columns]
+        for batch in file.reader(sorted(set(positions)) or [0]):
+            held = [batch.column(f"c{position}") for position in positions] or [pa.nulls(batch.num_rows)]
+            names = [f"c{position}" for position in positions] or ["c"]
+            yield from cut(pa.RecordBatch.from_arrays(held, names=names), rows)
+
+    return Origin(connection, relation, names, rows=file.rows, batches=batches)
 
 
 def check_twins(names: Sequence[str], wanted: Collection[str], what: str) -> None:

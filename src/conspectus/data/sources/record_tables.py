@@ -22,7 +22,7 @@ from conspectus.interrupts import attentive
 from conspectus.suggestions import suggest_keywords
 
 from .delimited import is_delimited, open_unknown, unknown_names
-from .frames import is_frame
+from .frames import collected, is_frame
 from .origin import SourceError, guarded
 from .parquet import SUFFIXES, check_twins, read_footer
 from .sql import is_relation
@@ -126,7 +126,7 @@ def open_records(source: Any, columns: str | Sequence[str] | None = None, *, nei
     schema = Schema("records", (Record(RECORDS.names[0]),), Unit(), neighbours)  # type: ignore[arg-type]
     wanted = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
     if isinstance(source, str | Path):
-        return _from_file(Path(source), wanted, schema)
+        return _from_file(Path(source).absolute(), wanted, schema)
     if is_frame(source):
         return frame_records(source, wanted, schema)
     if is_relation(source):
@@ -191,7 +191,7 @@ def frame_records(source: Any, wanted: list[str] | None, schema: Schema) -> Tabl
         raise SourceError("a RecordBatchReader can be read only once: pass reader.read_all(), or a Parquet file")
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
-    source = source.collect() if hasattr(source, "collect") else source
+    source = collected(source)
     names = source.column_names if isinstance(source, pa.Table) else [str(name) for name in source.columns]
     chosen = _chosen(names, wanted, "the table")
     if isinstance(source, pa.Table):

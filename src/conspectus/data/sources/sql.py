@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,11 +28,14 @@ from .lines import Tally
 from .origin import Connection, Origin, SourceError, exported, fresh, guarded, quoted, text
 from .parquet import read_footer
 from .rowwise import FILES, Verdict, examine
+from .sql_growth import LONGEST_TEXT, in_pieces
+from .sql_types import allowed, check_types
 
 WHAT = "the SQL source"
 _QUERY = re.compile(r"\s*(select|from|with)\s", re.IGNORECASE)
 _TYPES = {"integer": "DOUBLE", "number": "DOUBLE", "date": "TIMESTAMP"}
-_ROWS = 1 << 16
+_ROWS = 31 << 11  # of the longest texts that are read these are less than 2 GiB, the most in a batch of Arrow
+_FIRST_MOMENT = "TIMESTAMP '290309-12-22 (BC) 00:00:00'"
 
 
 def is_query(source: object) -> bool:
@@ -63,6 +69,11 @@ class _Base:
             columns.append(f"{field} AS {quoted(self.names[position])}")
         return f"SELECT {', '.join(columns)} FROM {relation}"
 
+    def pieces(self, positions: Sequence[int]) -> pa.RecordBatchReader:
+        """One pass over some columns, in pieces that stay small enough to be worked on."""
+        whole = self.reader(positions)
+        return pa.RecordBatchReader.from_batches(whole.schema, (piece for batch in whole for piece in in_pieces(batch)))
+
 
 def open_relation(relation: Any, schema: Schema, *, memory_limit: str | None = None) -> Origin:
     """A relation over a table of its own connection, or over a file, that maps each row by itself."""
@@ -79,7 +90,7 @@ def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -
     """A SELECT over one CSV or Parquet file that maps each row by itself."""
     connection = Connection(memory_limit=memory_limit)
     with _closing(connection, WHAT):
-        verdict = examine(query, connection.run)
+        verdict = examine(query, connection.run, empty=True)
         return _open(connection, query, verdict, _file(verdict, schema), schema)
 
 
@@ -99,14 +110,54 @@ def _open(connection: Connection, query: str, verdict: Verdict, base: _Base, sch
     lines, rows = fresh("_lines", said), fresh("_rows", said)
     verdict.read_instead(rows)
     positions = _needed(verdict, base.names, schema)
-    plain = connection.run(f"SELECT json_deserialize_sql({text(json.dumps(verdict.tree))})")[0][0]
-    checked = f"WITH {rows} AS ({base.select(positions, lines)}) SELECT * FROM ({plain})"
+    nothing = base.reader(positions).schema.empty_table()
+    shown = connection.cursor().from_arrow(nothing).query(lines, base.select(positions, lines))
+    read = _cut(shown.columns, shown.types, f"({base.select(positions, lines)})")
+
+    def spelled(tree: dict[str, Any]) -> str:
+        plain = connection.run(f"SELECT json_deserialize_sql({text(json.dumps(tree))})")[0][0]
+        return f"WITH {rows} AS ({read}) SELECT * FROM ({plain})"
+
+    def bound(tree: dict[str, Any]) -> list[str]:
+        return list(map(str, connection.cursor().from_arrow(nothing).query(lines, spelled(tree)).types))
+
+    check_types(verdict.levels, bound)
+    given = connection.cursor().from_arrow(nothing).query(lines, spelled(verdict.tree))
+    checked = _cut(given.columns, given.types, f"({spelled(verdict.tree)})")
+    # What fails whatever the rows are, such as a pattern that is none, fails here, on a row of nothing.
+    absent = pa.table([pa.nulls(1, field.type) for field in nothing.schema], schema=nothing.schema)
+    connection.cursor().from_arrow(absent).query(lines, checked).fetchall()
 
     def relation(columns: Collection[str]) -> Any:
-        return connection.cursor().from_arrow(base.reader(positions)).query(lines, checked)
+        return connection.cursor().from_arrow(base.pieces(positions)).query(lines, checked)
 
-    names = {name: name for name in relation(()).columns}
+    names = {name: name for name in given.columns}
     return Origin(connection, relation, names, filtered=verdict.filtered, computed=True, tally=base.tally)
+
+
+def _cut(names: Sequence[str], kinds: Sequence[Any], relation: str) -> str:
+    """A SELECT of columns whose values are of a known type and of a bounded length.
+
+    Of a text of more than 32,768 bytes the first 8,192 characters are read, which have no more; longer bytes are
+    missing, and so are moments beyond the calendar, which cannot be written. So no single value asks for more memory
+    than an expression's form shows, or ends a pass.
+    """
+    columns = [f"{_bounded(name, kind)} AS {name}" for name, kind in zip(map(quoted, names), map(str, kinds))]
+    return f"SELECT {', '.join(columns)} FROM {relation}"
+
+
+def _bounded(value: str, kind: str) -> str:
+    """An expression of a type that is written out, as one of bounded length; the functions are DuckDB's own."""
+    if not allowed(kind):
+        return _bounded(f"TRY(CAST({value} AS VARCHAR))", "VARCHAR")
+    if kind == "VARCHAR":
+        short = f"system.main.left({value}, {LONGEST_TEXT // 4})"
+        return f"CASE WHEN system.main.strlen({value}) <= {LONGEST_TEXT} THEN {value} ELSE {short} END"
+    if kind == "TIMESTAMP":
+        return f"CASE WHEN {value} >= {_FIRST_MOMENT} OR system.main.isinf({value}) THEN {value} END"
+    if kind == "BLOB":
+        return f"CASE WHEN system.main.octet_length({value}) <= {LONGEST_TEXT // 4} THEN {value} END"
+    return value
 
 
 def _needed(verdict: Verdict, names: Sequence[str], schema: Schema) -> list[int]:
@@ -119,7 +170,7 @@ def _needed(verdict: Verdict, names: Sequence[str], schema: Schema) -> list[int]
 
 
 def _file(verdict: Verdict, schema: Schema) -> _Base:
-    path = Path(verdict.file or "")
+    path = Path(verdict.file or "").absolute()
     if not verdict.csv:
         parquet = read_footer(path)
         return _Base(parquet.names, parquet.reader, {})
@@ -136,20 +187,54 @@ def _file(verdict: Verdict, schema: Schema) -> _Base:
 
 
 def _table(relation: Any, table: str) -> _Base:
-    """A table of the owner's connection, streamed into ours."""
+    """A table of the owner's connection, streamed into ours: its texts are cut there, or Arrow would refuse many."""
     asked = fresh("_asked", table)
+    one = threading.Lock()  # passes may overlap, and a connection refuses two calls at a time
+    passes: weakref.WeakSet[_Pass] = weakref.WeakSet()
     whole = relation.query(asked, f"SELECT * FROM {table}")
     names, kinds = tuple(whole.columns), list(map(str, whole.types))
 
     def reader(positions: Sequence[int]) -> pa.RecordBatchReader:
-        columns = ", ".join(f"{exported(names[place], kinds[place])} AS c{place}" for place in positions)
-        found = relation.query(asked, f"SELECT {columns} FROM {table}").to_arrow_reader(_ROWS)
+        columns = ", ".join(f"{_exported(names[place], kinds[place])} AS c{place}" for place in positions)
+        with one:
+            for other in passes:
+                other.put_aside()
+            found = _Pass(relation.query(asked, f"SELECT {columns} FROM {table}").to_arrow_reader(_ROWS))
+            passes.add(found)
         kind = pa.schema([(field.name, tidied(field.type)) for field in found.schema])
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for batch in found:
+            while True:
+                with one:
+                    batch = found.next()
+                if batch is None:
+                    return
                 yield pa.RecordBatch.from_arrays([tidy(column) for column in batch.columns], schema=kind)
 
         return pa.RecordBatchReader.from_batches(kind, batches())
 
     return _Base(names, reader, {})
+
+
+class _Pass:
+    """A pass over the owner's connection, which has one open result: where another pass begins, the rest is kept."""
+
+    def __init__(self, reader: Any) -> None:
+        self.schema = reader.schema
+        self._reader = reader
+        self._kept: deque[pa.RecordBatch] = deque()
+
+    def put_aside(self) -> None:
+        self._kept.extend(self._reader)
+
+    def next(self) -> pa.RecordBatch | None:
+        return self._kept.popleft() if self._kept else next(self._reader, None)
+
+
+def _exported(name: str, kind: str) -> str:
+    plain = exported(name, kind)
+    if kind == "TIMESTAMP_NS":  # the one type whose infinite moments are days of the calendar in Arrow
+        return f"CASE WHEN system.main.isfinite({plain}) THEN {plain} END"
+    if plain == quoted(name) and kind not in ("VARCHAR", "BLOB"):
+        return plain  # DuckDB's own type means the same in Arrow, and is short
+    return _bounded(plain, kind if kind == "BLOB" else "VARCHAR")

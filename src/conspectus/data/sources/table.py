@@ -18,9 +18,10 @@ from conspectus.data.schema import Schema
 from conspectus.interrupts import attentive
 from conspectus.suggestions import suggest_keywords
 
+from .batches import gathered
 from .lines import Tally
 from .origin import Origin, SourceError, exported, guarded
-from .units import bounded, person
+from .units import bounded, people
 
 _ROWS = 1 << 16
 
@@ -35,6 +36,9 @@ class Table:
     `beside` is the same source as records, where the origin holds no more than their fingerprints.
     `filtered` is True when the number of rows is private: a filter left rows out, or units are ids. There is no `len`.
     """
+
+    in_memory = False
+    """Whether the table holds its own codes, so that a second fold does not read the source again."""
 
     def __init__(
         self, origin: Origin, schema: Schema, *, what: str, public_seed: int, beside: Table | None = None
@@ -63,11 +67,6 @@ class Table:
     def known_rows(self) -> int | None:
         """How many rows there are, where the source says so without a pass and no row is left out; else None."""
         return None if self.filtered else self._origin.rows
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether the table holds its own codes, so that a second fold does not read the source again."""
-        return False
 
     @attentive()
     def fold(self, fold: Fold[Result]) -> Result:
@@ -108,7 +107,7 @@ class Table:
         width = len(self.schema.columns)
         wanted = sorted(set(range(width) if columns is None else columns))
         found = self._coded(self.raw(wanted, rows), wanted) if self._identity is None else self._bounded(wanted, rows)
-        for batch in found:
+        for batch in gathered(found, rows):
             codes: list[Codes | None] = [None] * width
             for place, position in enumerate(wanted):
                 codes[position] = batch.column(place).to_numpy(zero_copy_only=False)
@@ -121,13 +120,16 @@ class Table:
         """
         return read(self._origin, [self._names[position] for position in columns], what=self._what, rows=rows)
 
-    def _coded(self, batches: Iterable[pa.RecordBatch], columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The codes of raw values; whatever stands behind them passes through."""
+    def _coded(
+        self, batches: Iterable[pa.RecordBatch], columns: Sequence[int], *, ids: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """The codes of raw values; whatever stands behind them passes through, but `ids` become the texts of people."""
         for batch in batches:
             with guarded(self._what):
                 codes = [pa.array(self._codes(c, batch.column(place))) for place, c in enumerate(columns)]
                 rest = batch.columns[len(columns) :]
-                names = [*(f"c{c}" for c in columns), *batch.schema.names[len(columns) :]]
+                rest = [people(values, self.schema.nulls) for values in rest] if ids else rest
+                names = [*(f"c{c}" for c in columns), *("person" for _ in rest)]
                 coded = pa.RecordBatch.from_arrays([*codes, *rest], names=names)
             yield coded
 
@@ -143,15 +145,11 @@ class Table:
         """The codes of the rows that are kept of each id. Which ones are kept depends on all columns."""
         width, identity = len(self.schema.columns), str(self._identity)
         every = range(width)
+        raw = read(self._origin, [*self._names, identity], what=self._what, rows=_ROWS)
         with guarded(self._what):
-            relation = self._origin.relation([*self._names, identity])
-            types = _types(relation)
-            select = [exported(name, types[name]) for name in self._names]
-            who = person(identity, types[identity], self.schema.null_values)
-            raw = relation.query("_source", f"SELECT {', '.join(select)}, {who} AS person FROM _source")
             kinds = [(f"c{c}", pa.from_numpy_dtype(code_dtype(self.schema.columns[c].size))) for c in every]
-            coded = self._coded(_each(raw.to_arrow_reader(_ROWS), self._what), every)
-            codes = pa.RecordBatchReader.from_batches(pa.schema([*kinds, ("person", pa.string())]), coded)
+            coded = self._coded(raw, every, ids=True)
+            codes = pa.RecordBatchReader.from_batches(pa.schema([*kinds, ("person", pa.large_string())]), coded)
             query = bounded("_codes", wanted, columns=width, max_rows=self.schema.unit.max_rows, seed=self._seed)
             batches = self._origin.connection.cursor().from_arrow(codes).query("_codes", query).to_arrow_reader(rows)
         yield from _each(batches, self._what)
@@ -187,6 +185,9 @@ class Table:
 
 def read(origin: Origin, names: Sequence[str], *, what: str, rows: int) -> Iterator[pa.RecordBatch]:
     """One pass over the raw values of some columns of an origin, at most `rows` at a time."""
+    if origin.batches is not None:
+        yield from _each(origin.batches(names, rows), what)
+        return
     with guarded(what):
         relation = origin.relation(names)
         types = _types(relation)
@@ -195,7 +196,7 @@ def read(origin: Origin, names: Sequence[str], *, what: str, rows: int) -> Itera
     yield from _each(batches, what)
 
 
-def _each(batches: pa.RecordBatchReader, what: str) -> Iterator[pa.RecordBatch]:
+def _each(batches: Any, what: str) -> Iterator[pa.RecordBatch]:
     try:
         while True:
             with guarded(what):

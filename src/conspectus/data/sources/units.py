@@ -4,26 +4,105 @@ It keeps the rows with the smallest keyed hashes of their codes and their id, so
 keeps of one person depends on no other person, neither through the order of the file or its chunks, nor through the
 types that other people's values gave the columns. Rows that tie have the same codes, and then it does not matter which
 one stays. The id is hashed with the codes so that every person's choice is another one: by the codes alone everybody
-would keep the same kind of row, and the kept rows would look like nobody. Rows without an id form one unit together.
+would keep the same kind of row, and the kept rows would look like nobody.
+
+An id is its canonical text, so that 1, 1.0 and "1" are one person, and so is a moment, be it told in Berlin or in UTC,
+to the microsecond. Ids that no column reads (wrong bytes, lists, spans of time) stay different from one another.
+
+Somebody without an id may be written as nothing, as NaN or as a declared null value, −1 or −1.0. If those were several
+units, a person could add to each of them. So all rows without an id form one unit together.
 """
 
 from __future__ import annotations
 
+import decimal
+import hashlib
 from collections.abc import Sequence
 
-from conspectus.data.columns.values import SPACES
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from .origin import exported, text
+from conspectus.data.columns.arrays import TEXT, marked, tidy
+from conspectus.data.columns.values import SPACES, Nulls, day_of, distinct_of, number_of, numbers, spelled, text_of
+
+from .origin import text
 
 _WHOLE, _DIGITS = r"^(-?[0-9]+)\.0$", r"\1"
-_TRIM = " || ".join(f"chr({ord(character)})" for character in SPACES)
+_LONGEST = 1 << 8
+"""Bytes of an id that is kept as it is; a longer one is known by its digest, and costs no more memory than others."""
+_INTEGERS = 2.0**63
 
 
-def person(identity: str, kind: str, nulls: Sequence[str]) -> str:
-    """The SQL of an id as text, so that 1 and "1" are one person; NULL where it is missing."""
-    spelled = f"trim(TRY(CAST({exported(identity, kind)} AS VARCHAR)), {_TRIM})"
-    missing = ", ".join(text(word.strip(SPACES)) for word in ("", *nulls))
-    return f"CASE WHEN {spelled} IN ({missing}) THEN NULL ELSE {spelled} END"
+def people(values: pa.Array, nulls: Nulls) -> pa.Array:
+    """The ids of some rows as texts, null where there is none; texts have been mended before.
+
+    Each depends on its own value alone, and not on the type that others gave to the column.
+    """
+    distinct, places = distinct_of(values, mended=True)
+    who = _without(_texts(distinct), distinct, nulls)
+    return pa.concat_arrays([who, pa.nulls(1, TEXT)]).take(pa.array(places))
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    """Distinct tidy values as canonical texts, of bounded length."""
+    kind = values.type
+    if pa.types.is_integer(kind):
+        return pc.cast(values, TEXT)
+    if pa.types.is_floating(kind):
+        return _of_floats(pc.fill_null(values, np.nan).to_numpy(zero_copy_only=False).astype(np.float64))
+    if kind == TEXT:
+        texts = pc.utf8_trim(values, SPACES)
+    elif pa.types.is_large_binary(kind):
+        # Bytes that are no UTF-8 are mended as texts are.
+        texts = pc.utf8_trim(tidy(values.view(TEXT)), SPACES)
+    else:
+        return pa.array([spelled(value) for value in values.to_pylist()], TEXT)
+    if not pc.any(pc.greater(pc.binary_length(texts), _LONGEST)).as_py():
+        return texts
+    return pa.array([_short(value) for value in texts], TEXT)
+
+
+def _short(value: pa.Scalar) -> str | None:
+    found: str | None = value.as_py()
+    if found is None or len(raw := found.encode()) <= _LONGEST:
+        return found
+    return marked(f"long {hashlib.sha256(raw).hexdigest()}")
+
+
+def _of_floats(reals: NDArray[np.float64]) -> pa.Array:
+    whole = np.abs(reals) < _INTEGERS
+    whole &= reals == np.floor(reals)
+    texts = pc.cast(pa.array(np.where(whole, reals, 0.0).astype(np.int64)), TEXT)
+    if whole.all():
+        return texts
+    others = pa.array([spelled(value) for value in reals[~whole].tolist()], TEXT)
+    return pc.replace_with_mask(texts, pa.array(~whole), others)
+
+
+def _without(who: pa.Array, values: pa.Array, nulls: Nulls) -> pa.Array:
+    """The texts of ids, null where a null value is meant: by its text, its number or its day."""
+    words = pa.array(["", *nulls.words], TEXT)
+    absent = pc.is_in(who, words).to_numpy(zero_copy_only=False)
+    if nulls.numbers:
+        found, valid = numbers(values, Nulls())
+        near = np.isin(found, nulls.numbers) & ~absent & (True if valid is None else valid)
+        # Whole numbers of many digits may be near one another as floats, and are still different ids.
+        exact = {_number(word) for word in nulls.words if number_of(word) is not None}
+        for place in np.flatnonzero(near).tolist():
+            absent[place] = _number(text_of(values[place].as_py()) or "") in exact
+    if nulls.days:
+        for place, value in enumerate(values.to_pylist()):
+            absent[place] |= day_of(value) in nulls.days
+    return pc.if_else(pa.array(absent), pa.scalar(None, TEXT), who)
+
+
+def _number(word: str) -> decimal.Decimal | None:
+    try:
+        return decimal.Decimal(word)
+    except decimal.InvalidOperation:
+        return None
 
 
 def bounded(relation: str, select: Sequence[int], *, columns: int, max_rows: int, seed: int) -> str:

@@ -19,7 +19,7 @@ from conspectus.privacy.tails import deviation_of
 from .parameters import OWN, BoostingPlan
 from .reweighting import needed_edge
 from .row_search import ROWS
-from .theorem import CITES, EDGE, FAILURE, TheoremParameters
+from .theorem import CITES, EDGE, TheoremParameters
 
 
 def practical_claim(name: str, problem: Problem, plan: BoostingPlan, *, ridge: float) -> Claim:
@@ -46,9 +46,7 @@ def practical_claim(name: str, problem: Problem, plan: BoostingPlan, *, ridge: f
 def theorem_claim(name: str, problem: Problem, plan: BoostingPlan, found: TheoremParameters) -> Claim:
     """λ + μ on every question, by Theorem 6.1."""
     assert problem.denominator
-    bound = ErrorBound(
-        value=found.counts / problem.denominator, statistic="max", probability=1 - FAILURE, theorem=CITES[0]
-    )
+    bound = ErrorBound(value=found.counts / problem.denominator, theorem=CITES[0])
     return Claim(
         mechanism=name,
         expected_max=found.counts,

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from conspectus.mechanisms.iterative import Candidates
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.ordering import starts_of
 from conspectus.synopses.synopsis import public_sampler
 
 TIMES = 7
@@ -59,6 +60,6 @@ def _pairs(candidates: Candidates) -> csr_array | None:
         return None
     place = {pair: number for number, pair in enumerate(combinations(candidates.workload.columns, 2))}
     read = [[place[pair] for pair in combinations(sorted(block.columns), 2)] for block in blocks]
-    ends = np.cumsum([0, *map(len, read)])
+    ends = starts_of([len(pairs) for pairs in read])
     indices = np.fromiter(chain.from_iterable(read), dtype=np.int64, count=int(ends[-1]))
     return csr_array((np.ones(indices.size), indices, ends), shape=(len(blocks), max(len(place), 1)))

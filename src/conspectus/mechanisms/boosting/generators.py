@@ -7,6 +7,7 @@ none says so with None, and the public uniform histogram stands in for it: that 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from typing import Protocol
@@ -24,12 +25,11 @@ from conspectus.mechanisms.mechanism import Problem, maximum_bound
 from conspectus.privacy.events import Noise
 from conspectus.queries.query import Query
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.fitting.max_entropy import Measurement, Potentials, fit_histogram
 from conspectus.synopses.fitting.row_trials import block_values
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total, public_sampler
-
-Vector = NDArray[np.float64]
 
 MOST_TABLES = 1 << 18
 """The most tables, about, that the brute force looks through."""
@@ -76,6 +76,7 @@ def question_matrix(sample: Workload, held: tuple[int, ...]) -> NDArray[np.uint8
     return lines
 
 
+@dataclass(eq=False)
 class MaximumEntropy:
     """The maximum-entropy histogram of noisy answers; with `history`, of all answers that were ever measured.
 
@@ -83,25 +84,27 @@ class MaximumEntropy:
     and the re-weighting are the same; Lemma 6.5 is about any synopsis that fits the fresh sample.
     """
 
-    def __init__(self, problem: Problem, total: float, *, history: bool, evaluations: int, ridge: float) -> None:
-        self.problem = problem
-        self.total = total
-        self.history = history
-        self.evaluations = evaluations
-        self.ridge = ridge
-        self.held = problem.workload.domain.project(problem.held)
-        self.known: list[Measurement] = []
-        self.potentials: Potentials | None = None
+    problem: Problem
+    total: float
+    history: bool
+    evaluations: int
+    ridge: float
+    known: list[Measurement] = field(default_factory=list)
+    potentials: Potentials | None = None
 
     def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | None:
         noisy, law = measured(curator, self.problem, sample, price)
         if not self.history:
             self.known, self.potentials = [], None
         self.known.extend(measurements(sample, self.problem.held, noisy, law, self.total))
-        steps = self.evaluations * (4 if last else 1)
-        start = self.potentials
         fit = fit_histogram(
-            self.held, self.known, self.total, start=start, steps=steps, ridge=self.ridge, refits=REFITS
+            sample.domain.project(self.problem.held),
+            self.known,
+            self.total,
+            start=self.potentials,
+            steps=self.evaluations * (4 if last else 1),
+            ridge=self.ridge,
+            refits=REFITS,
         )
         self.potentials = fit.potentials
         return fit.weights
@@ -182,7 +185,7 @@ class BruteForce:
         queries = list(sample.queries())
         new = sample.take([place for place, query in enumerate(queries) if query not in self.known])
         if len(new):
-            values = np.stack([_values(new, self._codes(counts)) for counts in self.tables], axis=1)
+            values = np.stack([self._values(new, counts) for counts in self.tables], axis=1)
             self.known |= zip(new.queries(), values)
         grids = np.concatenate([np.full(len(block), sample.grid // block.grid) for block in sample.blocks])
         values = np.stack([self.known[query] for query in queries]) * grids[:, None]
@@ -192,6 +195,11 @@ class BruteForce:
         total = Total(value=float(sample.denominator or self.rows), exact=True)
         return as_rows(sample.domain, self._codes(self.tables[fitting[0]]), total)
 
+    def _values(self, asked: Workload, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The values of questions on a table, each in steps of its own block."""
+        codes = self._codes(counts)
+        return np.concatenate([block_values(block, codes) for block in asked.blocks])
+
     def _codes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """A table row by row; columns that nobody asks about hold their first value."""
         domain, held = self.problem.workload.domain, self.problem.held
@@ -199,11 +207,6 @@ class BruteForce:
         codes = np.zeros((self.rows, len(domain)), dtype=np.int64)
         codes[:, list(held)] = np.repeat(cells, counts, axis=0)
         return codes
-
-
-def _values(asked: Workload, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The values of questions on these rows, each in steps of its own block."""
-    return np.concatenate([block_values(block, codes) for block in asked.blocks])
 
 
 def few_tables(problem: Problem) -> bool:

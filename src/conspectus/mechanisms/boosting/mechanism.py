@@ -34,7 +34,6 @@ the figure (blocks, growing rates, a history, the first sample) is proved in `me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -44,11 +43,11 @@ from numpy.typing import NDArray
 
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, Reweighting
-from conspectus.mechanisms.bounds import Certificate
+from conspectus.mechanisms.bounds import FAILURE, Certificate
 from conspectus.mechanisms.certificate import certify, measure_potential, potential_law
-from conspectus.mechanisms.mechanism import MAX_CELLS, Claim, Outcome, Problem, Refusal
+from conspectus.mechanisms.mechanism import MAX_CELLS, Claim, Mechanism, Outcome, Problem
 from conspectus.mechanisms.total import find_total
-from conspectus.privacy.events import Event
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.median_ensemble import MedianEnsemble, weighted_median
 from conspectus.synopses.rows import Rows
@@ -56,12 +55,11 @@ from conspectus.synopses.synopsis import Total, public_sampler
 
 from .claim import practical_claim, theorem_claim
 from .first_sample import first_sample
-from .generators import BruteForce, Generator, MaximumEntropy, Syntheticizer, Vector
+from .generators import BruteForce, Generator, MaximumEntropy, Syntheticizer
 from .own_generator import OwnRounds
 from .parameters import BoostingPlan, BoostingSettings, plan_boosting
 from .reweighting import needed_edge
 from .row_search import RowSearch, public_rows
-from .theorem import FAILURE
 
 _POTENTIAL_SHARE = Fraction(1, 4)
 """The share of the certificates' price that buys ln Z."""
@@ -135,7 +133,7 @@ def _synopsis(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Boosting(BoostingSettings):
+class Boosting(BoostingSettings, Mechanism[BoostingPlan]):
     """Boosting for queries: a few synopses, each made for what the ones before got wrong, and their weighted median.
 
     Choose it where questions are many and few of them can be measured, or where they are functions of the whole table
@@ -176,21 +174,17 @@ class Boosting(BoostingSettings):
 
     name: ClassVar[str] = "boosting"
 
-    def plan(self, problem: Problem) -> BoostingPlan | Refusal:
-        found = plan_boosting(self, problem)
-        return found if isinstance(found, BoostingPlan) else Refusal(mechanism=self.name, reason=found)
+    def plan(self, problem: Problem) -> BoostingPlan:
+        return plan_boosting(self, problem)
 
     def claim(self, problem: Problem, plan: BoostingPlan) -> Claim:
         if plan.theorem is not None:
             return theorem_claim(self.name, problem, plan, plan.theorem)
         return practical_claim(self.name, problem, plan, ridge=self.ridge)
 
-    def declare(self, problem: Problem, plan: BoostingPlan) -> Sequence[Event] | None:
-        return None
-
     def release(self, curator: Curator, problem: Problem, plan: BoostingPlan) -> Outcome:
         curator.count_ahead(plan.candidates.workload)
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         generator = self._generator(problem, plan, total)
         ensemble, weights, answers = boost(curator, problem, plan, generator, total, public_seed=self.public_seed)
         if len(answers) != len(problem.workload):
@@ -241,5 +235,5 @@ def _certificates(
     share = plan.certificate * _POTENTIAL_SHARE
     law = potential_law(problem, weights, share)
     price = plan.certificate if law is None else plan.certificate - share
-    bound = certify(curator, problem, workload=problem.workload, answers=answers, total=total, price=price)
+    bound = certify(curator, problem, answers=answers, total=total, price=price)
     return bound if law is None else replace(bound, potential=measure_potential(curator, weights, law))

@@ -6,7 +6,7 @@ it can be wrong, slow or broken, and costs accuracy only: where it fails, a publ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -17,11 +17,13 @@ from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import MAX_CELLS, Problem
 from conspectus.privacy.tails import deviation_of
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total
 
-from .generators import Vector, as_rows, measured
+from .generators import as_rows, measured
 
 MOST_ROWS = 1 << 20
 """The most synthetic rows that one round may bring."""
@@ -98,27 +100,25 @@ class OwnGenerator(Protocol):
     def __call__(self, sample: NoisySample, /) -> NDArray[Any] | None: ...
 
 
+@dataclass(eq=False)
 class OwnRounds:
     """A generator of one's own in the rounds of boosting; `failures` says what went wrong in which of them."""
 
-    def __init__(self, problem: Problem, total: Total, own: OwnGenerator, *, rounds: int) -> None:
-        self.problem = problem
-        self.total = total
-        self.own = own
-        self.rounds = rounds
-        self.turn = 0
-        self.failures: list[str] = []
+    problem: Problem
+    total: Total
+    own: OwnGenerator
+    rounds: int
+    turn: int = 0
+    failures: list[str] = field(default_factory=list)
 
     def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | Rows | None:
         noisy, law = measured(curator, self.problem, sample, price)
         scale = sample.grid * self.total.divisor
-        answers = noisy / scale
-        answers.flags.writeable = False
         shown = NoisySample(
             domain=sample.domain,
             columns=self.problem.held,
             questions=sample,
-            answers=answers,
+            answers=fixed(noisy / scale),
             deviation=deviation_of(law) / scale,
             round=self.turn,
             rounds=self.rounds,

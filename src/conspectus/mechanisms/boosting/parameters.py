@@ -11,7 +11,15 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 
 from conspectus.mechanisms.iterative import Candidates
-from conspectus.mechanisms.mechanism import Problem, SettingError, expected_size, no_histogram, not_counting
+from conspectus.mechanisms.mechanism import (
+    CannotServe,
+    Problem,
+    check_settings,
+    expected_size,
+    no_histogram,
+    not_counting,
+    refuse_for,
+)
 from conspectus.mechanisms.total import left_after_total
 from conspectus.synopses.median_ensemble import MOST_MEMBERS
 
@@ -63,24 +71,19 @@ class BoostingSettings:
     public_seed: int | None = None
 
     def __post_init__(self) -> None:
-        if any(number is not None and number < 1 for number in (self.rounds, self.first, self.draws)):
-            raise SettingError("rounds, first and draws are at least 1")
-        if self.rounds is not None and self.rounds > MOST_MEMBERS:
-            raise SettingError(f"rounds is at most {MOST_MEMBERS}")
-        if (self.selection is not None and not 0 < self.selection < 1) or not 0 <= self.certificate < 1:
-            raise SettingError("selection lies strictly between 0 and 1, certificate in [0, 1)")
-        if not callable(self.generator) and self.generator not in (None, *GENERATORS):
-            raise SettingError(f"generator is one of {', '.join(GENERATORS)}, or a function of a noisy sample")
-        if self.aggregate not in (None, *AGGREGATES):
-            raise SettingError(f"aggregate is one of {', '.join(AGGREGATES)}")
-        if (
-            (self.growth is not None and not 1 <= self.growth <= 4)
-            or self.evaluations < 1
-            or not 0 < self.ridge < math.inf
-        ):
-            raise SettingError("growth lies between 1 and 4, evaluations at 1 or above, ridge above 0")
-        if self.public_seed is not None and self.public_seed < 0:
-            raise SettingError("public_seed is 0 or above")
+        counted = (number for number in (self.rounds, self.first, self.draws) if number is not None)
+        known = callable(self.generator) or self.generator in (None, *GENERATORS)
+        shares = (self.selection is None or 0 < self.selection < 1) and 0 <= self.certificate < 1
+        fitting = (self.growth is None or 1 <= self.growth <= 4) and self.evaluations >= 1 and 0 < self.ridge < math.inf
+        check_settings(
+            (all(number >= 1 for number in counted), "rounds, first and draws are at least 1"),
+            ((self.rounds or 1) <= MOST_MEMBERS, f"rounds is at most {MOST_MEMBERS}"),
+            (shares, "selection lies strictly between 0 and 1, certificate in [0, 1)"),
+            (known, f"generator is one of {', '.join(GENERATORS)}, or a function of a noisy sample"),
+            (self.aggregate in (None, *AGGREGATES), f"aggregate is one of {', '.join(AGGREGATES)}"),
+            (fitting, "growth lies between 1 and 4, evaluations at 1 or above, ridge above 0"),
+            ((self.public_seed or 0) >= 0, "public_seed is 0 or above"),
+        )
         if self.theorem:
             usual = {field.name: field.default for field in fields(self) if field.name not in _FREE}
             check_left_out({name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]})
@@ -119,45 +122,41 @@ class BoostingPlan:
         return self.first + sum(self.sampling.draws)
 
 
-def plan_boosting(settings: BoostingSettings, problem: Problem) -> BoostingPlan | str:
-    """The plan of a release, or in a sentence why there is none."""
-    refused = _refusal(settings, problem)
-    if refused is not None:
-        return refused
+def plan_boosting(settings: BoostingSettings, problem: Problem) -> BoostingPlan:
+    """The plan of a release, or `CannotServe`."""
+    _check(settings, problem)
     certificate = problem.cap * Fraction(settings.certificate)
-    left = left_after_total(problem) - certificate
-    if settings.theorem:
-        return _theorem_plan(settings, problem, left, certificate)
-    return _practical_plan(settings, problem, left, certificate)
+    left = left_after_total(problem, settings.certificate)
+    return (_theorem_plan if settings.theorem else _practical_plan)(settings, problem, left, certificate)
 
 
-def _refusal(settings: BoostingSettings, problem: Problem) -> str | None:
-    """Why no plan can serve these questions, or these settings; None where one may."""
+def _check(settings: BoostingSettings, problem: Problem) -> None:
+    """Refuse questions or settings that no plan can serve."""
     kind = _kind(settings, problem)
     if problem.listed:
-        return not_counting(problem)
+        refuse_for(not_counting(problem))
     if settings.theorem and not problem.total_is_public:
-        return "Theorem 6.1 is for replaced rows and a public number of rows"
+        raise CannotServe("Theorem 6.1 is for replaced rows and a public number of rows")
     if kind in ("rows", OWN) and not settings.theorem:
-        return None
+        return
     if problem.counting:
-        refused = no_histogram(problem, copies=1 if settings.theorem else _rounds(settings, problem) / 4)
-        if refused is not None:
-            return refused
+        refuse_for(no_histogram(problem, copies=1 if settings.theorem else _rounds(settings, problem) / 4))
     elif kind != "brute" and not (settings.theorem and settings.generator is None):
-        return "functions of the whole table are no counts of records: leave generator out, or take brute or rows"
+        raise CannotServe(
+            "functions of the whole table are no counts of records: leave generator out, or take brute or rows"
+        )
     brute = kind == "brute" or (settings.theorem and not problem.counting)
     if brute and not few_tables(problem):
         needs = f"a public number of rows and at most {most_tables(problem):,} possible tables"
-        return f"brute force (Theorem 6.6) needs {needs}" + (": leave theorem=True out" if settings.theorem else "")
+        out = ": leave theorem=True out" if settings.theorem else ""
+        raise CannotServe(f"brute force (Theorem 6.6) needs {needs}{out}")
     if kind == "syntheticizer" and not settings.theorem and problem.cells * len(problem.workload) > MOST_ENTRIES:
-        return f"its linear program would have more than {MOST_ENTRIES:,} entries: use generator=entropy"
-    return None
+        raise CannotServe(f"its linear program would have more than {MOST_ENTRIES:,} entries: use generator=entropy")
 
 
 def _practical_plan(
     settings: BoostingSettings, problem: Problem, left: Fraction, certificate: Fraction
-) -> BoostingPlan | str:
+) -> BoostingPlan:
     """Few rounds with a strong edge; what is left out of the settings is chosen from public facts."""
     candidates = Candidates.of(problem.workload.distinct())
     kind, fresh = _kind(settings, problem), _fresh(settings, problem)
@@ -183,7 +182,7 @@ def _practical_plan(
     lam = min(expected_size(law) / candidates[0].grid, float(problem.denominator or math.inf))
     sampling = plan_sampling(problem, rates=rates, draws=draws, lam=lam, price=left * selection)
     if sampling is None:
-        return "its budget is too small to draw questions by: raise epsilon"
+        raise CannotServe("its budget is too small to draw questions by: raise epsilon")
     measuring = left - sampling.price
     return BoostingPlan(
         candidates=candidates,
@@ -197,21 +196,19 @@ def _practical_plan(
     )
 
 
-def _theorem_plan(
-    settings: BoostingSettings, problem: Problem, left: Fraction, certificate: Fraction
-) -> BoostingPlan | str:
+def _theorem_plan(settings: BoostingSettings, problem: Problem, left: Fraction, certificate: Fraction) -> BoostingPlan:
     """Everything from Theorem 6.1; refused where that promises nothing."""
     named = None if callable(settings.generator) else settings.generator
     found = theorem_parameters(problem, left, named)
     whole = problem.denominator
     if found is None or not whole:
-        return "Theorem 6.1 promises nothing at all here: leave theorem=True out"
+        raise CannotServe("Theorem 6.1 promises nothing at all here: leave theorem=True out")
     promised = f"Theorem 6.1 promises an error of {found.counts / whole:.3g} here"
     if found.counts >= whole:
-        return f"{promised}, which says nothing: leave theorem=True out"
+        raise CannotServe(f"{promised}, which says nothing: leave theorem=True out")
     if found.generator == "syntheticizer" and problem.cells * len(problem.workload) > MOST_ENTRIES:
         program = f"by a linear program of more than {MOST_ENTRIES:,} entries"
-        return f"{promised}, {program}: ask fewer questions, or leave theorem=True out"
+        raise CannotServe(f"{promised}, {program}: ask fewer questions, or leave theorem=True out")
     return BoostingPlan(
         # The theorem is about single questions, each a candidate of its own, marginals included.
         candidates=Candidates.single(problem.workload.distinct()),

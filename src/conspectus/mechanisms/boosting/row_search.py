@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from conspectus.compiled import processors
+from conspectus.counting.statistic_counts import Integers
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS
 from conspectus.data.domain import Domain
@@ -24,11 +25,10 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.statistic import Statistic
 from conspectus.queries.query import Literal, Predicate, Query
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 from conspectus.synopses.fitting.row_fitting import (
-    Integers,
     OneWay,
     RowFitter,
-    Vector,
     Wanted,
     can_fit,
     independent_rows,
@@ -69,9 +69,9 @@ def one_way(domain: Domain, columns: tuple[int, ...]) -> Workload:
     return Workload(domain, tuple(Marginal(domain, (c,)) for c in columns))
 
 
-def public_rows(domain: Domain, total: Total, rng: np.random.Generator, rows: int = TRIED_ROWS) -> Rows:
+def public_rows(domain: Domain, total: Total, rng: np.random.Generator) -> Rows:
     """Rows that anyone could make: what stands in for a search that found none."""
-    return as_rows(domain, np.stack([rng.integers(0, size, rows) for size in domain.sizes], axis=1), total)
+    return as_rows(domain, np.stack([rng.integers(0, size, TRIED_ROWS) for size in domain.sizes], axis=1), total)
 
 
 class RowSearch:
@@ -87,7 +87,6 @@ class RowSearch:
         *,
         anchor: Fraction,
         history: bool = True,
-        rows: int | None = None,
         public_seed: int | None = None,
     ) -> None:
         self.problem = problem
@@ -96,7 +95,7 @@ class RowSearch:
         self.history = history
         self.stepwise = can_fit(problem.workload.queries())
         self.searches = SEARCHES if self.stepwise else 1
-        self.rows = rows or (ROWS if self.stepwise else TRIED_ROWS)
+        self.rows = ROWS if self.stepwise else TRIED_ROWS
         self.rng = public_sampler(public_seed)
         self.near: OneWay | None = None
         self.known: list[tuple[Workload, Vector, float]] = []

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, ROUNDED
+from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.mechanism import Problem, SettingError, maximum_bound
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.sensitivity import Sensitivity
@@ -30,7 +31,6 @@ from .generators import SOLVER, few_tables, log_number_of_tables
 from .reweighting import DrawPlan, plan_sampling, rate_of, rounds_as_drawn
 
 EDGE = 1 / 3
-FAILURE = 0.05
 CITES = ("Dwork & Roth 2014, Theorem 6.1 (errata applied)", "Dwork, Rothblum & Vadhan 2010, Theorem IV.1")
 _DEVIATIONS = tuple(0.0005 * 1.3**step for step in range(28))
 _MOST_DRAWS = 1 << 24
@@ -58,8 +58,7 @@ class TheoremParameters:
     """Everything that Theorem 6.1 fixes, and the maximum error that it then promises.
 
     `rounds` is T, `draws` is k, `failure` what may go wrong in one part of a round. `rows` is the size of the tables
-    that the generator chooses from: all tables of n rows, or subsamples of n' rows. `measuring` is what a round's
-    measurement may cost.
+    that the generator chooses from: all tables of n rows, or subsamples of n' rows.
     """
 
     generator: str
@@ -67,7 +66,6 @@ class TheoremParameters:
     draws: int
     failure: float
     rows: int
-    measuring: Fraction
     sampling: DrawPlan
 
     @property
@@ -135,7 +133,6 @@ def _parameters(problem: Problem, price: Fraction, *, rows: int, deviation: floa
         draws=draws,
         failure=failure / parts,
         rows=size,
-        measuring=measuring,
         sampling=sampling,
     )
 

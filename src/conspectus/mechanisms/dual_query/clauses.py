@@ -25,6 +25,7 @@ from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.queries.literals import LiteralArrays
+from conspectus.queries.ordering import starts_of, stretches
 from conspectus.queries.query import Indices
 from conspectus.queries.workload import Workload
 
@@ -70,7 +71,7 @@ class LiteralNumbers:
 
     def __init__(self, domain: Domain) -> None:
         self.sizes = np.array(domain.sizes, dtype=np.int64)
-        self.first = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(self.sizes)])
+        self.first = starts_of(self.sizes)
         self._columns: list[NDArray[np.int64]] = []
         self._lengths: list[NDArray[np.int64]] = []
         self._codes: list[NDArray[np.int64]] = []
@@ -148,8 +149,8 @@ class AskedClauses:
             lengths = high - low + 1
             narrow = lengths < block.domain.sizes[block.column]
             kept = lengths[narrow]
-            codes = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept) + np.repeat(low[narrow], kept)
             terms = np.full((len(block), 1), -1, dtype=np.int32)
+            codes = stretches(low[narrow], kept)
             terms[narrow, 0] = self.literals.add(np.full(len(kept), block.column), kept, codes)
             return terms, np.arange(len(block) + 1)
         if isinstance(block, Parities | ParityList):
@@ -177,8 +178,7 @@ class AskedClauses:
             elif isinstance(part, tuple):
                 terms, starts = part
                 times = np.diff(starts)[local]
-                ends = np.cumsum(times)
-                boxes.append(terms[np.arange(ends[-1]) + np.repeat(starts[local] - (ends - times), times)])
+                boxes.append(terms[stretches(starts[local], times)])
                 box_owner.append(np.repeat(places, times))
             else:
                 parities.append(part[local])

@@ -16,6 +16,7 @@ from conspectus.mechanisms.mechanism import Problem
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.ordering import starts_of
 from conspectus.queries.query import Literal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.least_squares import project_simplex
@@ -30,7 +31,7 @@ class InitialRows:
 
     def __init__(self, domain: Domain, rule: str, shares: NDArray[np.float64] | None = None) -> None:
         self._sizes = np.array(domain.sizes, dtype=np.int64)
-        self._first = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(self._sizes)])
+        self._first = starts_of(self._sizes)
         self._rule = rule
         self.dtype = code_dtype(int(self._sizes.max()))
         self._two = bool((self._sizes == 2).all())
@@ -55,8 +56,7 @@ class InitialRows:
             # Column c has its cumulative shares in (c, c + 1]: one search places all columns of all rows.
             ends = np.searchsorted(self._ends, luck.astype(np.float64) + np.arange(shape[1]), side="right")
             places = np.clip(ends - self._first[:-1], 0, self._sizes - 1)
-        found: Codes = places.astype(self.dtype)
-        return found
+        return np.asarray(places.astype(self.dtype))
 
 
 def single_columns(workload: Workload) -> Workload:
@@ -83,7 +83,7 @@ def measured_shares(
     """Shares of every code of every column, from noisy one-way marginals; columns that nothing asks about are even."""
     domain = singles.domain
     sizes = np.array(domain.sizes, dtype=np.int64)
-    first = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+    first = starts_of(sizes)
     shares = np.repeat(1 / sizes, sizes)
     law = problem.law(problem.sensitivity(singles), price)
     noisy = curator.measure(singles, law) / total

@@ -38,7 +38,6 @@ the certificate says what became of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -52,9 +51,8 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.scores import LOG_WEIGHT_STEPS, DualPayoffs
 from conspectus.data.domain import Codes
 from conspectus.mechanisms.certificate import certify_workload
-from conspectus.mechanisms.mechanism import Claim, Outcome, Problem, Refusal
+from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem
 from conspectus.mechanisms.total import find_total
-from conspectus.privacy.events import Event
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import public_sampler
 
@@ -106,7 +104,7 @@ def play(
 
 
 @dataclass(frozen=True, kw_only=True)
-class DualQuery(DualQuerySettings):
+class DualQuery(DualQuerySettings, Mechanism[DualQueryPlan]):
     """Synthetic rows that answer many counting queries, for tables that are too wide for a histogram.
 
     Choose it for hundreds of columns and thousands to millions of conjunctions, marginals or parities. With fewer than
@@ -146,23 +144,19 @@ class DualQuery(DualQuerySettings):
 
     name: ClassVar[str] = "dual-query"
 
-    def plan(self, problem: Problem) -> DualQueryPlan | Refusal:
+    def plan(self, problem: Problem) -> DualQueryPlan:
         """The shares, and the schedule for the public or declared number of rows."""
-        plan = plan_of(self, problem)
-        return Refusal(mechanism=self.name, reason=plan) if isinstance(plan, str) else plan
+        return plan_of(self, problem)
 
     def claim(self, problem: Problem, plan: DualQueryPlan) -> Claim:
         return claim_of(self.name, self, problem, plan)
-
-    def declare(self, problem: Problem, plan: DualQueryPlan) -> Sequence[Event] | None:
-        return None
 
     def release(self, curator: Curator, problem: Problem, plan: DualQueryPlan) -> Outcome:
         """Buy what rows start from, play, fit multiplicities, certify."""
         asked = problem.workload.distinct()
         singles = single_columns(asked) if plan.marginals else None
         curator.count_ahead(asked if singles is None else asked + singles)
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         shares = None
         if singles is not None:
             price = problem.cap * Fraction(plan.marginals)
@@ -183,12 +177,12 @@ class DualQuery(DualQuerySettings):
                 game = reweighted(curator, problem, clauses, game, total=total.divisor, rounds=rounds, price=price)
             answers = answers_of(clauses, game, pool)[problem.workload.positions_in(asked)]
         kept = game.multiplicities > 0
-        copies = game.multiplicities[kept]
+        copies = None if (game.multiplicities[kept] == 1).all() else game.multiplicities[kept]
         return Outcome(
-            synopsis=Rows(asked.domain, tuple(game.rows[kept].T), total, None if (copies == 1).all() else copies),
+            synopsis=Rows(asked.domain, tuple(game.rows[kept].T), total, copies, asked.columns),
             answers=answers,
             total=total,
-            certificate=certify_workload(curator, problem, answers=answers, total=total, share=plan.certificate),
+            certificate=certify_workload(curator, problem, answers=answers, total=total, share=self.certificate),
             parameters=self._parameters(problem, plan, schedule),
         )
 
@@ -202,7 +196,7 @@ class DualQuery(DualQuerySettings):
             "oracle": self.oracle,
             "initial": self.initial,
             "reweighting": plan.reweighting,
-            "certificate": plan.certificate,
+            "certificate": self.certificate,
         }
         if plan.marginals:
             named["marginals"] = plan.marginals

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from conspectus.mechanisms.mechanism import Problem, SettingError, not_counting
-from conspectus.mechanisms.total import SHARE
+from conspectus.mechanisms.mechanism import CannotServe, Problem, SettingError, check_settings, not_counting, refuse_for
+from conspectus.mechanisms.total import left_after_total
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 
 from .initial_rows import RULES, single_width
@@ -61,29 +61,38 @@ class DualQuerySettings:
                 raise SettingError("untouched is the former name of initial: give initial alone")
             object.__setattr__(self, "initial", self.untouched)
             object.__setattr__(self, "untouched", None)
-        numbers = (self.rounds, self.draws, self.responses, self.restarts)
-        if any(number is not None and number < 1 for number in numbers):
-            raise SettingError("rounds, draws, responses and restarts are at least 1")
-        if (self.rounds or 1) > MOST_ROUNDS or (self.draws or 1) > MOST_DRAWS or (self.responses or 1) > 1024:
-            raise SettingError(f"rounds is at most {MOST_ROUNDS}, draws at most {MOST_DRAWS}, responses at most 1024")
-        if self.eta is not None and not 2**-10 <= self.eta <= 64:
-            raise SettingError("eta lies between 1/1024 and 64")
-        if not -1 <= self.decay <= 1 or not 0 < self.seconds < math.inf:
-            raise SettingError("decay lies between -1 and 1, seconds above 0")
-        if self.oracle not in ORACLES or self.initial not in RULES:
-            raise SettingError(f"oracle is one of {', '.join(ORACLES)}; initial one of {', '.join(RULES)}")
+        counted = (self.rounds, self.draws, self.responses, self.restarts)
+        few = (self.rounds or 1) <= MOST_ROUNDS and (self.draws or 1) <= MOST_DRAWS and (self.responses or 1) <= 1024
         shares = (self.marginals or 0.0, self.reweighting or 0.0, self.certificate)
-        if not all(0 <= share < 1 for share in shares) or sum(shares) >= 1 or self.marginals == 0:
-            raise SettingError("marginals, reweighting and certificate are shares of the budget, below 1 in all")
-        if self.public_seed is not None and self.public_seed < 0:
-            raise SettingError("public_seed is 0 or above")
-        if self.accuracy is not None:
-            if not 0 < self.accuracy < 1:
-                raise SettingError("accuracy lies between 0 and 1")
-            if any(number is not None for number in (self.rounds, self.draws, self.eta)) or self.decay:
-                raise SettingError("accuracy sets rounds, draws and eta itself: leave them out, and decay")
-        if self.oracle == "exact" and (self.responses or 1) > 1:
-            raise SettingError("the exact oracle finds one row a round: leave responses out")
+        within = all(0 <= share < 1 for share in shares) and sum(shares) < 1 and self.marginals != 0
+        chosen = self.rounds is not None or self.draws is not None or self.eta is not None or self.decay
+        check_settings(
+            (
+                all(number is None or number >= 1 for number in counted),
+                "rounds, draws, responses and restarts are at least 1",
+            ),
+            (few, f"rounds is at most {MOST_ROUNDS}, draws at most {MOST_DRAWS}, responses at most 1024"),
+            (self.eta is None or 2**-10 <= self.eta <= 64, "eta lies between 1/1024 and 64"),
+            (
+                -1 <= self.decay <= 1 and 0 < self.seconds < math.inf,
+                "decay lies between -1 and 1, seconds above 0",
+            ),
+            (
+                self.oracle in ORACLES and self.initial in RULES,
+                f"oracle is one of {', '.join(ORACLES)}; initial one of {', '.join(RULES)}",
+            ),
+            (within, "marginals, reweighting and certificate are shares of the budget, below 1 in all"),
+            ((self.public_seed or 0) >= 0, "public_seed is 0 or above"),
+            (self.accuracy is None or 0 < self.accuracy < 1, "accuracy lies between 0 and 1"),
+            (
+                self.accuracy is None or not chosen,
+                "accuracy sets rounds, draws and eta itself: leave them out, and decay",
+            ),
+            (
+                self.oracle != "exact" or (self.responses or 1) == 1,
+                "the exact oracle finds one row a round: leave responses out",
+            ),
+        )
 
     @property
     def theorem(self) -> bool:
@@ -101,35 +110,27 @@ class DualQueryPlan:
 
     marginals: float
     reweighting: float
-    certificate: float
     responses: int
     restarts: int
     allowed: Fraction
     schedule: Schedule | None
 
 
-def plan_of(settings: DualQuerySettings, problem: Problem) -> DualQueryPlan | str:
-    """The plan, or why there is none."""
-    refused = not_counting(problem)
-    if refused is not None:
-        return refused
+def plan_of(settings: DualQuerySettings, problem: Problem) -> DualQueryPlan:
+    """The plan, or `CannotServe`."""
+    refuse_for(not_counting(problem))
     if settings.oracle == "exact" and not available():
-        return 'its exact oracle needs OR-Tools: install "conspectus[exact]", or leave oracle="exact" out'
+        raise CannotServe('its exact oracle needs OR-Tools: install "conspectus[exact]", or leave oracle="exact" out')
     marginals = _marginals(settings, problem) if settings.initial == "marginals" else 0.0
     reweighting = _reweighting(settings, problem, marginals)
-    shares = Fraction(settings.certificate) + Fraction(reweighting) + Fraction(marginals)
-    allowed = problem.cap * (1 if problem.total_is_public else 1 - SHARE) - problem.cap * shares
+    allowed = left_after_total(problem, settings.certificate, reweighting, marginals)
     responses = _responses(settings, problem)
     schedule = None
     if problem.rows is not None:
-        found = _schedule(settings, problem, allowed=allowed, responses=responses, total=max(problem.rows, 1))
-        if isinstance(found, str):
-            return found
-        schedule = found
+        schedule = _schedule(settings, problem, allowed=allowed, responses=responses, total=max(problem.rows, 1))
     return DualQueryPlan(
         marginals=marginals,
         reweighting=reweighting,
-        certificate=settings.certificate,
         responses=responses,
         restarts=_restarts(settings, problem),
         allowed=allowed,
@@ -141,22 +142,22 @@ def schedule_of(settings: DualQuerySettings, problem: Problem, plan: DualQueryPl
     """The schedule for a table of `total` rows: the planned one, or another where the number of rows was bought."""
     if plan.schedule is not None and plan.schedule.total == total:
         return plan.schedule
-    found = _schedule(settings, problem, allowed=plan.allowed, responses=plan.responses, total=total)
-    if not isinstance(found, str):
-        return found
-    # A bought number of rows may be too small for a second round. The first one is free.
-    rates = Shape(decay=settings.decay, responses=plan.responses).rates(settings.eta or ETA, 1)
-    first = lay_out(problem, total=total, rates=rates, draws=(_draws(settings, problem),))
-    assert first is not None
-    return first
+    try:
+        return _schedule(settings, problem, allowed=plan.allowed, responses=plan.responses, total=total)
+    except CannotServe:
+        # A bought number of rows may be too small for a second round. The first one is free.
+        rates = Shape(decay=settings.decay, responses=plan.responses).rates(settings.eta or ETA, 1)
+        first = lay_out(problem, total=total, rates=rates, draws=(_draws(settings, problem),))
+        assert first is not None
+        return first
 
 
 def _schedule(
     settings: DualQuerySettings, problem: Problem, *, allowed: Fraction, responses: int, total: int
-) -> Schedule | str:
-    """Rounds, draws and step from the theorem, as they were given, or fitted to the budget; or why there are none."""
+) -> Schedule:
+    """Rounds, draws and step from the theorem, as they were given, or fitted to the budget; or `CannotServe`."""
     if allowed <= 0:
-        return "its marginals, reweighting and certificate leave nothing for the draws: lower these shares"
+        raise CannotServe("its marginals, reweighting and certificate leave nothing for the draws: lower these shares")
     shape = Shape(decay=settings.decay, responses=responses)
     if settings.accuracy is not None:
         wanted = theorem_4_6(
@@ -170,13 +171,15 @@ def _schedule(
             found = lay_out(problem, total=total, rates=rates, draws=(wanted.draws,) * wanted.rounds)
         if found is None or found.price > allowed:
             numbers = f"{wanted.rounds:,} rounds of {wanted.draws:,} draws"
-            return f"an accuracy of {settings.accuracy:g} takes {numbers}, more than the budget allows: leave it out"
+            raise CannotServe(
+                f"an accuracy of {settings.accuracy:g} takes {numbers}, more than the budget allows: leave it out"
+            )
         return found
     if settings.rounds is not None and settings.draws is not None and settings.eta is not None:
         rates = shape.rates(settings.eta, settings.rounds)
         found = lay_out(problem, total=total, rates=rates, draws=(settings.draws,) * settings.rounds)
         if found is None or found.price > allowed:
-            return "these rounds, draws and eta cost more than the budget: leave one of them out"
+            raise CannotServe("these rounds, draws and eta cost more than the budget: leave one of them out")
         return found
     found = fit(
         problem,
@@ -189,7 +192,9 @@ def _schedule(
         fixed_draws=settings.draws is not None,
         fixed_eta=settings.eta is not None,
     )
-    return found or "its budget is too small to draw questions by: raise epsilon"
+    if found is None:
+        raise CannotServe("its budget is too small to draw questions by: raise epsilon")
+    return found
 
 
 def _marginals(settings: DualQuerySettings, problem: Problem) -> float:

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.mechanism import Problem
+from conspectus.queries.ordering import starts_of
 from conspectus.synopses.fitting.lbfgs import dot, minimise
 
 from .clauses import AskedClauses
@@ -65,7 +66,7 @@ def reweighted(
         satisfied = np.zeros(len(chosen), dtype=np.int64)
         inner.tally(game.rows[number : number + 1], satisfied, 1)
         lines.append(np.flatnonzero(satisfied))
-    ends = np.cumsum([0, *map(len, lines)])
+    ends = starts_of([len(line) for line in lines])
     ones = np.ones(int(ends[-1]))
     holds = csr_array((ones, np.concatenate(lines), ends), shape=(len(lines), len(chosen)))
     before = game.multiplicities / game.multiplicities.sum()

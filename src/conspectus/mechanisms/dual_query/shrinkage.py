@@ -44,5 +44,4 @@ def posterior_means(noisy: NDArray[np.float64], law: Noise, *, total: float) -> 
         prior = (times / mixed.sum(axis=1)) @ mixed / len(noisy)
     mixed = likely * prior
     means = mixed @ grid / mixed.sum(axis=1)
-    found: NDArray[np.float64] = np.interp(noisy, centres, means)
-    return found
+    return np.asarray(np.interp(noisy, centres, means))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from conspectus.curator.scores import LOG_WEIGHT_STEPS
 from conspectus.mechanisms.mechanism import ErrorBound, Problem
 from conspectus.privacy.accounting import epsilon_of
 from conspectus.privacy.composition import advanced
@@ -28,7 +29,15 @@ class TheoremParameters:
 
 
 def theorem_4_6(alpha: float, *, candidates: int, log_universe: float, failure: float = FAILURE) -> TheoremParameters:
-    """T = 16 ln|𝒬|/α², η = α/4 and s = 48 ln(2|X|T/β)/α².
+    """T = 8 ln|𝒬|/α², η = α/2 and s = 8 ln(|X|T/β)/α², with an oracle that finds the best row.
+
+    Payoffs A(x, q) = q(D) − q(x) lie in [−1, 1]. The queries' player loses at most ln|𝒬|/ηT + η/2 a round against the
+    best query (Hoeffding's lemma), which is α/2; η is rounded to the grid of weights, and T is the smallest for that.
+    Let q̃ be the mean of s draws. Then A(x, q̃) is below A(x, Q^t) by more than α/2 with probability at most exp(−sα²/8)
+    (Hoeffding's inequality): for no x and no t, except with β. The best row has A(x^t, q̃) ≤ 0, since a row of D drawn
+    at random has 0 on average. So A(x^t, Q^t) ≤ α/2, and every query of 𝒬 has an error of at most α.
+
+    The paper has 16 ln|𝒬|/α², α/4 and 48 ln(2|X|T/β)/α², and allows an oracle that is wrong by α/4.
 
     Args:
         alpha: The accuracy that is wanted, as a fraction of the rows.
@@ -36,9 +45,10 @@ def theorem_4_6(alpha: float, *, candidates: int, log_universe: float, failure: 
         log_universe: ln|X|.
         failure: β.
     """
-    rounds = math.ceil(16 * math.log(candidates) / alpha**2)
-    draws = math.ceil(48 * (math.log(2 * rounds / failure) + log_universe) / alpha**2)
-    return TheoremParameters(alpha=alpha, eta=alpha / 4, rounds=rounds, draws=draws)
+    eta = max(1, math.floor(alpha / 2 * LOG_WEIGHT_STEPS)) / LOG_WEIGHT_STEPS
+    rounds = math.ceil(2 * math.log(candidates) / (eta * (alpha - eta)))
+    draws = math.ceil(8 * (math.log(rounds / failure) + log_universe) / alpha**2)
+    return TheoremParameters(alpha=alpha, eta=eta, rounds=rounds, draws=draws)
 
 
 def promise(alpha: float) -> ErrorBound:

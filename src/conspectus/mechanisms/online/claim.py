@@ -82,9 +82,9 @@ def claim_of(
     name: str,
     citations: tuple[str, ...],
     memory: int,
-    updates: Callable[[float], float],
+    printed: Callable[[float], float],
 ) -> Claim:
-    """What a session of this plan claims; `updates` is the rule's T(α)."""
+    """What a session of this plan claims; `printed` is the rule's T(α) as the book has it."""
     rows, sparse = plan.rows, plan.sparse
     passed = sparse.passed(problem.questions).counts_at(1 - FAILURE)
     near = f"{passed / rows:.3g} of the rows" if problem.rows else f"{passed:.0f} rows"
@@ -96,9 +96,9 @@ def claim_of(
     if plan.level is not None:
         value = max(passed, sparse.measured_half_width(1 - FAILURE)) / rows
         bound = ErrorBound(value=value, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
-        printed = book_level(problem, rows, updates)
-        said = "nothing" if printed is None or printed >= 1 / 3 else f"3α = {3 * printed:.3g}"
-        notes.append(f"the book's own constants promise {said}")
+        level = book_level(problem, rows, printed)
+        said = "nothing" if level is None or level >= 1 / 3 else f"3α = {3 * level:.3g}"
+        notes.append(f"the book's own constants, with its measured answers counted, promise {said}")
     return Claim(
         mechanism=name,
         expected_max=ONLINE_MAX_OF_TYPICAL * plan.guess_error,

@@ -13,10 +13,10 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError
+from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError, no_histogram
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.mechanisms.sparse_vector import plan_sparse
-from conspectus.mechanisms.total import SHARE, find_total
+from conspectus.mechanisms.total import find_total, left_after_total
 from conspectus.synopses.synopsis import Total
 
 from .claim import Typical, claim_of
@@ -33,9 +33,9 @@ class OnlineIC(OnlineSettings, ABC):
     name: ClassVar[str]
     citations: ClassVar[tuple[str, ...]] = CITES
 
-    @abstractmethod
     def refuses(self, problem: SessionProblem) -> str | None:
-        """Why there can be no guess for this table, if there can be none."""
+        """Why there can be no guess for this table, if there can be none: here, no histogram of all its columns."""
+        return no_histogram(problem)
 
     @abstractmethod
     def memory(self, problem: SessionProblem) -> int:
@@ -44,6 +44,10 @@ class OnlineIC(OnlineSettings, ABC):
     @abstractmethod
     def updates(self, problem: SessionProblem, alpha: float) -> float:
         """T(α): how often the guess can be off by α."""
+
+    def printed_updates(self, problem: SessionProblem, alpha: float) -> float:
+        """T(α) as the book prints it, where that is another number; for comparison."""
+        return self.updates(problem, alpha)
 
     @abstractmethod
     def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> Typical:
@@ -69,7 +73,7 @@ class OnlineIC(OnlineSettings, ABC):
             return Refusal(mechanism=self.name, reason=str(unfit))
 
     def _plan_for(self, problem: SessionProblem, rows: float) -> OnlinePlan:
-        left = problem.cap * (1 if problem.total_is_public else 1 - SHARE)
+        left = left_after_total(problem)
         if self.theorem:
             found = theorem_plan(problem, left, rows=rows, updates=lambda alpha: self.updates(problem, alpha))
             if found is None:
@@ -97,12 +101,12 @@ class OnlineIC(OnlineSettings, ABC):
             name=self.name,
             citations=self.citations,
             memory=self.memory(problem),
-            updates=lambda alpha: self.updates(problem, alpha),
+            printed=lambda alpha: self.printed_updates(problem, alpha),
         )
 
     def open(self, curator: Curator, problem: SessionProblem, plan: OnlinePlan) -> OnlineConstruction:
         curator.hold_in_memory()
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         return self.begin(curator, problem, self._plan_of(total, problem, plan), total, None)
 
     def restore(self, curator: Curator, problem: SessionProblem, plan: OnlinePlan, state: State) -> OnlineConstruction:

@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import indicator
 from conspectus.data.domain import Domain, code_dtype
-from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.marginal import Marginal
@@ -51,20 +51,6 @@ MOST_NET_CELLS = 64
 COARSEST = 0.1
 """A net that is coarser than this is not worth having: a sample of databases takes its place."""
 PARTS, SHOWN, SHOWN_ROWS = 4, 50, 2_000
-
-
-class Members(Protocol):
-    """Databases that answer one query together."""
-
-    def values(self, query: Query) -> NDArray[np.float64]: ...
-
-    def kept(self, which: NDArray[np.bool_]) -> Members: ...
-
-    def __len__(self) -> int: ...
-
-    def shown(self, total: Total) -> Iterator[Synopsis]:
-        """Some of them, evenly, as synopses."""
-        ...
 
 
 class Net:
@@ -167,10 +153,10 @@ def _median(values: NDArray[np.float64]) -> np.float64:
 class MedianGuess:
     """The databases that are left."""
 
-    def __init__(self, problem: SessionProblem, total: Total, members: Members) -> None:
+    def __init__(self, problem: SessionProblem, total: Total, members: Net | Mixtures) -> None:
         self._domain = problem.workload.domain
         self._total = total
-        self._members = members
+        self._members: Net | Mixtures = members
 
     def of(self, query: Workload) -> float:
         return float(_median(self._members.values(on_cells(query))))
@@ -229,8 +215,10 @@ class Median(OnlineIC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 2 <= self.databases <= theorem.MOST_MEMBERS or self.public_seed < 0:
-            raise SettingError(f"databases lie between 2 and {theorem.MOST_MEMBERS:,}, and public_seed is not negative")
+        within = 2 <= self.databases <= theorem.MOST_MEMBERS and self.public_seed >= 0
+        check_settings(
+            (within, f"databases lie between 2 and {theorem.MOST_MEMBERS:,}, and public_seed is not negative")
+        )
 
     def refuses(self, problem: SessionProblem) -> str | None:
         if not problem.counting:

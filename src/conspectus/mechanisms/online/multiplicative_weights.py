@@ -2,7 +2,7 @@
 
 The book's Algorithm 6, OnlineMW via NumericSparse (x, {f_i}, ε, δ, α, β). It is OnlineIC (`loop.py`) with U = MW:
 
-    let c = 4 ln|X|/α², and T = 2α for the α that the noise allows    `theorem.theorem_plan`
+    let c = 4 ln|X|/α², and T = 2α for the α that the noise allows    `theorem.theorem_plan`; c = ln|X|/2α² here
     start NumericSparse(x, {f'_i}, T, c, ε, δ), which says E_i        `sparse_vector.NumericSparse`
     let t = 0, and x⁰_i = 1/|X| for all cells i                       `Pmw.start`
     for each query f_i:                                               `loop.OnlineConstruction.ask`
@@ -11,7 +11,7 @@ The book's Algorithm 6, OnlineMW via NumericSparse (x, {f_i}, ε, δ, α, β). I
         else: a_i = f_i(xᵗ) + E_{2i−1}, or f_i(xᵗ) − E_{2i}
               xᵗ⁺¹ = MW(xᵗ, f_i, a_i), t ← t + 1                      `DenseGuess.learn`
 
-Its Algorithm 5, MW(xᵗ, f_t, v_t) with η = α/2:
+Its Algorithm 5, MW(xᵗ, f_t, v_t) with η = α/2 (here 4α, which needs an eighth of the updates):
 
     let r_t = f_t if v_t < f_t(xᵗ), else 1 − f_t
     x̂_i = exp(−η·r_t[i])·xᵗ_i, then xᵗ⁺¹_i = x̂_i / Σ_j x̂_j           `iterative.MultiplicativeWeights.update`
@@ -40,8 +40,15 @@ import numpy as np
 
 from conspectus.counting.single_query import SingleQueryCounts
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.iterative import MultiplicativeWeights, Refit, Step
-from conspectus.mechanisms.mechanism import SettingError, no_histogram
+from conspectus.mechanisms.iterative import (
+    MultiplicativeWeights,
+    Refit,
+    Step,
+    book_updates,
+    multiplicative_rate,
+    multiplicative_updates,
+)
+from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload
@@ -63,7 +70,7 @@ EVALUATIONS, RIDGE = 200, 1.0
 class FullStep(MultiplicativeWeights):
     """The same step, as long as it takes to meet the measured answer: η = logit(answer) − logit(guess).
 
-    The book's η = α/2 proves the number of updates and wastes most of them. Answers are kept a noise away from 0 and 1.
+    A fixed η proves the number of updates and wastes most of them. Answers are kept a noise away from 0 and 1.
     """
 
     def update(self, step: Step, total: float) -> None:
@@ -129,10 +136,13 @@ class Pmw(OnlineIC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= (self.priming or 0) < 1 or (self.order is not None and self.order < 1):
-            raise SettingError("priming lies in [0, 1), order at 1 or above")
-        if self.theorem and self.priming:
-            raise SettingError("the theorem knows no priming: leave one of them out")
+        check_settings(
+            (
+                0 <= (self.priming or 0) < 1 and (self.order is None or self.order >= 1),
+                "priming lies in [0, 1), order at 1 or above",
+            ),
+            (not (self.theorem and self.priming), "the theorem knows no priming: leave one of them out"),
+        )
 
     @property
     def _share(self) -> Fraction:
@@ -141,14 +151,14 @@ class Pmw(OnlineIC):
             return Fraction(0)
         return PRIMING if self.priming is None else Fraction(self.priming)
 
-    def refuses(self, problem: SessionProblem) -> str | None:
-        return no_histogram(problem)
-
     def memory(self, problem: SessionProblem) -> int:
         return 8 * 14 * problem.cells
 
     def updates(self, problem: SessionProblem, alpha: float) -> float:
-        return theorem.multiplicative_updates(alpha, problem.cells)
+        return multiplicative_updates(alpha, problem.cells)
+
+    def printed_updates(self, problem: SessionProblem, alpha: float) -> float:
+        return book_updates(alpha, problem.cells)
 
     def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> claim.Typical:
         return claim.multiplicative(problem, rows, self.hits) if priming is None else claim.primed(priming.law)
@@ -159,8 +169,9 @@ class Pmw(OnlineIC):
 
     def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> DenseGuess:
         domain, held = problem.workload.domain, problem.held
-        rule = FullStep(domain, held) if alpha is None else MultiplicativeWeights(domain, held, alpha / 2)
-        return DenseGuess(rule, problem, total)
+        if alpha is None:
+            return DenseGuess(FullStep(domain, held), problem, total)
+        return DenseGuess(MultiplicativeWeights(domain, held, multiplicative_rate(alpha)), problem, total)
 
     def begin(
         self, curator: Curator, problem: SessionProblem, plan: OnlinePlan, total: Total, state: State | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.sparse_vector import SparsePlan
 
 from .priming import Priming
@@ -28,12 +28,15 @@ class OnlineSettings:
     theorem: bool = False
 
     def __post_init__(self) -> None:
-        if (self.hits is not None and self.hits < 1) or (self.threshold is not None and not 0 <= self.threshold < 1):
-            raise SettingError("hits is at least 1, and threshold a fraction of the rows")
-        if self.measuring is not None and not 0 < self.measuring < 1:
-            raise SettingError("measuring lies strictly between 0 and 1")
-        if self.theorem and (self.hits or self.threshold is not None or self.measuring):
-            raise SettingError("theorem chooses hits, threshold and measuring itself: leave them out")
+        chosen = self.hits or self.threshold is not None or self.measuring
+        check_settings(
+            (
+                (self.hits is None or self.hits >= 1) and 0 <= (self.threshold or 0) < 1,
+                "hits is at least 1, and threshold a fraction of the rows",
+            ),
+            (self.measuring is None or 0 < self.measuring < 1, "measuring lies strictly between 0 and 1"),
+            (not (self.theorem and chosen), "theorem chooses hits, threshold and measuring itself: leave them out"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

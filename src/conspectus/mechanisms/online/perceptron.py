@@ -26,7 +26,6 @@ import numpy as np
 
 from conspectus.counting.evaluation import indicator
 from conspectus.counting.single_query import SingleQueryCounts
-from conspectus.mechanisms.mechanism import no_histogram
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload
@@ -103,9 +102,6 @@ class Perceptron(OnlineIC):
 
     name: ClassVar[str] = "perceptron"
     citations: ClassVar[tuple[str, ...]] = (*theorem.CITES, "Dwork & Roth 2014, Algorithm 10 and Theorem 5.11")
-
-    def refuses(self, problem: SessionProblem) -> str | None:
-        return no_histogram(problem)
 
     def memory(self, problem: SessionProblem) -> int:
         return 8 * 4 * problem.cells

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from conspectus.mechanisms.iterative import multiplicative_updates
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.mechanisms.sparse_vector import FAILURE, SparsePlan, plan_sparse
 
@@ -27,14 +28,12 @@ MOST_MEMBERS = 1 << 15
 # --- T(α): how often a rule can be off by α
 
 
-def multiplicative_updates(alpha: float, cells: int) -> float:
-    """T(α) = 4 ln|X|/α², for multiplicative weights at rate α/2 (Theorem 4.10)."""
-    return 4 * math.log(cells) / alpha**2
-
-
 def sparse_variables(sparsity: int, alpha: float) -> int:
-    """The smallest s with s/(ln s + 1) ≥ 4m/α² (Blum & Roth, Theorem 3.5)."""
-    wanted = 4 * sparsity / alpha**2
+    """The smallest s with s/(ln s + 1) ≥ m/2α²: more than m·T(α), so that a variable is left for every record.
+
+    Blum and Roth's has 4m/α² (Theorem 3.5), for updates at the rate α/2.
+    """
+    wanted = sparsity / (2 * alpha**2)
     low, high = 1, 2
     while high / (math.log(high) + 1) < wanted:
         low, high = high, 2 * high
@@ -45,12 +44,17 @@ def sparse_variables(sparsity: int, alpha: float) -> int:
 
 
 def sparse_updates(alpha: float, sparsity: int) -> float:
-    """T(α) = 4 ln s/α², for questions of at most m records and s variables.
+    """T(α) = ln s/2α², for questions of at most m records and s variables, at the rate 4α.
 
-    The printed proof drops the weight of records that never get a variable. Spread over the free variables it gives
-    this count.
+    It is the count of multiplicative weights over s cells. The printed proof drops the weight of records that never get
+    a variable. Spread over the free variables, of which one is left, it is a table over the s variables.
     """
-    return 4 * math.log(sparse_variables(sparsity, alpha)) / alpha**2
+    return multiplicative_updates(alpha, sparse_variables(sparsity, alpha))
+
+
+def book_sparse_updates(alpha: float, sparsity: int) -> float:
+    """B(α) = 4 (ln s + 1)/α² as the paper prints it, with its own s (Theorem 3.5)."""
+    return 4 * (math.log(sparse_variables(sparsity, alpha / math.sqrt(8))) + 1) / alpha**2
 
 
 def net_size(cells: int, rows: int) -> int:
@@ -144,18 +148,36 @@ def online_threshold(questions: int, hits: int, epsilon: float, failure: float, 
     return (2 + 32 * math.sqrt(2)) * math.sqrt(hits * math.log(2 / delta)) * logs / epsilon
 
 
+def measured_error(hits: int, epsilon: float, failure: float, delta: float = 0.0) -> float:
+    """How far the c measured answers of Algorithm 3 may be off: σ(ε₂)·ln(2c/β).
+
+    Theorem 3.28 forgets it where δ > 0. There σ(ε₂) = (√512 + 1)·√(8c ln(2/δ))/ε, which can be more than what the
+    comparisons are off by.
+    """
+    if not delta:
+        scale = 9 * hits / epsilon
+    else:
+        scale = (math.sqrt(512) + 1) * math.sqrt(8 * hits * math.log(2 / delta)) / epsilon
+    return scale * math.log(2 * hits / failure)
+
+
 def book_level(problem: SessionProblem, rows: float, updates: Callable[[float], float]) -> float | None:
-    """The α of Theorems 5.13 to 5.15 with the book's constants, for comparison; None where it promises nothing."""
+    """The α of Theorems 5.13 to 5.15 with the book's constants, for comparison; None where it promises nothing.
+
+    `updates` is T(α) as the book prints it. The α covers the measured answers, too, which the book's does not.
+    """
     budget = problem.budget
     if budget.epsilon is None:
         return None
     epsilon, delta = budget.epsilon, budget.delta
 
     def keeps(alpha: float) -> bool:
-        hits = updates(alpha)
-        if not math.isfinite(hits):
+        printed = updates(alpha)
+        if not math.isfinite(printed):
             return False
-        wanted = online_threshold(problem.questions, max(1, math.ceil(hits)), epsilon, FAILURE, delta) / 2
+        hits = max(1, math.ceil(printed))
+        compared = online_threshold(problem.questions, hits, epsilon, FAILURE, delta) / 2
+        wanted = max(compared, measured_error(hits, epsilon, FAILURE, delta))
         return wanted * problem.max_rows <= alpha * rows
 
     return _smallest_level(keeps)

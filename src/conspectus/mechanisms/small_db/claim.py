@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from conspectus.data.domain import in_words
+from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.expectations import (
     SMALL_DB_BEST,
     SMALL_DB_BEST_ROUNDED,
@@ -17,7 +18,7 @@ from conspectus.mechanisms.mechanism import Claim
 
 from .plan import NetPlan, SmallDbPlan
 from .small_databases import Method
-from .theorem import FAILURE, NET_BOOK, SMALL_DB_BOOK, sampling_error
+from .theorem import NET_BOOK, SMALL_DB_BOOK, sampling_error
 
 WAYS: dict[Method, str] = {
     "laminar": "counting along nested and disjoint questions",

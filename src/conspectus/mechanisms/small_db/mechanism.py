@@ -28,16 +28,14 @@ and a public number of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import in_words
 from conspectus.mechanisms.certificate import certify_workload
-from conspectus.mechanisms.mechanism import Claim, Outcome, Problem, Refusal
+from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem
 from conspectus.mechanisms.total import find_total
-from conspectus.privacy.events import Event
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import public_sampler
 
@@ -48,7 +46,7 @@ from .plan import SmallDbPlan
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmallDb(SmallDbSettings):
+class SmallDb(SmallDbSettings, Mechanism[SmallDbPlan]):
     """A handful of synthetic rows that answer every question nearly as the table does, with a bound proved in advance.
 
     Choose it for questions with structure, such as the prefixes of a column or one marginal, or for few questions over
@@ -77,26 +75,22 @@ class SmallDb(SmallDbSettings):
 
     name: ClassVar[str] = "small-db"
 
-    def plan(self, problem: Problem) -> SmallDbPlan | Refusal:
+    def plan(self, problem: Problem) -> SmallDbPlan:
         """The net, the exact way to draw from it, and what is proved of the draw."""
-        plan = small_db_plan(self, problem)
-        return Refusal(mechanism=self.name, reason=plan) if isinstance(plan, str) else plan
+        return small_db_plan(self, problem)
 
     def claim(self, problem: Problem, plan: SmallDbPlan) -> Claim:
         return small_db_claim(self.name, plan)
-
-    def declare(self, problem: Problem, plan: SmallDbPlan) -> Sequence[Event] | None:
-        return None
 
     def release(self, curator: Curator, problem: Problem, plan: SmallDbPlan) -> Outcome:
         """Algorithm 4, and the certificate."""
         net = plan.net
         curator.count_ahead(net.workload)
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         rng = public_sampler(self.public_seed)
         draw = net.drawn(plan.method, problem, total.divisor)  # R and u
         y = choose(curator, problem, draw.net, plan.price)  # the exponential mechanism
-        synopsis = Rows(problem.workload.domain, net.codes(draw.counts(y, rng), rng), total)
+        synopsis = Rows(problem.workload.domain, net.codes(draw.counts(y, rng), rng), total, columns=problem.held)
         answers = synopsis.answer(problem.workload)
         return Outcome(
             synopsis=synopsis,

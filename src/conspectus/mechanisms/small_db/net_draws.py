@@ -20,6 +20,7 @@ from conspectus.curator.nets import HIGHEST, ListedNet
 from conspectus.curator.scores import ERROR_STEPS
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import Problem
+from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.rows import Rows
@@ -50,9 +51,7 @@ class PublicNet:
 @lru_cache(maxsize=4)
 def answers_of(net: PublicNet, workload: Workload) -> NDArray[np.float64]:
     """What each member answers, a line for each; all public. Raises `CannotAnswer`."""
-    answers = np.stack([member.answer(workload) for member in net.members])
-    answers.flags.writeable = False
-    return answers
+    return fixed(np.stack([member.answer(workload) for member in net.members]))
 
 
 def coarseness(total: float) -> int:

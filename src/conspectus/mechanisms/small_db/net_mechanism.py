@@ -27,15 +27,13 @@ counts worse than the best one. Where the owner vouches for `alpha`, every answe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.certificate import certify_workload
-from conspectus.mechanisms.mechanism import Claim, Outcome, Problem, Refusal
+from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem
 from conspectus.mechanisms.total import find_total
-from conspectus.privacy.events import Event
 
 from .claim import net_claim
 from .net_draws import choose, listed
@@ -46,7 +44,7 @@ VOUCHED = "the net is public by its owner's word, and one made from the private 
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetMechanism(NetSettings):
+class NetMechanism(NetSettings, Mechanism[NetPlan]):
     """The best of a list of public guesses at the table, nearly.
 
     Choose it where good guesses are at hand: the same survey in other years, neighbouring regions, models of the
@@ -70,21 +68,17 @@ class NetMechanism(NetSettings):
 
     name: ClassVar[str] = "net"
 
-    def plan(self, problem: Problem) -> NetPlan | Refusal:
+    def plan(self, problem: Problem) -> NetPlan:
         """The guesses with their answers, and what is proved of the draw."""
-        plan = net_plan(self, problem)
-        return Refusal(mechanism=self.name, reason=plan) if isinstance(plan, str) else plan
+        return net_plan(self, problem)
 
     def claim(self, problem: Problem, plan: NetPlan) -> Claim:
         return net_claim(self.name, plan, alpha=self.alpha, rows=counted_rows(problem))
 
-    def declare(self, problem: Problem, plan: NetPlan) -> Sequence[Event] | None:
-        return None
-
     def release(self, curator: Curator, problem: Problem, plan: NetPlan) -> Outcome:
         """Algorithm 7, and the certificate."""
         curator.count_ahead(problem.workload)
-        total, _ = find_total(curator, problem)
+        total = find_total(curator, problem)
         range_and_score = listed(problem.workload, plan.guesses, total.divisor)
         drawn = int(choose(curator, problem, range_and_score, plan.price)[0])
         answers = plan.guesses[drawn]

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from conspectus.curator.nets import databases
 from conspectus.data.domain import in_words
-from conspectus.mechanisms.mechanism import Problem, SettingError, not_counting
-from conspectus.mechanisms.total import SHARE
+from conspectus.mechanisms.mechanism import CannotServe, ErrorBound, Problem, check_settings, not_counting, refuse_for
+from conspectus.mechanisms.total import left_after_total
 from conspectus.synopses.synopsis import CannotAnswer
 
 from .claim import expected_error
@@ -18,7 +18,7 @@ from .net_draws import PublicNet, answers_of, coarseness
 from .plan import NetPlan, SmallDbPlan
 from .signatures import Signatures, signatures
 from .small_databases import QUICK, SmallNet
-from .theorem import NET_BOOK, SMALL_DB_BOOK, net_error, promise, sampling_error, theorem_alpha, theorem_size
+from .theorem import NET_BOOK, SMALL_DB_BOOK, net_error, sampling_error, theorem_alpha, theorem_size
 
 SIZES = (*range(1, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 """The sizes among which the default chooses."""
@@ -28,7 +28,6 @@ USUAL_ROWS = 10_000
 
 USUAL_ALPHA = 0.1
 LEAST_RANGE = Fraction(1, 1 << 40)
-TOO_SMALL = "its budget is too small to draw by: raise epsilon"
 MOST_GUESSES = 1 << 25
 """Members times questions: three arrays of so many numbers are held."""
 
@@ -45,16 +44,17 @@ class SmallDbSettings:
     public_seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.size is not None and not 1 <= self.size <= 4096:
-            raise SettingError("size, the number of rows of the small database, lies between 1 and 4,096")
-        if self.alpha is not None and not 0 < self.alpha < 1:
-            raise SettingError("alpha, the error aimed at, lies strictly between 0 and 1")
-        if not 0 <= self.certificate < 1:
-            raise SettingError("certificate lies in [0, 1)")
-        if self.public_seed is not None and self.public_seed < 0:
-            raise SettingError("public_seed is 0 or above")
-        if (self.size is not None) + (self.alpha is not None) + self.theorem > 1:
-            raise SettingError("size, alpha and theorem=True each set the size: give one of them")
+        given = (self.size is not None) + (self.alpha is not None) + self.theorem
+        check_settings(
+            (
+                self.size is None or 1 <= self.size <= 4096,
+                "size, the number of rows of the small database, lies between 1 and 4,096",
+            ),
+            (self.alpha is None or 0 < self.alpha < 1, "alpha, the error aimed at, lies strictly between 0 and 1"),
+            (0 <= self.certificate < 1, "certificate lies in [0, 1)"),
+            ((self.public_seed or 0) >= 0, "public_seed is 0 or above"),
+            (given <= 1, "size, alpha and theorem=True each set the size: give one of them"),
+        )
 
     @property
     def fixed(self) -> bool:
@@ -71,37 +71,38 @@ class NetSettings:
     certificate: float = 0.03
 
     def __post_init__(self) -> None:
-        if self.net is not None and not isinstance(self.net, PublicNet):
-            raise SettingError("net takes a public net: make it with cs.net(schema, [table, …])")
-        if self.alpha is not None and not 0 <= self.alpha < 1:
-            raise SettingError("alpha, how near a member of the net is to any table, lies in [0, 1)")
-        if not 0 <= self.certificate < 1:
-            raise SettingError("certificate lies in [0, 1)")
+        check_settings(
+            (
+                self.net is None or isinstance(self.net, PublicNet),
+                "net takes a public net: make it with cs.net(schema, [table, …])",
+            ),
+            (
+                self.alpha is None or 0 <= self.alpha < 1,
+                "alpha, how near a member of the net is to any table, lies in [0, 1)",
+            ),
+            (0 <= self.certificate < 1, "certificate lies in [0, 1)"),
+        )
 
 
-def small_db_plan(settings: SmallDbSettings, problem: Problem) -> SmallDbPlan | str:
-    """Of the sizes that can be drawn in time the one that expects the least error; or why there is none."""
-    refused = not_counting(problem)
-    if refused is not None:
-        return refused
+def small_db_plan(settings: SmallDbSettings, problem: Problem) -> SmallDbPlan:
+    """Of the sizes that can be drawn in time the one that expects the least error, or `CannotServe`."""
+    refuse_for(not_counting(problem))
     if settings.theorem and not problem.total_is_public:
-        return "Theorem 4.5 is for replaced rows and a public number of rows"
+        raise CannotServe("Theorem 4.5 is for replaced rows and a public number of rows")
     price = _draw_price(problem, settings.certificate)
-    if problem.selection(price) < LEAST_RANGE:
-        return TOO_SMALL
     asked = problem.workload.distinct()
     classes = signatures(asked)
     if classes is None:
-        return _too_many(settings.size or theorem_size(len(asked), settings.alpha or USUAL_ALPHA), problem.cells)
+        raise _too_many(settings.size or theorem_size(len(asked), settings.alpha or USUAL_ALPHA), problem.cells)
     sizes = _sizes(settings, problem, price, queries=len(asked), classes=classes)
     tried = [_served(settings, problem, price, SmallNet(asked, classes, size, settings.merge)) for size in sizes]
     served = [plan for plan in tried if plan is not None]
     if not served:
-        return _too_many(sizes[0], _records(settings, classes))
+        raise _too_many(sizes[0], _records(settings, classes))
     best = min(served, key=lambda plan: plan.expected)
     if settings.theorem and best.bound is not None and best.bound.vacuous:
         said = f"Theorem 4.5 promises an error of {best.bound.value:.3g} here, which says nothing"
-        return f"{said}: leave theorem=True out"
+        raise CannotServe(f"{said}: leave theorem=True out")
     return best
 
 
@@ -112,16 +113,15 @@ def _served(settings: SmallDbSettings, problem: Problem, price: Fraction, net: S
     if method is None:
         return None
     coarse = net.coarse(method, problem, float(rows))
-    worse = net_error(problem, price, log_mass=net.log_mass, coarse=coarse)
+    worse = net_error(problem, price, log_mass=math.log(net.mass), coarse=coarse)
     proved = bool(problem.total_is_public and problem.rows)
     best = sampling_error(queries, net.size)
     return SmallDbPlan(
         net=net,
         method=method,
         price=price,
-        worse=worse,
         expected=expected_error(queries, net.size, worse=worse, rows=rows),
-        bound=promise((best * rows + worse) / rows, SMALL_DB_BOOK) if proved else None,
+        bound=ErrorBound(value=(best * rows + worse) / rows, theorem=SMALL_DB_BOOK) if proved else None,
     )
 
 
@@ -146,36 +146,36 @@ def _records(settings: SmallDbSettings, classes: Signatures) -> int:
     return len(classes) if settings.merge else classes.records
 
 
-def _too_many(size: int, records: int) -> str:
+def _too_many(size: int, records: int) -> CannotServe:
     """Why a net is not drawn from: how many databases it has."""
-    return (
+    return CannotServe(
         f"it would have to go through {in_words(databases(records, size))} databases of {size} rows over "
         f"{in_words(records)} records, and to count them otherwise takes longer than a minute, by what "
         "these questions have in common: ask fewer questions, or give a smaller size"
     )
 
 
-def net_plan(settings: NetSettings, problem: Problem) -> NetPlan | str:
-    """The guesses and what a draw of one proves; or why it cannot draw."""
+def net_plan(settings: NetSettings, problem: Problem) -> NetPlan:
+    """The guesses and what a draw of one proves, or `CannotServe`."""
     net, workload = settings.net, problem.workload
     if not isinstance(net, PublicNet):
-        return "it draws from public guesses of yours: give net=cs.net(schema, [table, …])"
+        raise CannotServe("it draws from public guesses of yours: give net=cs.net(schema, [table, …])")
     if net.domain != workload.domain:
-        return "the net was made from another schema: make it with cs.net from the schema of this table"
+        raise CannotServe("the net was made from another schema: make it with cs.net from the schema of this table")
     if len(net) * len(workload) > MOST_GUESSES:
         made = f"{len(net):,} members for {len(workload):,} questions make too many guesses"
-        return f"{made} (limit {MOST_GUESSES:,}): give fewer of either"
+        raise CannotServe(f"{made} (limit {MOST_GUESSES:,}): give fewer of either")
     price = _draw_price(problem, settings.certificate)
-    if problem.selection(price) < LEAST_RANGE:
-        return TOO_SMALL
     try:
         guesses = answers_of(net, workload)
-    except CannotAnswer as problem_of_a_member:
-        return f"a member of the net cannot answer these questions: {problem_of_a_member}"
+    except CannotAnswer as why:
+        raise CannotServe(f"a member of the net cannot answer these questions: {why}") from why
     rows = counted_rows(problem)
     worse = net_error(problem, price, log_mass=math.log(len(net)), coarse=coarseness(float(rows)))
     proved = problem.denominator and (problem.total_is_public or workload.denominator)
-    bound = promise(settings.alpha + worse / rows, NET_BOOK) if settings.alpha is not None and proved else None
+    bound = None
+    if settings.alpha is not None and proved:
+        bound = ErrorBound(value=settings.alpha + worse / rows, theorem=NET_BOOK)
     return NetPlan(net=net, guesses=guesses, price=price, worse=worse, bound=bound)
 
 
@@ -186,5 +186,7 @@ def counted_rows(problem: Problem) -> int:
 
 def _draw_price(problem: Problem, certificate: float) -> Fraction:
     """What the draw may cost: all but the certificate and, where it is private, the total."""
-    bought = 0 if problem.total_is_public or problem.workload.denominator else SHARE
-    return problem.cap * (1 - Fraction(certificate) - bought)
+    price = left_after_total(problem, certificate)
+    if problem.selection(price) < LEAST_RANGE:
+        raise CannotServe("its budget is too small to draw by: raise epsilon")
+    return price

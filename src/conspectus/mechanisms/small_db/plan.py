@@ -18,14 +18,12 @@ from .small_databases import Method, SmallNet
 class SmallDbPlan:
     """All databases of `net.size` rows, and the exact way to draw one for `price`.
 
-    `worse` is how much worse than the best database the drawn one may be, `expected` the typical maximum error: both in
-    counts. `bound` is proved, if anything is.
+    `expected` is the typical maximum error, in counts. `bound` is proved, if anything is.
     """
 
     net: SmallNet
     method: Method
     price: Fraction
-    worse: float
     expected: float
     bound: ErrorBound | None
 

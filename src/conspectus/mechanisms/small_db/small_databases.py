@@ -60,18 +60,9 @@ class SmallNet:
         """The number of databases, up to the order of rows."""
         return databases(sum(self.sizes), self.size)
 
-    @property
-    def log_mass(self) -> float:
-        return math.log(self.mass)
-
-    @property
-    def laminar(self) -> bool:
-        """Whether any two questions are nested or disjoint."""
-        return _is_laminar(self.signatures)
-
     def method(self, problem: Problem, price: Fraction, rows: float, *, share: float = 1.0) -> Method | None:
         """The first exact way that takes at most this share of a minute, from public facts; None if there is none."""
-        if self.laminar and self._laminar_seconds(problem, price, rows) <= share * MOST_SECONDS:
+        if _is_laminar(self.signatures) and self._laminar_seconds(problem, price, rows) <= share * MOST_SECONDS:
             return "laminar"
         classes, queries = len(self.signatures), len(self.workload)
         counted = vectors_work(classes, queries, self.size)
@@ -128,6 +119,7 @@ class SmallNet:
 
 @lru_cache(maxsize=8)
 def _is_laminar(classes: Signatures) -> bool:
+    """Whether any two questions are nested or disjoint."""
     return laminar_tree(classes.truth) is not None
 
 

@@ -11,21 +11,19 @@ from fractions import Fraction
 
 from conspectus.curator.acts import selection_rate
 from conspectus.curator.scores import ERROR_STEPS
-from conspectus.mechanisms.mechanism import ErrorBound, Problem
+from conspectus.mechanisms.bounds import FAILURE
+from conspectus.mechanisms.mechanism import Problem
 
 from .net_draws import level_sensitivity
 
 SMALL_DB_BOOK = "Dwork & Roth 2014, Algorithm 4, Proposition 4.4 and Theorem 4.5 (sizes rounded up)"
 NET_BOOK = "Dwork & Roth 2014, Algorithm 7 and Proposition 5.2"
-FAILURE = 0.05
-"""β: how often the bounds may fail."""
-
 FLOOR = 2.0**-39
 """What the draw's floor and rounding add to the failure probability, at most."""
 
 
-def net_error(problem: Problem, price: Fraction, *, log_mass: float, coarse: int, failure: float = FAILURE) -> float:
-    """How much worse than the best member the drawn one is, in counts, except with probability `failure`.
+def net_error(problem: Problem, price: Fraction, *, log_mass: float, coarse: int) -> float:
+    """How much worse than the best member the drawn one is, in counts, except with probability `FAILURE`.
 
     Theorem 3.11: where one unit moves scores by r levels, the level of the drawn member exceeds that of the best one by
     less than (ln|N| + ln(1/β))/rate = 2r(ln|N| + ln(1/β))/ε, except with probability β. Rounding guesses to the grid
@@ -36,10 +34,9 @@ def net_error(problem: Problem, price: Fraction, *, log_mass: float, coarse: int
         price: What the draw may cost.
         log_mass: ln|N|, where each member counts as often as it does in the draw.
         coarse: The grid steps of a level.
-        failure: β.
     """
     rate = selection_rate(level_sensitivity(problem, coarse), problem.selection(price))
-    levels = (log_mass + math.log(1 / (failure - FLOOR))) / float(rate)
+    levels = (log_mass + math.log(1 / (FAILURE - FLOOR))) / float(rate)
     return (coarse * (levels + 1) + 1) / ERROR_STEPS
 
 
@@ -56,12 +53,7 @@ def theorem_size(queries: int, alpha: float) -> int:
     return math.ceil(math.log(max(queries, 3)) / alpha**2)
 
 
-def theorem_alpha(records: int, queries: int, *, epsilon: float, rows: int, failure: float = FAILURE) -> float:
+def theorem_alpha(records: int, queries: int, *, epsilon: float, rows: int) -> float:
     """The α of Theorem 4.5 (4.2), as printed: ((16 ln|X| ln|Q| + 4 ln(1/β))/(εn))^(1/3), where it is at most 1."""
     logs = math.log(max(records, 2)) * math.log(max(queries, 3))
-    return math.cbrt((16 * logs + 4 * math.log(1 / failure)) / (epsilon * rows))
-
-
-def promise(value: float, theorem: str) -> ErrorBound:
-    """What is proved of every answer, as a fraction of the rows, except with the failure probability."""
-    return ErrorBound(value=value, statistic="max", probability=1 - FAILURE, theorem=theorem)
+    return math.cbrt((16 * logs + 4 * math.log(1 / FAILURE)) / (epsilon * rows))

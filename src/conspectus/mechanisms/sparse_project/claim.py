@@ -57,8 +57,8 @@ def _notes(settings: SparseProjectSettings, problem: Problem, plan: SparseProjec
         f"answers any sparse query, not only these; heavy records that share a coordinate{where} add to the error",
     ]
     if settings.theorem and not problem.budget.pure:
-        spent = "in ε alone" if problem.budget.epsilon is not None and not problem.ledgered else "at its price in ρ"
-        notes.append(f"the paper's Laplace noise, {spent}: paper=False may use delta, and Gaussian noise")
+        scale = "as much as the budget's ρ allows" if problem.budget.epsilon is None else "√(8T ln(1/δ))/ε a coordinate"
+        notes.append(f"the paper's Laplace noise, {scale}: paper=False takes Gaussian noise where that is smaller")
     if projection.size >= SPARSE_PROJECT_SLOW:
         notes.append(f"noise is drawn exactly for each of {projection.size:,} coordinates, which takes a while")
     if settings.size is None and projection.size > MOST - s:

@@ -39,7 +39,7 @@ from typing import ClassVar
 
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.mechanism import Claim, Outcome, Problem, Refusal
+from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem
 from conspectus.mechanisms.total import take_total, total_act
 from conspectus.privacy.events import Event
 from conspectus.queries.workload import Workload
@@ -51,7 +51,7 @@ from .parameters import SparseProjectPlan, SparseProjectSettings, plan_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseProject(SparseProjectSettings):
+class SparseProject(SparseProjectSettings, Mechanism[SparseProjectPlan]):
     """A small noisy vector that answers any question about a few listed records, whatever records there may be.
 
     Choose it for tables of records of any kind (`cs.open_records`) where not all questions are known in advance: a
@@ -67,8 +67,9 @@ class SparseProject(SparseProjectSettings):
         noise: "laplace", "gaussian" (needs a delta) or "auto".
         estimator: How an answer is taken from the sections: "mean", "median" (of an odd number) or "auto".
         failure: The share of answers that may be worse than claimed. A small one makes the default prefer a median.
-        paper: Takes T, r and the Laplace noise from the theorem (Theorem 4.9). That noise spends epsilon alone wherever
-            the budget has one. The theorem asks for more coordinates than can be held on all but tiny tables.
+        paper: Takes T, r and the Laplace noise from Algorithm 2 and its theorem (Theorem 4.9): of scale
+            √(8T ln(1/δ))/ε on sums of signs, or T/ε where δ is 0. The theorem asks for more coordinates than can be
+            held on all but tiny tables.
         public_seed: Fixes the hash, which is fresh otherwise, and published either way.
 
     Example:
@@ -84,10 +85,9 @@ class SparseProject(SparseProjectSettings):
 
     name: ClassVar[str] = "sparse-project"
 
-    def plan(self, problem: Problem) -> SparseProjectPlan | Refusal:
+    def plan(self, problem: Problem) -> SparseProjectPlan:
         """T, s, r, the noise and the estimator."""
-        plan = plan_of(self, problem)
-        return Refusal(mechanism=self.name, reason=plan) if isinstance(plan, str) else plan
+        return plan_of(self, problem)
 
     def claim(self, problem: Problem, plan: SparseProjectPlan) -> Claim:
         return claim_of(self.name, self, problem, plan)

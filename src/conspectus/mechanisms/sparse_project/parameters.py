@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from conspectus.mechanisms.mechanism import Problem, SettingError, root_up
+from conspectus.mechanisms.mechanism import CannotServe, Problem, check_settings, root_up
 from conspectus.mechanisms.total import SHARE
 from conspectus.privacy.accounting import calibrate_laplace, scale_up
 from conspectus.privacy.events import Noise
@@ -25,7 +25,7 @@ from conspectus.synopses.random_projection import (
     section_failure,
 )
 
-from .theorem import FAILURE, price_of_median, theorem_independence, theorem_size
+from .theorem import FAILURE, price_of_median, theorem_independence, theorem_scale, theorem_size
 
 LEAST, MOST = 1 << 10, 1 << 22
 """Between these the default number of coordinates lies: more take longer to draw than they are worth."""
@@ -56,36 +56,48 @@ class SparseProjectSettings:
     public_seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.form not in ("auto", "sparse", "dense") or self.noise not in ("auto", "laplace", "gaussian"):
-            raise SettingError('form is "auto", "sparse" or "dense", and noise "auto", "laplace" or "gaussian"')
-        if self.size is not None and not 1 <= self.size <= MOST_COORDINATES:
-            raise SettingError(f"size lies between 1 and {MOST_COORDINATES:,} coordinates")
-        if self.independence is not None and not 1 <= self.independence <= MOST_INDEPENDENCE:
-            raise SettingError(f"independence lies between 1 and {MOST_INDEPENDENCE:,}")
-        for name in ("nonzeros", "sparsity"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise SettingError(f"{name} must be at least 1")
-        if not 0 < self.failure < 1:
-            raise SettingError("failure is a probability between 0 and 1")
-        if self.public_seed is not None and not 0 <= self.public_seed < 1 << 64:
-            raise SettingError("public_seed is a whole number below 2**64")
-        if self.theorem and (self.size or self.nonzeros or self.form == "sparse" or self.noise == "gaussian"):
-            raise SettingError("paper=True takes size, form and noise from the paper: leave them and nonzeros out")
-        if self.size is not None and self.nonzeros is not None and self.nonzeros > self.size:
-            raise SettingError(
-                f"{self.nonzeros:,} non-zeros need as many coordinates, one in each section: choose a larger size, or "
-                "fewer nonzeros"
-            )
-        if self.estimator not in ("auto", "mean", "median"):
-            raise SettingError('estimator is "auto", "mean" or "median"')
-        if self.estimator == "median" and (self.theorem or self.form == "dense"):
-            raise SettingError("the dense form has no sections to take a median of: leave estimator out")
-        if self.estimator == "median" and (self.nonzeros or SECTIONS[-1]) not in range(3, MOST_SECTIONS + 1, 2):
-            raise SettingError(f"a median needs an odd number of nonzeros between 3 and {MOST_SECTIONS}")
-        if self.estimator == "median" and self.size is not None and self.size < 2 * (self.nonzeros or SECTIONS[-1]):
-            raise SettingError("a median needs at least two coordinates in each section: choose a larger size")
-        if self.form == "dense" and self.nonzeros is not None:
-            raise SettingError("the dense form has a non-zero at every coordinate: leave nonzeros out")
+        kinds = self.form in ("auto", "sparse", "dense") and self.noise in ("auto", "laplace", "gaussian")
+        given = self.size or self.nonzeros or self.form == "sparse" or self.noise == "gaussian"
+        size, sections = MOST_COORDINATES if self.size is None else self.size, self.nonzeros or SECTIONS[-1]
+        mean = self.estimator != "median"
+        check_settings(
+            (kinds, 'form is "auto", "sparse" or "dense", and noise "auto", "laplace" or "gaussian"'),
+            (1 <= size <= MOST_COORDINATES, f"size lies between 1 and {MOST_COORDINATES:,} coordinates"),
+            (
+                self.independence is None or 1 <= self.independence <= MOST_INDEPENDENCE,
+                f"independence lies between 1 and {MOST_INDEPENDENCE:,}",
+            ),
+            (self.nonzeros is None or self.nonzeros >= 1, "nonzeros must be at least 1"),
+            (self.sparsity is None or self.sparsity >= 1, "sparsity must be at least 1"),
+            (0 < self.failure < 1, "failure is a probability between 0 and 1"),
+            (0 <= (self.public_seed or 0) < 1 << 64, "public_seed is a whole number below 2**64"),
+            (
+                not (self.theorem and given),
+                "paper=True takes size, form and noise from the paper: leave them and nonzeros out",
+            ),
+            (
+                (self.nonzeros or 1) <= size,
+                f"{self.nonzeros or 1:,} non-zeros need as many coordinates, one in each section: choose a larger "
+                "size, or fewer nonzeros",
+            ),
+            (self.estimator in ("auto", "mean", "median"), 'estimator is "auto", "mean" or "median"'),
+            (
+                mean or not (self.theorem or self.form == "dense"),
+                "the dense form has no sections to take a median of: leave estimator out",
+            ),
+            (
+                mean or sections in range(3, MOST_SECTIONS + 1, 2),
+                f"a median needs an odd number of nonzeros between 3 and {MOST_SECTIONS}",
+            ),
+            (
+                mean or size >= 2 * sections,
+                "a median needs at least two coordinates in each section: choose a larger size",
+            ),
+            (
+                self.form != "dense" or self.nonzeros is None,
+                "the dense form has a non-zero at every coordinate: leave nonzeros out",
+            ),
+        )
 
     @property
     def theorem(self) -> bool:
@@ -110,20 +122,22 @@ class SparseProjectPlan:
     sigma: float
 
 
-def plan_of(settings: SparseProjectSettings, problem: Problem) -> SparseProjectPlan | str:
-    """The plan, or why there is none."""
+def plan_of(settings: SparseProjectSettings, problem: Problem) -> SparseProjectPlan:
+    """The plan, or `CannotServe`."""
     queries = listed(problem.workload)
     if queries is None:
-        return "it answers questions that list their records: ask with cs.sparse, which also writes predicates out"
+        raise CannotServe(
+            "it answers questions that list their records: ask with cs.sparse, which also writes predicates out"
+        )
     if problem.budget.pure and settings.noise == "gaussian":
-        return "Gaussian noise is never pure: allow a delta above 0, or take noise='laplace'"
+        raise CannotServe("Gaussian noise is never pure: allow a delta above 0, or take noise='laplace'")
     m = max([1, settings.sparsity or 1, *(block.sparsity for block in queries)])
     if settings.theorem:
         if problem.rows is None:
-            return "the paper's number of coordinates depends on the number of rows: declare it with rows="
+            raise CannotServe("the paper's number of coordinates depends on the number of rows: declare it with rows=")
         size = theorem_size(problem.rows, m, len(problem.workload))
         if size > MOST_COORDINATES:
-            return (
+            raise CannotServe(
                 f"the paper's theorem asks for {size:.2g} coordinates (limit {MOST_COORDINATES:,}): "
                 "leave paper out, and set size= if you like"
             )
@@ -224,22 +238,25 @@ def _laws(settings: SparseProjectSettings, problem: Problem, nonzeros: int) -> t
 
     All acts are pure, or all are concentrated: whichever makes less noise. A budget with a δ that no ledger adds up may
     be spent in either way, since all acts are known before the first draw. The sensitivity of a projection depends on
-    its s alone.
+    its s alone. The paper's own noise, where there is a δ, costs about a quarter of the ρ that the budget has.
     """
     like = SparseProjection(problem.workload.domain, nonzeros, nonzeros, 1, 0)
     moved = problem.sensitivity(Workload(like.domain, (like,)))
     budget, left = problem.budget, Fraction(1) if problem.total_is_public else 1 - SHARE
     plans: list[tuple[Noise | None, Noise]] = []
-    if budget.epsilon is not None and settings.noise != "gaussian" and (budget.pure or not problem.ledgered):
+    only_laplace = budget.pure or not (problem.ledgered or settings.theorem)
+    if budget.epsilon is not None and settings.noise != "gaussian" and only_laplace:
         epsilon = Fraction(budget.epsilon)
         total = Noise("laplace", scale_up(problem.max_rows / (epsilon * SHARE)))
         scale = scale_up(moved.l1 / (epsilon * left))
-        if problem.total_is_public and not budget.pure and not settings.theorem:
+        if problem.total_is_public and not budget.pure:
             norms = (Fraction(moved.l1), Fraction(moved.l2_squared), Fraction(moved.linf))
             scale = scale_up(calibrate_laplace(*norms, budget))
         plans.append((total, Noise("laplace", scale)))
-    if not budget.pure and not (settings.theorem and plans):
+    if not budget.pure:
         scale = root_up(Fraction(moved.l2_squared) / (2 * problem.cap * left))
+        if settings.theorem and budget.epsilon is not None:
+            scale = max(scale, scale_up(theorem_scale(moved.l2_squared, budget.epsilon, budget.delta)))
         total = Noise("gaussian", root_up(problem.max_rows**2 / (2 * problem.cap * SHARE)))
         wanted = "laplace" if settings.theorem else settings.noise
         kinds = ("gaussian", "laplace") if wanted == "auto" else (wanted,)

@@ -13,6 +13,7 @@ s = 5 sections each may fail with 0.19, and the bound on their distortion is √
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from conspectus.mechanisms.mechanism import ErrorBound
 from conspectus.queries.blocks.sparse_projection import SparseProjection
@@ -36,6 +37,20 @@ def theorem_independence(size: int, k: int) -> int:
     The base is 2, as Corollary 4.7 needs. It is at least the 2·ln(1/τ) of Theorem 4.1, too.
     """
     return 2 * math.ceil(math.log2(2 * k * size / FAILURE))
+
+
+def theorem_scale(l2_squared: int, epsilon: float, delta: float) -> Fraction:
+    """√(8T ln(1/δ))/ε: the paper's 1/σ for coordinates that are sums of signs, not of ±1/√T, where δ > 0.
+
+    One row moves each of T such sums by 1, and the square of their norm by T. Where units move more (replaced rows,
+    several rows), the norm takes the place of √T.
+
+    Args:
+        l2_squared: The square of the norm that one unit moves the projection by.
+        epsilon: ε.
+        delta: δ, above 0.
+    """
+    return Fraction(math.sqrt(8 * l2_squared * math.log(1 / delta)) / epsilon)
 
 
 def promise(

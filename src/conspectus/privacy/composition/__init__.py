@@ -13,6 +13,7 @@ Kairouz, Oh & Viswanath 2015; Canonne, Kamath & Steinke 2020; Balle & Wang 2018.
 from __future__ import annotations
 
 from .concentrated import gaussian_delta, zcdp, zcdp_share, zcdp_simple
+from .groups import group, group_rho
 from .optimal import loss_distribution_epsilon, optimal_delta, optimal_epsilon, optimal_share
 from .outward import CompositionError
 from .textbook import (
@@ -39,6 +40,8 @@ __all__ = [
     "corollary_share",
     "expected_loss",
     "gaussian_delta",
+    "group",
+    "group_rho",
     "loss_distribution_epsilon",
     "optimal_delta",
     "optimal_epsilon",

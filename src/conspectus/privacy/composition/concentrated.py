@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .outward import CompositionError, check_delta, check_losses, is_real, largest, up
+from .outward import CompositionError, check, is_real, largest, up
 
 
 def zcdp_simple(rho: float, delta: float) -> float:
@@ -27,8 +27,7 @@ def zcdp_simple(rho: float, delta: float) -> float:
         >>> round(cs.composition.zcdp_simple(0.1, 1e-6), 4)
         2.4508
     """
-    check_delta(delta)
-    check_losses(rho, name="a rho")
+    check(rho, delta=delta, name="a rho")
     return up(rho + 2 * math.sqrt(rho * math.log(1 / delta)))
 
 
@@ -53,8 +52,7 @@ def zcdp(rho: float, delta: float) -> float:
         >>> round(cs.composition.zcdp(0.1, 1e-6), 4)
         2.1419
     """
-    check_delta(delta)
-    check_losses(rho, name="a rho")
+    check(rho, delta=delta, name="a rho")
     if not rho:
         return 0.0
     surprise = math.log(1 / delta)
@@ -97,8 +95,7 @@ def zcdp_share(epsilon: float, delta: float) -> float:
         >>> round(cs.composition.zcdp_share(1.0, 1e-6), 6)
         0.024356
     """
-    check_delta(delta)
-    check_losses(epsilon)
+    check(epsilon, delta=delta)
     return largest(lambda rho: zcdp(rho, delta) <= epsilon, 0.0, max(2 * epsilon, 1.0))
 
 
@@ -119,7 +116,7 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
         >>> round(cs.composition.gaussian_delta(2.0, 1.0), 6)
         0.00683
     """
-    check_losses(epsilon)
+    check(epsilon)
     if not is_real(sigma) or not 0 < sigma < math.inf:
         raise CompositionError(f"a standard deviation is a number above 0, not {sigma!r}")
     from scipy.special import log_ndtr

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .outward import MARGIN, CompositionError, check_count, check_delta, check_losses, is_real, largest, up
+from .outward import MARGIN, CompositionError, check, is_real, largest, up
 
 
 @lru_cache(maxsize=4096)
@@ -35,8 +35,7 @@ def optimal_delta(epsilon: float, count: int, share: float) -> float:
         >>> round(cs.composition.optimal_delta(1.0, 100, 0.1), 4)
         0.1257
     """
-    check_losses(epsilon, share)
-    check_count(count)
+    check(epsilon, share, count=count)
     if Fraction(epsilon) >= Fraction(share) * count:
         return 0.0  # no loss is larger than all of them together
     up = -math.log1p(math.exp(-share))
@@ -81,9 +80,7 @@ def optimal_epsilon(count: int, share: float, delta: float) -> float:
         >>> round(cs.composition.optimal_epsilon(100, 0.1, 1e-6), 4)
         4.7746
     """
-    check_delta(delta)
-    check_losses(share)
-    check_count(count)
+    check(share, delta=delta, count=count)
     basic = up(count * share)
     gap = largest(lambda slack: optimal_delta(basic - slack, count, share) <= delta, 0.0, basic)
     return basic - gap
@@ -107,9 +104,7 @@ def optimal_share(epsilon: float, count: int, delta: float) -> float:
         >>> round(cs.composition.optimal_share(1.0, 100, 1e-6), 6)
         0.024011
     """
-    check_delta(delta)
-    check_losses(epsilon)
-    check_count(count)
+    check(epsilon, delta=delta, count=count)
     if not count:
         return epsilon
     start = epsilon / count * (1 - MARGIN)
@@ -145,8 +140,7 @@ def loss_distribution_epsilon(acts: Mapping[Fraction, int], delta: float) -> flo
     if not isinstance(acts, Mapping):
         raise CompositionError("give the acts as a mapping from an epsilon to how often it occurs, as in {0.1: 100}")
     for share, times in acts.items():
-        check_losses(share)
-        check_count(times)
+        check(share, count=times)
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     acts = {Fraction(share): times for share, times in acts.items()}

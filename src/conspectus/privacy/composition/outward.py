@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 
 MARGIN = 2.0**-40
@@ -36,25 +36,14 @@ def is_real(value: object) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def check_delta(delta: float) -> None:
+def check(
+    *losses: float | Fraction, delta: float = 0.5, count: int = 0, name: str = "an epsilon", counted: str = "acts"
+) -> None:
+    """Refuse parameters of which no theorem speaks; what a theorem does not have is left out."""
     if not is_real(delta) or not 0 < delta < 1:
         raise CompositionError(f"this theorem needs a delta above 0 and below 1, not {delta!r}")
-
-
-def check_losses(*losses: float | Fraction, name: str = "an epsilon") -> None:
     for loss in losses:
         if not is_real(loss) or not 0 <= loss < math.inf:
             raise CompositionError(f"{name} is a number from 0 on, not {loss!r}")
-
-
-def check_count(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
-        raise CompositionError(f"the number of acts is a whole number from 0 on, not {count!r}")
-
-
-def check_listed(epsilons: Iterable[float]) -> list[float]:
-    if not isinstance(epsilons, Iterable) or isinstance(epsilons, str | bytes):
-        raise CompositionError("give the epsilons of all acts as a list, as in [0.1, 0.1, 0.2]")
-    listed = list(epsilons)
-    check_losses(*listed)
-    return listed
+        raise CompositionError(f"the number of {counted} is a whole number from 0 on, not {count!r}")

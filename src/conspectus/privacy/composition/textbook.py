@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from .outward import (
-    CompositionError,
-    check_count,
-    check_delta,
-    check_listed,
-    check_losses,
-    is_real,
-    largest,
-    up,
-)
+from .outward import CompositionError, check, is_real, largest, up
 
 
 def basic(guarantees: Iterable[tuple[float, float]]) -> tuple[float, float]:
@@ -41,7 +32,7 @@ def _pair(guarantee: object) -> tuple[float, float]:
     if not isinstance(guarantee, tuple | list) or len(guarantee) != 2:
         raise CompositionError("give each guarantee as a pair (epsilon, delta), as in [(0.5, 0), (0.5, 1e-6)]")
     epsilon, delta = guarantee
-    check_losses(epsilon)
+    check(epsilon)
     if not is_real(delta) or not 0 <= delta <= 1:
         raise CompositionError(f"a delta lies between 0 and 1, not at {delta!r}")
     return epsilon, delta
@@ -65,7 +56,7 @@ def expected_loss(epsilon: float) -> float:
         >>> round(cs.composition.expected_loss(0.1), 6)
         0.010517
     """
-    check_losses(epsilon)
+    check(epsilon)
     return up(_rise(epsilon))
 
 
@@ -115,9 +106,7 @@ def advanced(epsilon: float, count: int, delta: float) -> float:
         >>> round(cs.composition.advanced(0.01, 10_000, 1e-6), 4)
         6.2615
     """
-    check_delta(delta)
-    check_losses(epsilon)
-    check_count(count)
+    check(epsilon, delta=delta, count=count)
     if not count:
         return 0.0
     return up(math.sqrt(2 * count * math.log(1 / delta)) * epsilon + count * _rise(epsilon))
@@ -140,10 +129,7 @@ def advanced_heterogeneous(epsilons: Sequence[float], delta: float) -> float:
         >>> round(cs.composition.advanced_heterogeneous([0.1] * 50 + [0.2] * 10, 1e-6), 4)
         5.9554
     """
-    check_delta(delta)
-    listed = check_listed(epsilons)
-    squares = math.fsum(e * e for e in listed)
-    return up(math.sqrt(2 * math.log(1 / delta) * squares) + math.fsum(_rise(e) for e in listed))
+    return _unequal(epsilons, delta, _rise)
 
 
 def advanced_sharp(epsilons: Sequence[float], delta: float) -> float:
@@ -163,10 +149,17 @@ def advanced_sharp(epsilons: Sequence[float], delta: float) -> float:
         >>> round(cs.composition.advanced_sharp([0.1] * 100, 1e-6), 4)
         5.7561
     """
-    check_delta(delta)
-    listed = check_listed(epsilons)
+    return _unequal(epsilons, delta, lambda epsilon: epsilon * math.tanh(epsilon / 2))
+
+
+def _unequal(epsilons: Iterable[float], delta: float, expected: Callable[[float], float]) -> float:
+    """Theorem 3.20 for unequal acts, whose expected losses are at most these."""
+    if not isinstance(epsilons, Iterable) or isinstance(epsilons, str | bytes):
+        raise CompositionError("give the epsilons of all acts as a list, as in [0.1, 0.1, 0.2]")
+    listed = list(epsilons)
+    check(*listed, delta=delta)
     squares = math.fsum(e * e for e in listed)
-    return up(math.sqrt(2 * math.log(1 / delta) * squares) + math.fsum(e * math.tanh(e / 2) for e in listed))
+    return up(math.sqrt(2 * math.log(1 / delta) * squares) + math.fsum(map(expected, listed)))
 
 
 def advanced_share(epsilon: float, count: int, delta: float) -> float:
@@ -187,7 +180,7 @@ def advanced_share(epsilon: float, count: int, delta: float) -> float:
         >>> round(cs.composition.advanced_share(1.0, 100, 1e-6), 6)
         0.018376
     """
-    check_losses(epsilon)
+    check(epsilon)
     return largest(lambda share: advanced(share, count, delta) <= epsilon, 0.0, min(epsilon, 1e3))
 
 
@@ -212,9 +205,7 @@ def corollary_share(epsilon: float, count: int, delta: float) -> float:
         >>> round(cs.composition.corollary_share(0.9, 100, 1e-6), 6)
         0.008561
     """
-    check_delta(delta)
-    check_losses(epsilon)
-    check_count(count)
+    check(epsilon, delta=delta, count=count)
     if not 0 < epsilon < 1:
         raise CompositionError("Corollary 3.21 is stated for an epsilon between 0 and 1: use advanced_share")
     share = epsilon / (2 * math.sqrt(2 * max(count, 1) * math.log(1 / delta)))
@@ -240,8 +231,7 @@ def classical_sigma(epsilon: float, delta: float) -> float:
         >>> round(cs.composition.classical_sigma(0.5, 1e-6), 4)
         10.5976
     """
-    check_delta(delta)
-    check_losses(epsilon)
+    check(epsilon, delta=delta)
     if not 0 < epsilon < 1:
         raise CompositionError("Theorem 3.22 is stated for an epsilon between 0 and 1: use concentrated accounting")
     return up(math.sqrt(2 * math.log(1.25 / delta)) / epsilon)

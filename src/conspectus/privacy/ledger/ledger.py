@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from conspectus.privacy.accounting import BudgetExceeded, cap_of, epsilon_of
+from conspectus.privacy.accounting import BudgetExceeded, cap_of, guarantee_of
 from conspectus.privacy.events import Event
-from conspectus.privacy.guarantee import Budget, Guarantee
-from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down, scale_up
+from conspectus.privacy.guarantee import USUAL_DELTA, Budget, Guarantee, large_epsilon
+from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down
 from conspectus.privacy.relation import Neighbours
 from conspectus.suggestions import suggest_keywords
 
@@ -28,6 +29,7 @@ from .ledger_file import LedgerFile, Lines, damaged
 from .ledger_terms import LedgerError as LedgerError
 from .ledger_terms import terms_for
 from .reservation import Reservation
+from .what_is_left import affordable, left_in_words
 
 
 class LedgerMismatch(LedgerError):
@@ -41,7 +43,7 @@ class Ledger:
     `Ledger.create` makes one, `Ledger.open` opens it again. `cs.release` and `cs.open_session` take it as `ledger=`.
 
     Attributes:
-        path: The file.
+        path: The file, under the one name that was found when it was opened: no `chdir` leads to another one.
         budget: What the owner allowed for everything together.
         currency: What is counted: "pure" (ε) or "zcdp" (ρ).
         neighbours: The relation in which acts are priced.
@@ -65,8 +67,8 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._file = LedgerFile(self.path)
+        self._file = LedgerFile(Path(path))
+        self.path = self._file.path
         terms = self._file.terms
         self._cap = terms.cap
         if self._cap.delta and not 0 < self._cap.delta < Fraction(terms.budget.delta):
@@ -126,8 +128,7 @@ class Ledger:
         terms = terms_for(
             budget, neighbours=neighbours, unit=unit, fingerprint=schema_fingerprint, table=table, aside=aside
         )
-        LedgerFile.create(Path(path), terms)
-        return cls(path)
+        return cls(LedgerFile.create(Path(path), terms).path)
 
     @property
     def cap(self) -> Fraction:
@@ -138,6 +139,17 @@ class Ledger:
     def delta_cap(self) -> Fraction:
         """What is set aside of δ, for acts with a δ of their own."""
         return self._cap.delta
+
+    @property
+    def shown_delta(self) -> float:
+        """The δ at which ρ is shown as an ε: the budget's, but for what is set aside, or else a usual one."""
+        return scale_down(Fraction(self.budget.delta) - self.delta_cap) if self.budget.delta else USUAL_DELTA
+
+    @property
+    def epsilon_remaining(self) -> float:
+        """The largest ε, of a few digits, that a release at `shown_delta` may still ask for."""
+        left = self.remaining
+        return scale_down(left) if self.currency == "pure" else affordable(left, self.shown_delta)
 
     def spending(self) -> Cost:
         """What counts as spent: settled acts, and the whole of every open reservation.
@@ -200,19 +212,8 @@ class Ledger:
         Guarantee: with δ_a set aside, all acts ever debited are δ_a-approximately ρ-zCDP, and so (ε, δ)-differentially
         private with the ε of ρ at δ − δ_a.
         """
-        pure, delta = self.currency == "pure", self.budget.delta
-        missing = scale_up(self.delta_cap)
-        concentrated = epsilon_of(self.cap, scale_down(Fraction(delta) - Fraction(missing))) if delta else None
-        concentration = f"{'approximate ' if missing else ''}zero-concentrated composition with the tight conversion"
-        return Guarantee(
-            epsilon=scale_up(self.cap) if pure else concentrated,
-            delta=delta,
-            rho=None if pure else scale_up(self.cap),
-            neighbours=self.neighbours,
-            unit=self.unit,
-            theorem="basic composition" if pure else concentration,
-            missing=missing,
-        )
+        promised = guarantee_of(self.currency, self._cap, self.budget, neighbours=self.neighbours, unit=self.unit)
+        return replace(promised, warnings=large_epsilon(self.budget))
 
     def price_of(self, budget: Budget) -> Fraction:
         """The price of all of a budget in the ledger's currency; pure ε costs ε²/2 in ρ.
@@ -243,6 +244,7 @@ class Ledger:
         unit: str,
         events: Sequence[Event] | None = None,
         deferred: bool = False,
+        terms: str = "",
     ) -> Reservation:
         """Set a price aside before anything is drawn, or raise and leave the file as it was.
 
@@ -257,6 +259,7 @@ class Ledger:
                 own have to be declared.
             deferred: Whether the price is reserved with the first act only, and now just checked. Until then a file
                 that turns out to be damaged, or a table that will not open, has cost nothing.
+            terms: A digest of all that was agreed on, which whoever comes back later is compared with.
 
         Returns:
             The right to debit acts up to that price.
@@ -270,12 +273,13 @@ class Ledger:
         if deferred:
             self.check(budget, fingerprint=fingerprint, neighbours=neighbours, unit=unit, events=events)
             bound = partial(self.reserve, fingerprint=fingerprint, neighbours=neighbours, unit=unit, events=events)
-            return Reservation(self, opening=lambda: bound(budget, label).number)
+            return Reservation(self, opening=lambda: bound(budget, label, terms=terms).number)
         self._check_bound(fingerprint, neighbours, unit)
         cost = self._asked(budget, events)
         with self._file.writing() as lines:
             self._check_left(lines, cost)
-            number = lines.append("reserve", None, cost=cost, total=Cost(), content={"label": label})
+            content = {"label": label} | ({"terms": terms} if terms else {})
+            number = lines.append("reserve", None, cost=cost, total=Cost(), content=content)
         return Reservation(self, number)
 
     def check(
@@ -343,10 +347,9 @@ class Ledger:
             return
         if total.price > self.cap:
             sign = "epsilon" if self.currency == "pure" else "rho"
-            left, of = _shown(self.cap - spent.price, self.cap), f"{float(self.cap):.6g}"
+            left = left_in_words(self.cap - spent.price, self.cap, self.currency, self.shown_delta)
             raise BudgetExceeded(
-                f"this release asks for {sign} {float(cost.price):.6g}, and the ledger has {left} of {of} left: "
-                "ask for less"
+                f"this release asks for {sign} {float(cost.price):.6g}, and the ledger has {left} left: ask for less"
             )
         left, of = _shown(self.delta_cap - spent.delta, self.delta_cap), f"{float(self.delta_cap):.6g}"
         raise BudgetExceeded(

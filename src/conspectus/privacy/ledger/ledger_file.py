@@ -61,12 +61,14 @@ _MOST = 1 << 1000
 """No price is larger, and every price is a float."""
 _ODD = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What a damaged line may make its readers raise."""
+_Line = tuple[Any, ...]
+"""The number, the moment and the content of a line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One line of the ledger. `price`: what was reserved, what the act costs, or the sum of the settled acts; `delta`
-    the same of those δ that are the acts' own."""
+    the same of those δ that are the acts' own. `terms`: the digest of what a session was opened with."""
 
     number: int
     kind: Kind
@@ -76,6 +78,7 @@ class Entry:
     event: Event | None
     made: str
     delta: Fraction = Fraction(0)
+    terms: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +90,18 @@ class Standing:
 
 
 class LedgerFile:
-    """One file. Each transaction opens its own connection, so that none is carried across a fork or between threads."""
+    """One file. Each transaction opens its own connection, so that none is carried across a fork or between threads.
+
+    A relative name would lead elsewhere after `chdir`, a link after it was set anew, and any name after its file was
+    exchanged: another file has another budget. So the name is resolved once, and each transaction looks whether it
+    found the same file again, with all that was seen in it.
+    """
 
     def __init__(self, path: Path) -> None:
         """An existing file, after a look at whether it is a ledger."""
-        self.path = path
+        self.path = path = resolved(path)
+        self._pinned = _file_at(path)
+        self._seen: _Line | None = None
         with self._connection() as connection:
             if [row[0] for row in connection.execute("PRAGMA quick_check")] != ["ok"]:
                 raise damaged(path)
@@ -102,6 +112,7 @@ class LedgerFile:
             if not plain(connection, _STATEMENTS, tables=self._version == _VERSION):
                 raise damaged(path)
             terms = connection.execute(_TERMS[self._version]).fetchone()
+            self._bound = None if terms is None else tuple(terms)
         try:
             self.terms = LedgerTerms(
                 currency="pure" if terms["currency"] == "pure" else "zcdp",
@@ -118,6 +129,7 @@ class LedgerFile:
     @classmethod
     def create(cls, path: Path, terms: LedgerTerms) -> LedgerFile:
         """A new file, never over an existing one."""
+        path = resolved(path)
         price, delta = str(terms.cap.price), str(terms.cap.delta)
         bound = (terms.neighbours, terms.unit, terms.fingerprint, terms.table)
         values = (terms.currency, price, delta, json.dumps(vars(terms.budget)), *bound, _now())
@@ -142,21 +154,39 @@ class LedgerFile:
         """One transaction that sees one state of the file."""
         with self._connection() as connection:
             connection.execute("BEGIN")
-            yield Lines(self.path, connection, self._version)
+            lines = Lines(self.path, connection, self._version)
+            self._look(lines)
+            yield lines
 
     @contextmanager
     def writing(self) -> Iterator[Lines]:
         """One transaction, alone in the file from its first read on; on an error it leaves no trace."""
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            yield Lines(self.path, connection, self._version)
+            lines = Lines(self.path, connection, self._version)
+            self._look(lines)
+            yield lines
+            last = lines.last()
             connection.execute("COMMIT")
+            self._seen = last
+
+    def _look(self, lines: Lines) -> None:
+        """Refuse another file under the old name. One that was removed and made again may even have the old number: it
+        does not have the lines that were seen."""
+        last = self._seen
+        if (
+            _file_at(self.path) != self._pinned
+            or lines.bound() != self._bound
+            or (last is not None and lines.line(last[0]) != last)
+        ):
+            raise LedgerError(f"{self.path} is not the file any more that was opened as a ledger: open it again")
+        self._seen = lines.last()
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        _look_at_name(self.path)
+        _file_at(self.path)
         try:
-            address = f"{self.path.resolve().as_uri()}?mode=rw"
+            address = f"{self.path.as_uri()}?mode=rw"
             with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)) as connection:
                 connection.row_factory = sqlite3.Row
                 _make_durable(connection)
@@ -175,6 +205,23 @@ class Lines:
         self._connection = connection
         self._version = version
         self._select = _LINES[version]
+
+    def bound(self) -> tuple[Any, ...] | None:
+        """The terms, as they are written down."""
+        terms = self._connection.execute(_TERMS[self._version]).fetchone()
+        return None if terms is None else tuple(terms)
+
+    def last(self) -> _Line | None:
+        """The newest line, as it is written down."""
+        return self._line("ORDER BY id DESC LIMIT 1")
+
+    def line(self, number: int) -> _Line | None:
+        """One line, as it is written down."""
+        return self._line("WHERE id = ?", number)
+
+    def _line(self, which: str, *values: int) -> _Line | None:
+        found = self._connection.execute(f"SELECT id, made, content FROM entries {which}", values).fetchone()
+        return None if found is None else tuple(found)
 
     def all(self) -> tuple[Entry, ...]:
         """Every line, oldest first."""
@@ -273,6 +320,7 @@ class Lines:
                 event=from_json(content["event"]) if "event" in content else None,
                 made=row["made"],
                 delta=cost.delta,
+                terms=content.get("terms", ""),
             )
 
     @contextmanager
@@ -287,17 +335,26 @@ def damaged(path: Path) -> LedgerError:
     return LedgerError(f"{path} is damaged: restore it from a copy, and spend nothing until then")
 
 
-def _look_at_name(path: Path) -> None:
-    """Refuse a file that is not there, or has a second name: what an interrupted transaction leaves behind is found
-    under the name that it was begun with, and never under another hard link."""
+def resolved(path: Path) -> Path:
+    """The one name of a file: absolute, and without links."""
     try:
-        names = os.stat(path).st_nlink if path.is_file() else 0
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or a working directory that is gone
+        raise LedgerError(f"there is no ledger at {path}: make one first") from None
+
+
+def _file_at(path: Path) -> tuple[int, int]:
+    """Which file a name leads to. Refused where there is none, or where it has a second name: what an interrupted
+    transaction leaves behind is found under the name that it was begun with, and never under another hard link."""
+    try:
+        found = os.stat(path) if path.is_file() else None
     except OSError:
-        names = 0
-    if not names:
+        found = None
+    if found is None:
         raise LedgerError(f"there is no ledger at {path}: make one first")
-    if names > 1:
-        raise LedgerError(f"{path} has {names} names (hard links), and a ledger has one: remove the others")
+    if found.st_nlink > 1:
+        raise LedgerError(f"{path} has {found.st_nlink} names (hard links), and a ledger has one: remove the others")
+    return found.st_dev, found.st_ino
 
 
 def plain(connection: sqlite3.Connection, known: Sequence[str], *, tables: bool = True) -> bool:

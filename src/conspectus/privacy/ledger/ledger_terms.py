@@ -41,7 +41,7 @@ def terms_for(
     delta = _share_of(budget, aside)
     currency, cap = cap_of(budget)
     if delta:
-        _, cap = set_aside(budget, delta)
+        cap = set_aside(budget, delta)
     # Ten times the float 0.1 is a little more than 1: the cap is one unit in the last place above the number given,
     # so that shares that add up in decimals fit. The guarantee says so too.
     return LedgerTerms(

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from conspectus.data.code_sets import runs_of
 from conspectus.data.domain import Domain
-from conspectus.queries.ordering import groups, row_keys
+from conspectus.queries.ordering import groups, row_keys, starts_of, stretches
 from conspectus.queries.query import Box, Indices, Literal, Predicate
-from conspectus.queries.sensitivity import CountingBlock, WorkloadError, fixed
+from conspectus.queries.sensitivity import ArrayValue, CountingBlock, WorkloadError, fixed
 
 from .conjunction_sensitivity import conjunction_bounds
 
@@ -23,7 +23,7 @@ Terms = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Conjunctions(CountingBlock):
+class Conjunctions(ArrayValue, CountingBlock):
     """Listed predicates: a table of literals, boxes as rows of literal numbers, and the boxes of each query in turn.
 
     Query i is the union of the disjoint boxes from `starts[i]` up to `starts[i + 1]`. Literals and boxes are sorted,
@@ -116,22 +116,6 @@ class Conjunctions(CountingBlock):
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Conjunctions):
-            return NotImplemented
-        return (
-            (self.domain, self.literals) == (other.domain, other.literals)
-            and np.array_equal(self.terms, other.terms)
-            and np.array_equal(self.starts, other.starts)
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.domain, self.literals, self.terms.tobytes(), self.starts.tobytes()))
-
     @cached_property
     def single(self) -> bool:
         """Whether every query is one box."""
@@ -145,10 +129,9 @@ class Conjunctions(CountingBlock):
 
     def take(self, indices: Indices) -> Conjunctions:
         """Some queries, in the order given."""
-        first, count = self.starts[indices], np.diff(self.starts)[indices]
-        starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(count)])
-        boxes = np.arange(starts[-1]) + np.repeat(first - starts[:-1], count)
-        return Conjunctions.build(self.domain, self.literals, self.terms[boxes], starts)
+        count = np.diff(self.starts)[indices]
+        boxes = stretches(self.starts[indices], count)
+        return Conjunctions.build(self.domain, self.literals, self.terms[boxes], starts_of(count))
 
     @cached_property
     def box_columns(self) -> NDArray[np.int32]:

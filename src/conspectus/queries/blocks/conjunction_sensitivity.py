@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 from conspectus.queries.literals import LiteralArrays
-from conspectus.queries.ordering import distinct_keys, groups, row_keys
+from conspectus.queries.ordering import distinct_keys, groups, row_keys, stretches
 from conspectus.queries.query import Literal
 
 MOST_WORK = 1 << 31
@@ -56,7 +56,7 @@ def conjunction_bounds(
             here = _cells(terms[starts[queries]], len(literals))
             satisfied, differing = satisfied + here[0], differing + here[1]
         else:
-            boxes = np.repeat(starts[queries], each[queries]) + _within(each[queries])
+            boxes = stretches(starts[queries], each[queries])
             shape = domain.shape(over)
             here = _tabulated(arrays, terms[boxes], each[queries], over=over, shape=shape, work=work)
             satisfied, differing = satisfied + here[0], differing + here[1]
@@ -102,11 +102,6 @@ def _by_columns(
         over = _set(columns[starts[query] : starts[query + 1]])
         found.setdefault(over, []).append(np.array([query]))
     return [(over, np.concatenate(queries)) for over, queries in found.items()]
-
-
-def _within(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0, 1, … up to each count in turn."""
-    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _set(columns: NDArray[np.int32]) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -76,7 +75,3 @@ class Intervals(CountingBlock):
     def to_json(self) -> dict[str, Any]:
         kind = "prefixes" if self.prefixes_only else "ranges"
         return {"kind": kind, "column": self.column, "regular": self.regular}
-
-
-def read_intervals(domain: Domain, stored: Mapping[str, Any]) -> Intervals:
-    return Intervals(domain, stored["column"], stored["regular"], stored["kind"] == "prefixes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +67,3 @@ class Marginal(CountingBlock):
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "marginal", "columns": list(self.columns)}
-
-
-def read_marginal(domain: Domain, stored: Mapping[str, Any]) -> Marginal:
-    return Marginal(domain, tuple(stored["columns"]))

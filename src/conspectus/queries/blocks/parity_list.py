@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -119,11 +119,3 @@ def _check_columns(domain: Domain, columns: tuple[int, ...]) -> None:
         raise WorkloadError("a parity needs sorted, distinct columns of its table")
     if any(domain.sizes[c] != 2 for c in columns):
         raise WorkloadError("a parity needs columns with exactly two values")
-
-
-def read_parities(domain: Domain, stored: Mapping[str, Any]) -> Parities:
-    return Parities(domain, tuple(stored["columns"]), stored["k"])
-
-
-def read_parity_list(domain: Domain, stored: Mapping[str, Any]) -> ParityList:
-    return ParityList(domain, tuple(map(tuple, stored["sets"])))

@@ -21,6 +21,7 @@ from conspectus.data.records.field import Elements
 from conspectus.privacy.relation import Relation
 from conspectus.queries import hashing
 from conspectus.queries.query import Indices, Query
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError
 
 MOST_COORDINATES = 1 << 24
@@ -51,17 +52,24 @@ class SparseProjection:
         numbers = (self.size, self.nonzeros, self.independence, self.public_seed)
         if any(type(number) is not int for number in numbers) or self.public_seed < 0:
             raise WorkloadError("a projection is given by whole numbers: size, nonzeros, independence, public_seed")
-        if not 1 <= self.size <= MOST_COORDINATES:
-            raise WorkloadError(f"a projection has between 1 and {MOST_COORDINATES:,} coordinates, not {self.size:,}")
-        if not 1 <= self.nonzeros <= self.size or self.size % self.nonzeros:
-            raise WorkloadError("the coordinates of a projection are divided evenly among its nonzeros")
-        if not 1 <= self.independence <= MOST_INDEPENDENCE:
-            raise WorkloadError(f"the independence of a projection lies between 1 and {MOST_INDEPENDENCE:,}")
-        if self._functions * self.independence > MOST_COEFFICIENTS:
-            raise WorkloadError(
+        even = 1 <= self.nonzeros <= self.size and self.size % self.nonzeros == 0
+        demand(
+            WorkloadError,
+            (
+                1 <= self.size <= MOST_COORDINATES,
+                f"a projection has between 1 and {MOST_COORDINATES:,} coordinates, not {self.size:,}",
+            ),
+            (even, "the coordinates of a projection are divided evenly among its nonzeros"),
+            (
+                1 <= self.independence <= MOST_INDEPENDENCE,
+                f"the independence of a projection lies between 1 and {MOST_INDEPENDENCE:,}",
+            ),
+            (
+                self._functions * self.independence <= MOST_COEFFICIENTS,
                 f"a projection has at most {MOST_COEFFICIENTS:,} coefficients, one for each of its functions and each "
-                "degree of independence: lower nonzeros, size or independence"
-            )
+                "degree of independence: lower nonzeros, size or independence",
+            ),
+        )
 
     @property
     def dense(self) -> bool:
@@ -88,9 +96,8 @@ class SparseProjection:
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """How far one unit moves the coordinates together."""
-        far = 2 if relation.replace else 1
-        s, m = self.nonzeros, relation.max_rows
-        return Sensitivity(m * far * s, m * m * far * far * s, m * far)
+        far, s = 2 if relation.replace else 1, self.nonzeros
+        return Sensitivity(far * s, far * far * s, far).times(relation.max_rows)
 
     @property
     def _functions(self) -> int:
@@ -121,9 +128,4 @@ class SparseProjection:
         return hashing.dot_buckets(self._coefficients[section : section + 1], places, self.buckets, values[mine])
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "size": self.size,
-            "nonzeros": self.nonzeros,
-            "independence": self.independence,
-            "public_seed": self.public_seed,
-        }
+        return {name: getattr(self, name) for name in ("size", "nonzeros", "independence", "public_seed")}

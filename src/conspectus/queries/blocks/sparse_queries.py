@@ -1,6 +1,6 @@
 """Sparse queries: each gives weights in [0, 1] to a few listed records, and its answer is Σ weight·count / n.
 
-Weights are floored onto a grid of `WEIGHT_STEPS` steps to one, so that an answer is a whole number of steps and no
+Weights are rounded to a grid of `WEIGHT_STEPS` steps to one, so that an answer is a whole number of steps and no
 float comes near the truth. A block is three arrays (where queries start, addresses of records, steps), however many
 entries it has: ten million are a matter of seconds.
 """
@@ -20,11 +20,10 @@ from conspectus.data.domain import Domain
 from conspectus.data.records.field import Elements, P
 from conspectus.privacy.relation import Relation
 from conspectus.queries.address_index import AddressIndex, norms, tidied, weigh
-from conspectus.queries.query import Indices, Sparse
-from conspectus.queries.sensitivity import Sensitivity, WorkloadError
-
-WEIGHT_STEPS = 1 << 16
-"""Steps to one in a weight: what is lost by flooring is below 1/65,536 of a record."""
+from conspectus.queries.ordering import starts_of, stretches
+from conspectus.queries.query import WEIGHT_STEPS, Indices, Sparse
+from conspectus.queries.rules import demand
+from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError
 
 MOST_ENTRIES = 1 << 28
 """Weights in one block: their arrays alone take three gigabytes."""
@@ -34,7 +33,7 @@ MOST_COMPARED = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class SparseQueries:
+class SparseQueries(ArrayValue):
     """Listed sparse queries. Query i has the entries from `offsets[i]` up to `offsets[i + 1]`.
 
     Addresses are sorted and distinct within a query, steps lie in 1..grid, and the grid is the coarsest that holds
@@ -94,20 +93,6 @@ class SparseQueries:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, SparseQueries):
-            return NotImplemented
-        same = (self.domain, self.grid) == (other.domain, other.grid)
-        pairs = ((self.offsets, other.offsets), (self.addresses, other.addresses), (self.steps, other.steps))
-        return same and all(np.array_equal(mine, theirs) for mine, theirs in pairs)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.domain, self.grid, self.offsets.tobytes(), self.addresses.tobytes(), self.steps.tobytes()))
-
     @cached_property
     def sparsity(self) -> int:
         """The m of m-sparse: the most records that a query lists."""
@@ -127,10 +112,10 @@ class SparseQueries:
 
     def take(self, indices: Indices) -> SparseQueries:
         """Some queries, in the order given."""
-        first, count = self.offsets[indices], np.diff(self.offsets)[indices]
-        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(count)])
-        entries = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], count)
-        return SparseQueries.build(self.domain, offsets, self.addresses[entries], self.steps[entries], self.grid)
+        count = np.diff(self.offsets)[indices]
+        entries = stretches(self.offsets[indices], count)
+        held, steps = self.addresses[entries], self.steps[entries]
+        return SparseQueries.build(self.domain, starts_of(count), held, steps, self.grid)
 
     @cached_property
     def _indexed(self) -> tuple[AddressIndex, NDArray[np.int64]]:
@@ -186,8 +171,7 @@ class SparseQueries:
         else:  # rows that pair up are replaced, the others added or removed
             pairs = zip(vars(added).values(), vars(replaced).values())
             far = Sensitivity(*(max(one, two) for one, two in pairs))
-        m = relation.max_rows
-        return Sensitivity(m * far.l1, m * m * far.l2_squared, m * far.linf)
+        return far.times(relation.max_rows)
 
     def counts_of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The values of the queries in steps, from the counts of the distinct records listed."""
@@ -220,10 +204,15 @@ class SparseQueries:
 def _check(block: SparseQueries) -> None:
     """Refuse entries out of place: sensitivities rest on records that are distinct within a query."""
     offsets, held, steps, grid = block.offsets, block.addresses, block.steps, block.grid
-    if offsets.ndim != 1 or offsets.dtype != np.int64 or held.ndim != 1 or held.dtype != np.uint64:
-        raise WorkloadError("sparse queries need 64-bit offsets and addresses")
-    if steps.dtype != np.uint32 or steps.shape != held.shape:
-        raise WorkloadError("sparse queries need one 32-bit weight for each record listed")
+    long = offsets.ndim == held.ndim == 1 and offsets.dtype == np.int64 and held.dtype == np.uint64
+    demand(
+        WorkloadError,
+        (long, "sparse queries need 64-bit offsets and addresses"),
+        (
+            steps.dtype == np.uint32 and steps.shape == held.shape,
+            "sparse queries need one 32-bit weight for each record listed",
+        ),
+    )
     # Compared, never subtracted: the difference of hostile offsets wraps around.
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(held) or (offsets[1:] < offsets[:-1]).any():
         raise WorkloadError("sparse queries need their entries in the order of the queries")

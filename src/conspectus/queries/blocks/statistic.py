@@ -1,52 +1,55 @@
 """Ready functions of a whole table whose sensitivity is proved: one function as a value, and blocks of them.
 
 A function looks at the rows that satisfy its condition (`given`), sorts them into classes by one or two columns, and is
-computed from the numbers of rows in these classes, in whole steps of 1/`STATISTIC_STEPS` row. Its answer is that number
-as a share of all rows. One row moves each by one row's worth at most: `statistic.proof.md` says why.
+computed from the numbers of rows in these classes, exactly, and rounded to whole steps of 1/`STATISTIC_STEPS` row. Its
+answer is that number as a share of all rows. One row moves each by one row's worth at most: `statistic.proof.md` says
+why.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
-from conspectus.queries.query import Box, Indices, Literal, Predicate, TableFunction
-from conspectus.queries.sensitivity import Sensitivity, WorkloadError
+from conspectus.queries.query import Box, FunctionList, Literal, Predicate, TableFunction
+from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError
 
 from .conjunction_list import Conjunctions
 
 STATISTIC_STEPS = 256
-"""Steps to one row: weights and reference distributions are rounded to them."""
+"""Steps to one row. A value is rounded to them once, when all rows are counted."""
 
 MOST_CLASSES = 1 << 16
 """The most classes that one function may sort rows into."""
 
-_LARGEST = 1 << 20
+FINEST = 1 << 30
+"""The most units that a row's worth of weight may have: products with 2³¹ rows fit into 64 bits."""
 
 KINDS = ("mode", "mean", "quantile", "balance", "reference", "independence", "satisfied")
 _COLUMNS = {"satisfied": 0, "independence": 2}
+_WEIGHTED = ("mean", "quantile", "reference")
 
 
 @dataclass(frozen=True)
 class Statistic(TableFunction):
     """One function: a kind, the condition, the columns with the class of each of their codes (−1: left out), numbers.
 
-    Its value is in steps. Let v be the numbers of rows by class and t their sum. Weights and shares are whole steps
-    between 0 and `STATISTIC_STEPS`.
+    Its value is in steps, rounded to the nearest. Let v be the numbers of rows by class and t their sum. Weights and
+    shares are whole numbers between 0 and `whole`, which stands for one.
 
     mode: the largest v.
     mean: Σ weight·v.
     quantile: Σ weight·v over the lowest ⌊t·a/b⌋ rows; `numbers` holds a, b and rising weights.
     balance: the smaller of two v.
     reference: the largest |v up to a class − t·cumulated share|.
-    independence: a quarter of Σ |v − row sum·column sum/t|, rounded down.
-    satisfied: how many conditions the rows satisfy in all, divided by the number of conditions and rounded down.
+    independence: a quarter of Σ |v − row sum·column sum/t|.
+    satisfied: how many conditions the rows satisfy in all, divided by the number of conditions.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class Statistic(TableFunction):
     over: tuple[int, ...] = ()
     classes: tuple[tuple[int, ...], ...] = ()
     numbers: tuple[int, ...] = ()
+    whole: int = STATISTIC_STEPS
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -74,22 +78,24 @@ class Statistic(TableFunction):
     def _check_numbers(self) -> None:
         """The proofs rest on these: weights within a row, rising where they are cumulated."""
         numbers, cells = self.numbers, self.cells
-        if any(type(number) is not int for number in numbers):
+        if any(type(number) is not int for number in (*numbers, self.whole)) or not 1 <= self.whole <= FINEST:
             raise WorkloadError("the numbers of a function are integers")
+        if self.whole != STATISTIC_STEPS and self.kind not in _WEIGHTED:
+            raise WorkloadError("functions without weights count in steps")
         if self.kind == "quantile":
-            if len(numbers) != 2 + cells or not 0 <= numbers[0] <= numbers[1] <= _LARGEST or numbers[1] < 1:
+            if len(numbers) != 2 + cells or not 0 <= numbers[0] <= numbers[1] <= FINEST or numbers[1] < 1:
                 raise WorkloadError("a quantile is a fraction between 0 and 1, and has a weight for each class")
             numbers = numbers[2:]
-        elif self.kind not in ("mean", "reference"):
+        elif self.kind not in _WEIGHTED:
             if numbers or (self.kind == "balance" and cells > 2):
                 raise WorkloadError("a balance has two classes, and functions other than means have no weights")
             return
-        if len(numbers) != cells or any(not 0 <= number <= STATISTIC_STEPS for number in numbers):
-            raise WorkloadError(f"each class has a weight between 0 and {STATISTIC_STEPS} steps")
+        if len(numbers) != cells or any(not 0 <= number <= self.whole for number in numbers):
+            raise WorkloadError(f"each class has a weight between 0 and {self.whole}, which stands for one")
         rising = all(a <= b for a, b in pairwise(numbers))
         if not rising and self.kind != "mean":
             raise WorkloadError("the weights of a quantile and the cumulated shares of a reference rise")
-        if self.kind == "reference" and numbers[-1] != STATISTIC_STEPS:
+        if self.kind == "reference" and numbers[-1] != self.whole:
             raise WorkloadError("the shares of a reference sum to one")
 
     @property
@@ -114,20 +120,32 @@ class Statistic(TableFunction):
         return self.kind in ("mode", "balance")
 
     @property
+    def divisor(self) -> int:
+        """What a row may add to the number that is divided by it: conditions, or units of weight."""
+        return len(self.given) if self.kind == "satisfied" else self.whole
+
+    def rounding(self, rows: float, most: float) -> float:
+        """A step, for rounding the value. Weights of a reference may be rounded too, to the finest ones.
+
+        Files that were written before have weights that were rounded down to steps, row by row.
+        """
+        if self.counts_rows:
+            return 0.0
+        weights = {STATISTIC_STEPS: 1 / STATISTIC_STEPS, FINEST: 0.5 / FINEST}.get(self.whole, 0.0)
+        return 1 / STATISTIC_STEPS + (rows * weights if self.kind in _WEIGHTED else 0.0)
+
+    @property
     def replaced(self) -> int:
         """How many rows' worth a replaced row moves it, at most; an added or removed one moves it by one."""
         return 2 if self.kind == "independence" and self.cells > 4 else 1
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class Statistics(ArrayValue, FunctionList[Statistic]):
     """Listed functions of the table, in order.
 
     Guarantee: `sensitivity` bounds what one unit of at most m rows does to all values together, under both relations.
     """
-
-    domain: Domain
-    functions: tuple[Statistic, ...]
 
     grid: ClassVar[int] = STATISTIC_STEPS
     denominator: ClassVar[None] = None
@@ -142,40 +160,9 @@ class Statistics:
             if any(len(classes) != sizes[c] for classes, c in zip(function.classes, function.over)):
                 raise WorkloadError("a function needs a class for each code of its columns")
 
-    @classmethod
-    def join(cls, blocks: Sequence[Self]) -> Self:
-        """Several lists as one."""
-        return cls(blocks[0].domain, tuple(function for block in blocks for function in block.functions))
-
     @cached_property
     def columns(self) -> tuple[int, ...]:
         return tuple(sorted({column for function in set(self.functions) for column in function.columns}))
-
-    def __len__(self) -> int:
-        return len(self.functions)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Statistics):
-            return NotImplemented
-        return self is other or (self._hash == other._hash and self._fields == other._fields)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @property
-    def _fields(self) -> tuple[Domain, tuple[Statistic, ...]]:
-        return self.domain, self.functions
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self._fields)
-
-    def query(self, index: int) -> Statistic:
-        return self.functions[index]
-
-    def take(self, indices: Indices) -> Statistics:
-        """Some functions, in the order given."""
-        return Statistics(self.domain, tuple(self.functions[i] for i in indices.tolist()))
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """How far one unit moves all values together, in steps."""
@@ -207,7 +194,8 @@ class Statistics:
         for f in self.functions:
             condition = given.setdefault(f.given, len(given))
             sorts = [classes.setdefault(each, len(classes)) for each in f.classes]
-            listed.append([KINDS.index(f.kind), condition, list(f.over), sorts, list(f.numbers)])
+            finer = [] if f.whole == STATISTIC_STEPS else [f.whole]
+            listed.append([KINDS.index(f.kind), condition, list(f.over), sorts, list(f.numbers), *finer])
         boxes = [[[[a.column, *a.codes] for a in box] for box in condition] for condition in given]
         return {"kind": "statistics", "given": boxes, "classes": [list(each) for each in classes], "functions": listed}
 
@@ -220,15 +208,14 @@ def read_statistics(domain: Domain, stored: Mapping[str, Any]) -> Statistics:
     classes = [tuple(_integers(each)) for each in stored["classes"]]
     functions = []
     for entry in stored["functions"]:
-        if len(_list(entry)) != 5 or type(entry[0]) is not int or type(entry[1]) is not int:
+        if len(_list(entry)) not in (5, 6) or type(entry[0]) is not int or type(entry[1]) is not int:
             raise WorkloadError(_REFUSAL)
-        kind, condition, over, sorts, numbers = entry
-        if not 0 <= kind < len(KINDS) or not 0 <= condition < len(given):
-            raise WorkloadError(_REFUSAL)
-        if any(not 0 <= each < len(classes) for each in _integers(sorts)):
+        kind, condition, over, sorts, numbers, *finer = entry
+        known = 0 <= kind < len(KINDS) and 0 <= condition < len(given)
+        if not known or any(not 0 <= each < len(classes) for each in _integers(sorts)):
             raise WorkloadError(_REFUSAL)
         parts = (tuple(_integers(over)), tuple(classes[each] for each in sorts), tuple(_integers(numbers)))
-        functions.append(Statistic(KINDS[kind], given[condition], *parts))
+        functions.append(Statistic(KINDS[kind], given[condition], *parts, *finer))
     return Statistics(domain, tuple(functions))
 
 
@@ -246,6 +233,6 @@ def _list(value: object) -> list[Any]:
 
 
 def _integers(value: object) -> list[int]:
-    if not set(map(type, _list(value))) <= {int} or any(not -1 <= number <= _LARGEST for number in _list(value)):
+    if not set(map(type, _list(value))) <= {int} or any(not -1 <= number <= FINEST for number in _list(value)):
         raise WorkloadError(_REFUSAL)
     return _list(value)

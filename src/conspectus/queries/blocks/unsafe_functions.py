@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,8 @@ from conspectus.data.domain import Domain
 from conspectus.interrupts import attentive
 from conspectus.privacy.relation import Relation
 from conspectus.queries.block import Block
-from conspectus.queries.query import Indices, TableFunction
+from conspectus.queries.query import FunctionList, TableFunction
+from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError
 
 FUNCTION_STEPS = 256
@@ -37,6 +39,8 @@ RANGE = (0.0, 1.0)
 
 MOST_DENOMINATOR = 1 << 40
 _MOST_NAME = 200
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of surrogate pairs, which can be held and neither shown nor written."""
 _NOT_STORED = "this is not a stored workload: a function is a name and a fraction, perhaps with a range and a fallback"
 
 Share = Callable[[NDArray[np.int64]], float]
@@ -62,20 +66,27 @@ class DeclaredFunction(TableFunction):
     fallback: float = RANGE[0]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not 0 < len(self.name) <= _MOST_NAME:
-            raise WorkloadError(f"a function has a name of at most {_MOST_NAME} letters")
-        if any("\ud800" <= sign <= "\udfff" for sign in self.name):
-            raise WorkloadError("the name of a function is a text, and this one has half of a surrogate pair")
-        if not 0 < self.sensitivity <= 1:
-            raise WorkloadError(f"the sensitivity of {self.name!r} lies above 0 and is at most 1, like shares do")
         low, high = self.range
-        if not 0 <= low < high <= 1:
-            raise WorkloadError(
+        demand(
+            WorkloadError,
+            (
+                isinstance(self.name, str) and 0 < len(self.name) <= _MOST_NAME and not _HALVES.search(self.name),
+                f"a function has a name of at most {_MOST_NAME} letters",
+            ),
+            (
+                0 < self.sensitivity <= 1,
+                f"the sensitivity of {self.name!r} lies above 0 and is at most 1, like shares do",
+            ),
+            (
+                0 <= low < high <= 1,
                 f"the range of {self.name!r} is a low and a high number between 0 and 1: map other values onto it, as "
-                "in (value - low) / (high - low), and divide their sensitivity by high - low too"
-            )
-        if not low <= self.fallback <= high:
-            raise WorkloadError(f"the fallback of {self.name!r} is a number in its range, from {low:g} to {high:g}")
+                "in (value - low) / (high - low), and divide their sensitivity by high - low too",
+            ),
+            (
+                low <= self.fallback <= high,
+                f"the fallback of {self.name!r} is a number in its range, from {low:g} to {high:g}",
+            ),
+        )
 
     @property
     def most(self) -> Fraction:
@@ -91,6 +102,10 @@ class DeclaredFunction(TableFunction):
     def columns(self) -> tuple[int, ...]:
         """All of them: what foreign code reads is not known."""
         return tuple(range(self.width))
+
+    def rounding(self, rows: float, most: float) -> float:
+        """Values are rounded down to whole steps."""
+        return 1 / FUNCTION_STEPS
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DeclaredFunction):
@@ -134,45 +149,29 @@ def _number(value: Any) -> float:
 
 
 @dataclass(frozen=True)
-class UnsafeFunctions:
+class UnsafeFunctions(FunctionList[DeclaredFunction]):
     """Declared functions, in order, with the public number `denominator` that a share of one amounts to.
 
     Guarantee: if each clamped function moves by at most its declared sensitivity when one unit changes, up to a
     rounding error of 1/(denominator·grid), then `sensitivity` bounds what one unit does to all values together.
     """
 
-    domain: Domain
-    functions: tuple[DeclaredFunction, ...]
     denominator: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.denominator <= MOST_DENOMINATOR or self.denominator & (self.denominator - 1):
-            raise WorkloadError("functions are counted in a public number that is a power of two")
-        if any(function.width != len(self.domain) for function in self.functions):
-            raise WorkloadError("a function reads all columns of its table")
+        power = 1 <= self.denominator <= MOST_DENOMINATOR and not self.denominator & (self.denominator - 1)
+        whole = all(function.width == len(self.domain) for function in self.functions)
+        demand(
+            WorkloadError,
+            (power, "functions are counted in a public number that is a power of two"),
+            (whole, "a function reads all columns of its table"),
+        )
 
-    @property
-    def grid(self) -> int:
-        return FUNCTION_STEPS
+    grid: ClassVar[int] = FUNCTION_STEPS
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
         return tuple(range(len(self.domain)))
-
-    def __len__(self) -> int:
-        return len(self.functions)
-
-    def query(self, index: int) -> DeclaredFunction:
-        return self.functions[index]
-
-    def take(self, indices: Indices) -> UnsafeFunctions:
-        """Some functions, in the order given."""
-        return UnsafeFunctions(self.domain, tuple(self.functions[i] for i in indices.tolist()), self.denominator)
-
-    @classmethod
-    def join(cls, blocks: Sequence[Self]) -> Self:
-        """Several lists as one."""
-        return cls(blocks[0].domain, tuple(f for block in blocks for f in block.functions), blocks[0].denominator)
 
     def steps(self, share: float) -> int:
         """A share in whole steps; the product is exact, as the scale is a power of two."""
@@ -245,6 +244,6 @@ def told_apart(blocks: Iterable[Block]) -> tuple[Block, ...]:
             for function in block.functions:
                 times = seen[function.name] = seen.get(function.name, 0) + 1
                 named.append(function if times == 1 else replace(function, name=f"{function.name[:180]} ({times})"))
-            block = UnsafeFunctions(block.domain, tuple(named), block.denominator)
+            block = replace(block, functions=tuple(named))
         found.append(block)
     return tuple(found)

@@ -6,11 +6,11 @@ A schema satisfies these roles without knowing them; queries never import it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from conspectus.data.code_sets import CodeSet
 from conspectus.data.domain import Domain
 from conspectus.data.records.field import P
+from conspectus.data.schema import Schema
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.suggestions import closest
 
@@ -19,44 +19,13 @@ class UnknownColumn(WorkloadError, LookupError):
     """A query about a column that the schema does not have."""
 
 
-class DeclaredColumn(Protocol):
-    """One column: ordinary codes first, then those of other and missing values."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def ordered(self) -> bool: ...
-
-    @property
-    def regular(self) -> int: ...
-
-    @property
-    def labels(self) -> tuple[str, ...]: ...
-
-    def codes_where(self, op: str, literal: object, *, snap: bool = False) -> CodeSet: ...
-
-    def find(self, value: object) -> int | None: ...
-
-    def null_codes(self) -> tuple[int, ...]: ...
-
-
-class DeclaredSchema(Protocol):
-    """A domain whose columns have names and values."""
-
-    @property
-    def domain(self) -> Domain: ...
-
-    def column(self, name: str) -> DeclaredColumn: ...
-
-
 def check_schema(schema: object) -> None:
     """Refuse anything that is no schema: the arguments may stand in the wrong order."""
     if not isinstance(getattr(schema, "domain", None), Domain) or not callable(getattr(schema, "column", None)):
         raise WorkloadError(f"a schema is needed here, as cs.Schema.load reads one, not a {type(schema).__name__}")
 
 
-def check_listable(schema: DeclaredSchema, columns: Iterable[int]) -> None:
+def check_listable(schema: Schema, columns: Iterable[int]) -> None:
     """Refuse questions about every value of a column that holds records of any kind: nobody can list them."""
     for column in columns:
         if schema.domain.sizes[column] == P:
@@ -88,8 +57,9 @@ def pairs_of(given: Any, what: str) -> list[tuple[Any, Any]]:
     return [(first, second) for first, second in found]
 
 
-def position(schema: DeclaredSchema, name: str) -> int:
+def position(schema: Schema, name: str) -> int:
     """Where a column stands, or a refusal that names the closest one."""
+    check_schema(schema)
     names = schema.domain.names
     if not isinstance(name, str):
         raise WorkloadError(f"a column is given by its name, a text, not by a {type(name).__name__}")
@@ -98,8 +68,9 @@ def position(schema: DeclaredSchema, name: str) -> int:
     raise UnknownColumn(f"there is no column {name!r} in the schema{_closest(name, names)}")
 
 
-def positions(schema: DeclaredSchema, names: Iterable[str]) -> tuple[int, ...]:
+def positions(schema: Schema, names: Iterable[str]) -> tuple[int, ...]:
     """Where several columns stand, in the order given; each may be named once."""
+    check_schema(schema)
     given = [names] if isinstance(names, str) else listed(names, "columns are given as a list of names")
     found = tuple(position(schema, name) for name in given)
     if len(set(found)) != len(found):

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from conspectus.data.code_sets import CodeSet, common, together
+from conspectus.data.columns.kinds import Column
 from conspectus.data.domain import Domain
+from conspectus.data.schema import Schema
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import DeclaredColumn, DeclaredSchema, check_schema, listed, position
+from .arguments import check_schema, listed, position
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ _ROWS = "conjunctions are mappings from columns to values, given as a list such 
 
 
 def conjunctions(
-    schema: DeclaredSchema, rows: Iterable[Mapping[str, object]] | Mapping[str, object], *, snap: bool = False
+    schema: Schema, rows: Iterable[Mapping[str, object]] | Mapping[str, object], *, snap: bool = False
 ) -> Workload:
     """One query for each mapping: how many rows hold, in each of its columns, one of its values?
 
@@ -87,7 +89,7 @@ def conjunctions(
     return Workload(schema.domain, (Conjunctions.of(schema.domain, predicates),))
 
 
-def _codes(column: DeclaredColumn, value: object, *, snap: bool) -> CodeSet:
+def _codes(column: Column, value: object, *, snap: bool) -> CodeSet:
     if isinstance(value, Between):
         return common(column.codes_where(">=", value.low, snap=snap), column.codes_where("<=", value.high, snap=snap))
     if isinstance(value, list | tuple | set | frozenset):

@@ -8,17 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from conspectus.data.schema import Schema
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.unsafe_functions import MOST_DENOMINATOR, RANGE, DeclaredFunction, Share, UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import DeclaredSchema, check_schema, told
+from .arguments import check_schema, told
 
 
 def unsafe_functions(
-    schema: DeclaredSchema,
+    schema: Schema,
     functions: Mapping[str, tuple[Share, float]],
     *,
     range: tuple[float, float] | Mapping[str, tuple[float, float]] = RANGE,

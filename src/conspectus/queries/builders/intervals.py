@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from conspectus.data.schema import Schema
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import DeclaredSchema, check_schema, position
+from .arguments import position
 
 
-def ranges(schema: DeclaredSchema, column: str) -> Workload:
+def ranges(schema: Schema, column: str) -> Workload:
     """All intervals of an ordered column, by their first bin, then by their last.
 
     Args:
@@ -27,11 +28,10 @@ def ranges(schema: DeclaredSchema, column: str) -> Workload:
         >>> len(cs.ranges(schema, "age"))
         15
     """
-    check_schema(schema)
     return _intervals(schema, column, prefixes_only=False)
 
 
-def prefixes(schema: DeclaredSchema, column: str) -> Workload:
+def prefixes(schema: Schema, column: str) -> Workload:
     """All prefixes of an ordered column: values up to the first bin, up to the second, and so on.
 
     Args:
@@ -49,11 +49,10 @@ def prefixes(schema: DeclaredSchema, column: str) -> Workload:
         >>> len(cs.prefixes(schema, "age"))
         5
     """
-    check_schema(schema)
     return _intervals(schema, column, prefixes_only=True)
 
 
-def _intervals(schema: DeclaredSchema, column: str, *, prefixes_only: bool) -> Workload:
+def _intervals(schema: Schema, column: str, *, prefixes_only: bool) -> Workload:
     at, declared = position(schema, column), schema.column(column)
     if not declared.ordered:
         raise WorkloadError(f"{column!r} has no order: ranges and prefixes need an integer, number or date column")

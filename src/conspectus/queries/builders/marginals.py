@@ -6,15 +6,16 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
+from conspectus.data.schema import Schema
 from conspectus.queries.block import check_length, total_length
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import DeclaredSchema, check_listable, check_schema, positions, told
+from .arguments import check_listable, check_schema, positions, told
 
 
-def marginals(schema: DeclaredSchema, k: int, columns: Iterable[str] | None = None) -> Workload:
+def marginals(schema: Schema, k: int, columns: Iterable[str] | None = None) -> Workload:
     """Every k-way marginal: for each combination of k columns, in schema order, the number of rows in every cell.
 
     Args:
@@ -48,7 +49,7 @@ def marginals(schema: DeclaredSchema, k: int, columns: Iterable[str] | None = No
     return Workload(domain, total_length((Marginal(domain, chosen_k) for chosen_k in combinations(chosen, k)), what))
 
 
-def marginal(schema: DeclaredSchema, columns: Sequence[str]) -> Workload:
+def marginal(schema: Schema, columns: Sequence[str]) -> Workload:
     """The marginal over these columns: the number of rows in every cell, the columns in the order given.
 
     Args:
@@ -66,7 +67,6 @@ def marginal(schema: DeclaredSchema, columns: Sequence[str]) -> Workload:
         >>> len(cs.marginal(schema, ["diagnosis", "sex"]))
         6
     """
-    check_schema(schema)
     chosen = positions(schema, columns)
     check_listable(schema, chosen)
     return Workload(schema.domain, (Marginal(schema.domain, chosen),))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from conspectus.data.schema import Schema
 from conspectus.queries.blocks.parity_list import Parities
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import DeclaredSchema, check_schema, told
+from .arguments import check_schema, told
 
 
-def parities(schema: DeclaredSchema, k: int) -> Workload:
+def parities(schema: Schema, k: int) -> Workload:
     """Each combination of k two-valued columns, as the fraction of rows with an even number of second values.
 
     Args:

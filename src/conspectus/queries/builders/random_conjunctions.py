@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from conspectus.data.code_sets import all_but
+from conspectus.data.schema import Schema
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.ordering import first_of_each, row_keys
@@ -16,12 +17,10 @@ from conspectus.queries.query import Literal
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import DeclaredSchema, check_listable, check_schema, told
+from .arguments import check_listable, check_schema, told
 
 
-def random_conjunctions(
-    schema: DeclaredSchema, k: int, count: int, public_seed: int, negations: bool = False
-) -> Workload:
+def random_conjunctions(schema: Schema, k: int, count: int, public_seed: int, negations: bool = False) -> Workload:
     """`count` distinct conjunctions of k literals, drawn uniformly over all literals, no column twice.
 
     A literal is `column = value` for any code of any column with at least two of them, other and missing included. The

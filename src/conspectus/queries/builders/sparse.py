@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -15,22 +14,25 @@ from numpy.typing import NDArray
 from conspectus.data.domain import RECORDS, Domain, in_words
 from conspectus.data.records.field import Elements, P
 from conspectus.data.records.fingerprints import fingerprints
+from conspectus.data.schema import Schema
 from conspectus.queries.addresses import addresses
 from conspectus.queries.block import check_length
-from conspectus.queries.blocks.sparse_queries import MOST_ENTRIES, WEIGHT_STEPS, SparseQueries
-from conspectus.queries.query import Box, Predicate
+from conspectus.queries.blocks.sparse_queries import MOST_ENTRIES, SparseQueries
+from conspectus.queries.listed_records import support
+from conspectus.queries.ordering import starts_of
+from conspectus.queries.query import WEIGHT_STEPS, Predicate, cells_of
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import DeclaredSchema, check_schema, listed
+from .arguments import check_schema, listed
 
 _ARRAYS = (pa.Array, pa.ChunkedArray, np.ndarray)
 
 
-def sparse(mappings: Iterable[Any] | Workload, schema: DeclaredSchema | None = None) -> Workload:
+def sparse(mappings: Iterable[Any] | Workload, schema: Schema | None = None) -> Workload:
     """One query per mapping from record to weight in [0, 1]; the answer is Σ weight·count / n.
 
-    Weights are floored onto a grid of 1/65,536.
+    Weights are rounded to the nearest 1/65,536, and those above 0 never to 0; intervals allow for it.
 
     Args:
         mappings: the queries. In place of a mapping a list, a set or an array of records gives each the weight 1. For
@@ -55,25 +57,21 @@ def sparse(mappings: Iterable[Any] | Workload, schema: DeclaredSchema | None = N
         return _workload(written_out(mappings))
     queries = listed(mappings, "sparse takes a list of mappings, one for each query (write [mapping] for a single one)")
     check_length(len(queries), "this workload")
-    parts, sizes, weights = [], [], []
     for query in queries:
         if not isinstance(query, (Mapping, list, set, frozenset, *_ARRAYS)):
             raise WorkloadError(
                 f"a sparse query is a mapping from record to weight, or a list of records, not a {type(query).__name__}"
             )
-        sizes.append(len(query))
-        if isinstance(query, Mapping):
-            weights.append(_weights(_values(query)))
-        else:
-            weights.append(np.full(len(query), WEIGHT_STEPS, dtype=np.uint32))
-        parts.append(query)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    held = _located(parts, schema)
-    steps = np.concatenate(weights) if weights else np.zeros(0, dtype=np.uint32)
-    return _workload(SparseQueries.build(_domain(schema), offsets, held, steps))
+    weights = [
+        _weights(_values(query)) if isinstance(query, Mapping) else np.full(len(query), WEIGHT_STEPS, dtype=np.uint32)
+        for query in queries
+    ]
+    steps = np.concatenate([np.zeros(0, dtype=np.uint32), *weights])
+    offsets = starts_of([len(query) for query in queries])
+    return _workload(SparseQueries.build(_domain(schema), offsets, _located(queries, schema), steps))
 
 
-def overlap(records: Any, schema: DeclaredSchema | None = None) -> Workload:
+def overlap(records: Any, schema: Schema | None = None) -> Workload:
     """How many rows are among these records? One query, as in "who of this study is in the table".
 
     Args:
@@ -100,7 +98,7 @@ def sparse_arrays(
     offsets: Sequence[int] | NDArray[Any],
     *,
     weights: Sequence[float] | NDArray[Any] | None = None,
-    schema: DeclaredSchema | None = None,
+    schema: Schema | None = None,
 ) -> Workload:
     """Sparse queries from arrays: query i has the records from `offsets[i]` up to `offsets[i + 1]`.
 
@@ -149,7 +147,7 @@ def _workload(block: SparseQueries) -> Workload:
     return Workload(block.domain, (block,))
 
 
-def _domain(schema: DeclaredSchema | None) -> Domain:
+def _domain(schema: Schema | None) -> Domain:
     if schema is not None:
         check_schema(schema)
     return RECORDS if schema is None else schema.domain
@@ -182,9 +180,8 @@ def _numbers(given: Any, what: str) -> NDArray[Any]:
 def for_records(workload: Workload, domain: Domain) -> Workload:
     """The same questions about records, for a table that calls its one column of records by another name."""
     blocks = [block for block in workload.blocks if isinstance(block, SparseQueries)]
-    if workload.domain == domain or len(blocks) < len(workload.blocks):
-        return workload
-    if not _is_records(domain) or not _is_records(workload.domain):
+    alike = _is_records(domain) and _is_records(workload.domain)
+    if workload.domain == domain or len(blocks) < len(workload.blocks) or not alike:
         return workload
     return Workload(domain, tuple(replace(block, domain=domain) for block in blocks))
 
@@ -193,10 +190,10 @@ def _weights(given: Any) -> NDArray[np.uint32]:
     weights = _numbers(given, "the weights of a sparse query are numbers in [0, 1]").astype(np.float64)
     if not ((weights >= 0) & (weights <= 1)).all():
         raise WorkloadError("the weights of a sparse query lie in [0, 1]: divide them by the largest")
-    return np.floor(weights * WEIGHT_STEPS).astype(np.uint32)
+    return np.maximum(np.rint(weights * WEIGHT_STEPS), weights > 0).astype(np.uint32)
 
 
-def _located(queries: Sequence[Any], schema: DeclaredSchema | None) -> Elements:
+def _located(queries: Sequence[Any], schema: Schema | None) -> Elements:
     """The addresses of all records of all queries, in order."""
     domain = _domain(schema)
     if schema is None or _is_records(domain):
@@ -204,14 +201,10 @@ def _located(queries: Sequence[Any], schema: DeclaredSchema | None) -> Elements:
             parts = [fingerprints(q if isinstance(q, _ARRAYS) else list(q)) for q in queries]
             return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
         return fingerprints(list(chain.from_iterable(queries)))
-    records = [_tuple(record, domain) for query in queries for record in _plain(query)]
+    plain = (query.to_pylist() if isinstance(query, pa.Array | pa.ChunkedArray) else query for query in queries)
+    records = [_tuple(record, domain) for query in plain for record in query]
     columns = [_codes(schema, position, [record[position] for record in records]) for position in range(len(domain))]
     return addresses(domain, columns, len(records))
-
-
-def _plain(query: Any) -> Iterable[Any]:
-    listed: Iterable[Any] = query.to_pylist() if isinstance(query, pa.Array | pa.ChunkedArray) else query
-    return listed
 
 
 def _tuple(record: Any, domain: Domain) -> tuple[Any, ...]:
@@ -228,7 +221,7 @@ def _tuple(record: Any, domain: Domain) -> tuple[Any, ...]:
     return tuple(record)
 
 
-def _codes(schema: DeclaredSchema, position: int, values: Sequence[Any]) -> NDArray[np.uint64]:
+def _codes(schema: Schema, position: int, values: Sequence[Any]) -> NDArray[np.uint64]:
     """The codes of values of one column; an unknown value is a mistake, and may be told: queries are public."""
     name = schema.domain.names[position]
     column = schema.column(name)
@@ -259,22 +252,10 @@ def written_out(workload: Workload, most: int = MOST_ENTRIES) -> SparseQueries:
     predicates = [query for query in workload.queries() if isinstance(query, Predicate)]
     if len(predicates) < len(workload):
         raise WorkloadError("only conjunctions and other predicates can be written out as lists of records")
-    sizes = [sum(_cells(box, domain) for box in query.boxes) for query in predicates]
+    sizes = [sum(cells_of(box, domain.sizes) for box in query.boxes) for query in predicates]
     if (total := sum(sizes)) > most:
         raise WorkloadError(f"written out, these questions list {in_words(total)} records (at most {most:,} can be)")
-    parts = [_support(box, domain) for query in predicates for box in query.boxes]
+    parts = [support(box, domain) for query in predicates for box in query.boxes]
     held = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    offsets = starts_of(sizes)
     return SparseQueries.build(domain, offsets, held, np.full(len(held), WEIGHT_STEPS, dtype=np.uint32))
-
-
-def _cells(box: Box, domain: Domain) -> int:
-    chosen = {literal.column: len(literal.codes) for literal in box}
-    return math.prod(chosen.get(column, size) for column, size in enumerate(domain.sizes))
-
-
-def _support(box: Box, domain: Domain) -> Elements:
-    chosen = {literal.column: literal.codes for literal in box}
-    codes = [np.array(chosen.get(column, range(size)), dtype=np.uint64) for column, size in enumerate(domain.sizes)]
-    table = np.meshgrid(*codes, indexing="ij", copy=False)
-    return addresses(domain, [values.ravel() for values in table], math.prod(len(values) for values in codes))

@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import accumulate, combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.queries.blocks.statistic import STATISTIC_STEPS
+from conspectus.data.columns.kinds import Column
+from conspectus.data.schema import Schema
+from conspectus.queries.blocks.statistic import FINEST, STATISTIC_STEPS
 from conspectus.queries.query import Box, Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError
 
-from .arguments import DeclaredColumn, DeclaredSchema, check_listable, listed, position, positions
+from .arguments import check_listable, listed, position, positions
 from .conjunctions import Between, conjunctions
 
 Condition = Mapping[str, object]
 Given = Iterable[Condition] | Condition | None
 REFERENCES = "references are distributions, each a list of weights, given as a list"
-_FINEST = 1 << 16
+_FINEST_QUANTILE = 1 << 20
 
 
-def conditions(schema: DeclaredSchema, given: Given) -> list[Box]:
+def conditions(schema: Schema, given: Given) -> list[Box]:
     wanted = conjunctions(schema, [{}] if given is None else given)
     boxes = []
     for query in wanted.queries():
@@ -36,11 +38,11 @@ def conditions(schema: DeclaredSchema, given: Given) -> list[Box]:
     return boxes
 
 
-def chosen_columns(schema: DeclaredSchema, names: Iterable[str] | None) -> tuple[int, ...]:
+def chosen_columns(schema: Schema, names: Iterable[str] | None) -> tuple[int, ...]:
     return tuple(range(len(schema.domain))) if names is None else positions(schema, names)
 
 
-def column_pairs(schema: DeclaredSchema, pairs: Iterable[Sequence[str]] | None) -> list[tuple[int, ...]]:
+def column_pairs(schema: Schema, pairs: Iterable[Sequence[str]] | None) -> list[tuple[int, ...]]:
     if pairs is None:
         return list(combinations(range(len(schema.domain)), 2))
     found = [positions(schema, pair) for pair in listed(pairs, "pairs of columns are given as a list")]
@@ -49,26 +51,26 @@ def column_pairs(schema: DeclaredSchema, pairs: Iterable[Sequence[str]] | None) 
     return found
 
 
-def ordered(schema: DeclaredSchema, column: str) -> tuple[int, DeclaredColumn]:
+def ordered(schema: Schema, column: str) -> tuple[int, Column]:
     at, declared = position(schema, column), schema.column(column)
     if not declared.ordered:
         raise WorkloadError(f"{column!r} has no order: this function needs an integer, number or date column")
     return at, declared
 
 
-def every_code(schema: DeclaredSchema, column: int) -> tuple[int, ...]:
+def every_code(schema: Schema, column: int) -> tuple[int, ...]:
     """Every code a class of its own."""
     check_listable(schema, (column,))
     return tuple(range(schema.domain.sizes[column]))
 
 
-def ordinary_codes(schema: DeclaredSchema, column: int) -> tuple[int, ...]:
+def ordinary_codes(schema: Schema, column: int) -> tuple[int, ...]:
     """Every ordinary code a class of its own; missing and other values are left out."""
     regular = schema.column(schema.domain.names[column]).regular
     return tuple(code if code < regular else -1 for code in range(schema.domain.sizes[column]))
 
 
-def events(schema: DeclaredSchema, column: int) -> list[tuple[int, ...]]:
+def events(schema: Schema, column: int) -> list[tuple[int, ...]]:
     """In the event (1) or not (0), code by code: prefixes of an ordered column, single values of another."""
     check_listable(schema, (column,))
     declared = schema.column(schema.domain.names[column])
@@ -82,7 +84,7 @@ def events(schema: DeclaredSchema, column: int) -> list[tuple[int, ...]]:
     return [tuple(int(code == value) for code in range(size)) for value in range(1 if size == 2 else size)]
 
 
-def chosen_codes(schema: DeclaredSchema, column: str, values: object) -> set[int]:
+def chosen_codes(schema: Schema, column: str, values: object) -> set[int]:
     if not isinstance(values, Between | list | tuple | set | frozenset):
         values = [values]
     (query,) = conjunctions(schema, [{column: values}]).queries()
@@ -93,7 +95,7 @@ def chosen_codes(schema: DeclaredSchema, column: str, values: object) -> set[int
     return {code for literal in literals for code in literal.codes}
 
 
-def bins_between(declared: DeclaredColumn, low: object, high: object) -> tuple[int, int]:
+def bins_between(declared: Column, low: object, high: object) -> tuple[int, int]:
     above, below = declared.codes_where(">=", low), declared.codes_where("<=", high)
     between = [code for code in set(above) & set(below) if code < declared.regular]
     if len(between) < 2:
@@ -101,24 +103,36 @@ def bins_between(declared: DeclaredColumn, low: object, high: object) -> tuple[i
     return min(between), max(between)
 
 
-def ramp(size: int, low: int, high: int) -> tuple[int, ...]:
-    """Weights in steps: 0 up to `low`, rising evenly, one from `high` on; a column of one bin has position 0."""
-    if high == low:
-        return (0,) * size
-    return tuple(min(max(code - low, 0), high - low) * STATISTIC_STEPS // (high - low) for code in range(size))
+def ramp(size: int, low: int, high: int) -> tuple[tuple[int, ...], int]:
+    """Weights, and what stands for one: 0 up to `low`, rising evenly, one from `high` on; all 0 in a single bin."""
+    rise = max(high - low, 1)
+    return exact_weights(tuple(min(max(code - low, 0), high - low) for code in range(size)), rise)
+
+
+def exact_weights(weights: tuple[int, ...], whole: int) -> tuple[tuple[int, ...], int]:
+    """The same shares of a whole that is not the number of steps, which stands for the rounded weights of old files."""
+    return (tuple(2 * weight for weight in weights), 2 * whole) if whole == STATISTIC_STEPS else (weights, whole)
 
 
 def quantile(q: float) -> Fraction:
     if isinstance(q, bool) or not isinstance(q, int | float) or not math.isfinite(q) or not 0 <= q <= 1:
         raise WorkloadError(f"a quantile lies between 0 and 1, not at {q!r}")
-    return Fraction(q).limit_denominator(_FINEST)
+    return Fraction(q).limit_denominator(_FINEST_QUANTILE)
 
 
-def cumulated(reference: Sequence[float] | NDArray[np.float64], regular: int) -> tuple[int, ...]:
+def cumulated(reference: Sequence[float] | NDArray[np.float64], regular: int) -> tuple[tuple[int, ...], int]:
+    """Cumulated shares, and what stands for one: exact where they have a common denominator, else to the nearest."""
     try:
         weights = np.asarray(reference, dtype=np.float64)
     except (TypeError, ValueError):
         raise WorkloadError(REFERENCES) from None
     if weights.shape != (regular,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
         raise WorkloadError(f"a reference has {regular} weights, zero or more: one for each ordinary value")
-    return (*np.rint(np.cumsum(weights)[:-1] / weights.sum() * STATISTIC_STEPS).astype(int).tolist(), STATISTIC_STEPS)
+    sums = list(accumulate(map(Fraction, weights.tolist())))
+    shares = [part / sums[-1] for part in sums]
+    whole = 1
+    for share in shares:
+        whole = math.lcm(whole, share.denominator)
+        if whole >= FINEST:
+            return tuple(math.floor(share * FINEST + Fraction(1, 2)) for share in shares), FINEST
+    return exact_weights(tuple(int(share * whole) for share in shares), whole)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 
+from conspectus.data.schema import Schema
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.statistic import Statistic, Statistics
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .arguments import DeclaredSchema, check_schema, listed, pairs_of
+from .arguments import check_schema, listed, pairs_of
 from .statistic_arguments import (
     REFERENCES,
     Condition,
@@ -41,7 +43,7 @@ _SIDES = "balances are between pairs of sets of values, given as a list"
 _LISTS = "satisfied_shares takes a list of lists of conditions, as in [[{'sex': 'female'}, {'ill': True}]]"
 
 
-def mode_shares(schema: DeclaredSchema, columns: Iterable[str] | None = None, *, given: Given = None) -> Workload:
+def mode_shares(schema: Schema, columns: Iterable[str] | None = None, *, given: Given = None) -> Workload:
     """For each condition and column: the share of rows that satisfy it and hold its most common value.
 
     Args:
@@ -61,15 +63,12 @@ def mode_shares(schema: DeclaredSchema, columns: Iterable[str] | None = None, *,
         2
     """
     check_schema(schema)
-    over = chosen_columns(schema, columns)
-    made = (
-        Statistic("mode", (box,), (c,), (every_code(schema, c),)) for box in conditions(schema, given) for c in over
-    )
-    return _workload(schema, made)
+    forms = (((c,), (every_code(schema, c),)) for c in chosen_columns(schema, columns))
+    return _workload(schema, "mode", given, forms)
 
 
 def truncated_means(
-    schema: DeclaredSchema,
+    schema: Schema,
     column: str,
     bounds: Iterable[tuple[object, object]] | None = None,
     *,
@@ -96,21 +95,16 @@ def truncated_means(
         >>> len(cs.truncated_means(schema, "age", [(20, 79)]))
         1
     """
-    check_schema(schema)
     at, declared = ordered(schema, column)
     full = [(0, declared.regular - 1)]
     ends = full if bounds is None else [bins_between(declared, *pair) for pair in pairs_of(bounds, _BOUNDS)]
     classes = ordinary_codes(schema, at)
-    made = (
-        Statistic("mean", (box,), (at,), (classes,), ramp(declared.regular, low, high))
-        for box in conditions(schema, given)
-        for low, high in ends
-    )
-    return _workload(schema, made)
+    forms = (((at,), (classes,), *ramp(declared.regular, low, high)) for low, high in ends)
+    return _workload(schema, "mean", given, forms)
 
 
 def quantile_shares(
-    schema: DeclaredSchema,
+    schema: Schema,
     column: str,
     quantiles: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9),
     *,
@@ -118,12 +112,13 @@ def quantile_shares(
 ) -> Workload:
     """For each condition and quantile q: what the lowest q of the rows contribute to the mean position.
 
-    This is the generalised Lorenz curve at q. Rows with a missing or other value are left out.
+    This is the generalised Lorenz curve at q: of t rows the lowest ⌊q·t⌋. Rows with a missing or other value are left
+    out.
 
     Args:
         schema: the declaration of the table.
         column: the name of an ordered column.
-        quantiles: numbers from 0 to 1.
+        quantiles: numbers from 0 to 1, each taken as the nearest fraction of a denominator up to 1,048,576.
         given: conditions as in `conjunctions`, one function for each; all rows by default.
 
     Returns:
@@ -137,20 +132,16 @@ def quantile_shares(
         >>> len(cs.quantile_shares(schema, "age", [0.25, 0.5, 0.75]))
         3
     """
-    check_schema(schema)
     at, declared = ordered(schema, column)
     parts = [quantile(q) for q in listed(quantiles, "quantiles are numbers from 0 to 1, given as a list")]
-    classes, weights = ordinary_codes(schema, at), ramp(declared.regular, 0, declared.regular - 1)
-    made = (
-        Statistic("quantile", (box,), (at,), (classes,), (q.numerator, q.denominator, *weights))
-        for box in conditions(schema, given)
-        for q in parts
-    )
-    return _workload(schema, made)
+    classes = ordinary_codes(schema, at)
+    weights, whole = ramp(declared.regular, 0, declared.regular - 1)
+    forms = (((at,), (classes,), (q.numerator, q.denominator, *weights), whole) for q in parts)
+    return _workload(schema, "quantile", given, forms)
 
 
 def interval_balances(
-    schema: DeclaredSchema,
+    schema: Schema,
     column: str,
     pairs: Iterable[tuple[object, object]] | None = None,
     *,
@@ -176,7 +167,6 @@ def interval_balances(
         >>> len(cs.interval_balances(schema, "age"))
         4
     """
-    check_schema(schema)
     at, declared = ordered(schema, column)
     if pairs is None:
         cuts = range(1, declared.regular)
@@ -190,12 +180,11 @@ def interval_balances(
         raise WorkloadError("a balance is between two disjoint sets of values, neither of them empty")
     size = declared.size
     sorts = [tuple(0 if code in a else 1 if code in b else -1 for code in range(size)) for a, b in sides]
-    made = (Statistic("balance", (box,), (at,), (classes,)) for box in conditions(schema, given) for classes in sorts)
-    return _workload(schema, made)
+    return _workload(schema, "balance", given, (((at,), (classes,)) for classes in sorts))
 
 
 def kolmogorov_distances(
-    schema: DeclaredSchema, column: str, references: Iterable[Sequence[float]] | None = None, *, given: Given = None
+    schema: Schema, column: str, references: Iterable[Sequence[float]] | None = None, *, given: Given = None
 ) -> Workload:
     """For each condition and reference: the largest gap between the cumulated shares of the column and the reference's.
 
@@ -203,7 +192,7 @@ def kolmogorov_distances(
         schema: the declaration of the table.
         column: the name of an ordered column.
         references: public distributions over the column's ordinary values, each as non-negative weights in their order;
-            by default the uniform one. They are rounded to steps of 1/256.
+            by default the uniform one.
         given: conditions as in `conjunctions`, one function for each; all rows by default.
 
     Returns:
@@ -217,21 +206,15 @@ def kolmogorov_distances(
         >>> len(cs.kolmogorov_distances(schema, "age", [[1, 2, 3, 2, 1]]))
         1
     """
-    check_schema(schema)
     at, declared = ordered(schema, column)
     known = [np.ones(declared.regular)] if references is None else listed(references, REFERENCES)
     shares = [cumulated(weights, declared.regular) for weights in known]
     classes = ordinary_codes(schema, at)
-    made = (
-        Statistic("reference", (box,), (at,), (classes,), share)
-        for box in conditions(schema, given)
-        for share in shares
-    )
-    return _workload(schema, made)
+    return _workload(schema, "reference", given, (((at,), (classes,), *share) for share in shares))
 
 
 def independence_distances(
-    schema: DeclaredSchema, pairs: Iterable[Sequence[str]] | None = None, *, given: Given = None
+    schema: Schema, pairs: Iterable[Sequence[str]] | None = None, *, given: Given = None
 ) -> Workload:
     """For each condition and pair of columns: how far the two are from independent.
 
@@ -255,17 +238,11 @@ def independence_distances(
         1
     """
     check_schema(schema)
-    made = (
-        Statistic("independence", (box,), pair, tuple(every_code(schema, c) for c in pair))
-        for box in conditions(schema, given)
-        for pair in column_pairs(schema, pairs)
-    )
-    return _workload(schema, made)
+    forms = ((pair, tuple(every_code(schema, c) for c in pair)) for pair in column_pairs(schema, pairs))
+    return _workload(schema, "independence", given, forms)
 
 
-def independence_gaps(
-    schema: DeclaredSchema, pairs: Iterable[Sequence[str]] | None = None, *, given: Given = None
-) -> Workload:
+def independence_gaps(schema: Schema, pairs: Iterable[Sequence[str]] | None = None, *, given: Given = None) -> Workload:
     """For each condition, pair of columns and pair of events: |P(A and B) − P(A)·P(B)|.
 
     An event is "at most this value" of an ordered column and "exactly this value" of any other.
@@ -287,16 +264,11 @@ def independence_gaps(
         3
     """
     check_schema(schema)
-    made = (
-        Statistic("independence", (box,), pair, (a, b))
-        for box in conditions(schema, given)
-        for pair in column_pairs(schema, pairs)
-        for a, b in product(*(events(schema, c) for c in pair))
-    )
-    return _workload(schema, made)
+    both = ((pair, product(*(events(schema, c) for c in pair))) for pair in column_pairs(schema, pairs))
+    return _workload(schema, "independence", given, ((pair, two) for pair, all_two in both for two in all_two))
 
 
-def satisfied_shares(schema: DeclaredSchema, lists: Iterable[Iterable[Condition]]) -> Workload:
+def satisfied_shares(schema: Schema, lists: Iterable[Iterable[Condition]]) -> Workload:
     """For each list of conditions: how many of them a row satisfies on average, divided by their number.
 
     Args:
@@ -315,13 +287,16 @@ def satisfied_shares(schema: DeclaredSchema, lists: Iterable[Iterable[Condition]
         1
     """
     check_schema(schema)
-    made = [
-        Statistic("satisfied", tuple(conditions(schema, listed(several, _LISTS)))) for several in listed(lists, _LISTS)
-    ]
-    return _workload(schema, made)
+    asked = [tuple(conditions(schema, listed(several, _LISTS))) for several in listed(lists, _LISTS)]
+    return _listing(schema, tuple(Statistic("satisfied", boxes) for boxes in asked))
 
 
-def _workload(schema: DeclaredSchema, functions: Iterable[Statistic]) -> Workload:
-    listed = tuple(functions)
-    check_length(len(listed), "this list of functions")
-    return Workload(schema.domain, (Statistics(schema.domain, listed),) if listed else ())
+def _workload(schema: Schema, kind: str, given: Given, forms: Iterable[tuple[Any, ...]]) -> Workload:
+    """For each condition the functions of these columns, classes and numbers."""
+    boxes, each = conditions(schema, given), list(forms)
+    return _listing(schema, tuple(Statistic(kind, (box,), *form) for box in boxes for form in each))
+
+
+def _listing(schema: Schema, functions: tuple[Statistic, ...]) -> Workload:
+    check_length(len(functions), "this list of functions")
+    return Workload(schema.domain, (Statistics(schema.domain, functions),) if functions else ())

@@ -1,23 +1,26 @@
 """SQL predicates to queries.
 
 The logic is SQL's, with three values: a row whose column is missing satisfies neither `a = 1` nor `NOT a = 1`. NOT is
-therefore pushed down to the comparisons, where it turns `=` into `<>` and so on; a comparison with NULL is never true.
+therefore pushed down to the comparisons, where it turns `=` into `<>` and so on. A comparison with NULL is never true,
+and nobody means to ask for nothing: it is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
+from conspectus.data.columns.column import CutsBin
+from conspectus.data.columns.kinds import Column
+from conspectus.data.schema import Schema
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.builders.arguments import (
-    DeclaredColumn,
-    DeclaredSchema,
     UnknownColumn,
     check_listable,
     check_schema,
@@ -31,7 +34,7 @@ from conspectus.queries.workload import Workload
 
 from .to_sql import to_sql
 
-__all__ = ["NotAPredicate", "UnknownColumn", "parse", "sql", "to_sql"]
+__all__ = ["NotAPredicate", "Reading", "UnknownColumn", "parse", "read", "sql", "to_sql"]
 
 LONGEST_TEXT = 1 << 20
 
@@ -51,25 +54,56 @@ class NotAPredicate(WorkloadError):
     """A text that is not a predicate on one table, or uses SQL beyond the part that is served."""
 
 
-def parse(schema: DeclaredSchema, text: str, *, snap: bool = False) -> Predicate:
+@dataclass(frozen=True)
+class Reading:
+    """What a text asks: its query, in the words of the question that is answered, with all that must be said besides.
+
+    The words are those of the text, unless a comparison was widened: then they ask for the whole bins.
+    """
+
+    schema: Schema
+    query: Predicate
+    words: str
+    notes: tuple[str, ...]
+
+    @property
+    def workload(self) -> Workload:
+        """A workload of this one query."""
+        domain = self.schema.domain
+        return Workload(domain, (Conjunctions.of(domain, [self.query]),))
+
+
+def parse(schema: Schema, text: str, *, snap: bool = False) -> Predicate:
     """The query that a SQL predicate asks; predicates with the same meaning give equal queries.
 
     Served are AND, OR, NOT, =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT] NULL, TRUE and FALSE, boolean columns by name,
     names in double quotes, texts in single ones, and dates as texts or DATE '2020-01-31'. A comparison that cuts a bin
     is refused, unless `snap` widens it to the bin.
     """
+    return read(schema, text, snap=snap).query
+
+
+def read(schema: Schema, text: str, *, snap: bool = False) -> Reading:
+    """What a SQL predicate asks; see `parse` for what is served."""
     if not isinstance(text, str) or not text.strip():
         raise NotAPredicate("the predicate is empty: write one, as in age >= 30 AND sex = 'Female'")
     if len(text) > LONGEST_TEXT:
         raise NotAPredicate(f"the predicate is longer than {LONGEST_TEXT:,} characters: split it")
     try:
         tree = _tree(text)
-        return predicate(schema.domain, _Reader(schema, snap).formula(tree, truth=True))
+        reader = _Reader(schema, snap)
+        query = predicate(schema.domain, reader.formula(tree, truth=True))
     except RecursionError as problem:
         raise NotAPredicate("the predicate is nested too deeply: write it with fewer parentheses") from problem
+    notes = list(reader.caveats)
+    if not query.boxes or query.boxes == ((),):
+        notes.append(f"by the schema {'every' if query.boxes else 'no'} row satisfies this question")
+    if not reader.widened:
+        return Reading(schema, query, text, tuple(notes))
+    return Reading(schema, query, to_sql(schema, query), ("widened to whole bins", *notes))
 
 
-def sql(schema: DeclaredSchema, predicates: Iterable[str], *, snap: bool = False) -> Workload:
+def sql(schema: Schema, predicates: Iterable[str], *, snap: bool = False) -> Workload:
     """One query for each SQL predicate: how many rows satisfy it?
 
     Served are AND, OR, NOT, =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT] NULL, TRUE and FALSE, boolean columns by name,
@@ -122,10 +156,12 @@ def _excerpt(text: str, problem: str) -> str:
 class _Reader:
     """Turns a parsed predicate into a formula over codes."""
 
-    def __init__(self, schema: DeclaredSchema, snap: bool) -> None:
+    def __init__(self, schema: Schema, snap: bool) -> None:
         self.schema = schema
         self.domain = schema.domain
         self.snap = snap
+        self.caveats: dict[str, None] = {}
+        self.widened = False
 
     def formula(self, node: exp.Expression, *, truth: bool) -> Formula:
         """The rows on which the node is true (`truth`), or those on which it is false: the missing are in neither."""
@@ -139,7 +175,7 @@ class _Reader:
         if isinstance(node, exp.Boolean):
             return bool(node.this) == truth
         if isinstance(node, exp.Null):
-            return False
+            raise _never(node)
         if isinstance(node, exp.Column):
             return self._named(node, truth=truth)
         if type(node) in _COMPARISONS:
@@ -168,8 +204,15 @@ class _Reader:
         at, declared = self._column(column)
         constant = self._constant(value)
         if constant is None:
-            return False
-        codes = declared.codes_where(op if truth else _NEGATED[op], constant, snap=self.snap)
+            raise _never(column)
+        meant = op if truth else _NEGATED[op]
+        try:
+            codes = declared.codes_where(meant, constant)
+        except CutsBin:
+            if not self.snap:
+                raise
+            codes, self.widened = declared.codes_where(meant, constant, snap=True), True
+        self.caveats |= dict.fromkeys(declared.caveats(meant, codes))
         return literal(self.domain, at, codes)
 
     def _is(self, node: exp.Is, *, truth: bool) -> Formula:
@@ -177,6 +220,11 @@ class _Reader:
         value = _bare(node.expression)
         if isinstance(value, exp.Null):
             codes = set(declared.null_codes())
+            if not codes:
+                raise NotAPredicate(
+                    f"{self.domain.names[at]!r} is declared without missing values, and what is missing counts as one "
+                    "of its values: declare missing = true in the schema to ask for IS NULL"
+                )
         elif isinstance(value, exp.Boolean):
             codes = set(_boolean(declared, node.this).codes_where("=", bool(value.this)))
         else:
@@ -190,7 +238,7 @@ class _Reader:
         at, declared = self._column(node)
         return literal(self.domain, at, _boolean(declared, node).codes_where("=", truth))
 
-    def _column(self, node: exp.Expression) -> tuple[int, DeclaredColumn]:
+    def _column(self, node: exp.Expression) -> tuple[int, Column]:
         node = _bare(node)
         if not isinstance(node, exp.Column):
             raise NotAPredicate(_excerpt(node.sql("duckdb"), "is compared where a column should stand"))
@@ -225,7 +273,11 @@ class _Reader:
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a constant value"))
 
 
-def _boolean(column: DeclaredColumn, node: exp.Expression) -> DeclaredColumn:
+def _never(node: exp.Expression) -> NotAPredicate:
+    return NotAPredicate(_excerpt(node.sql("duckdb"), "is compared with NULL, which no row satisfies (IS NULL asks)"))
+
+
+def _boolean(column: Column, node: exp.Expression) -> Column:
     if tuple(column.labels[: column.regular]) != ("false", "true"):
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a boolean column and cannot stand alone"))
     return column

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from itertools import product
 from typing import Any, Protocol, runtime_checkable
 
-from conspectus.queries.builders.arguments import DeclaredColumn, DeclaredSchema
+from conspectus.data.columns.kinds import Column
+from conspectus.data.schema import Schema
+from conspectus.queries.canonical_query import even_boxes
 from conspectus.queries.query import Literal, Parity, Predicate, Query, Sparse
 from conspectus.queries.sensitivity import WorkloadError
 
@@ -21,33 +21,23 @@ class _Binned(Protocol):
     def bounds(self, code: int) -> tuple[Any, Any]: ...
 
 
-def to_sql(schema: DeclaredSchema, query: Query) -> str:
+def to_sql(schema: Schema, query: Query) -> str:
     """A SQL predicate that asks this query; reading it gives the query back, where it came from a predicate."""
     if isinstance(query, Parity):
-        query = _cells(query)
+        if len(query.columns) > _MOST_PARITY:
+            raise WorkloadError(f"a parity of more than {_MOST_PARITY} columns is too long to be written in SQL")
+        query = even_boxes(query)
     if isinstance(query, Sparse):
         raise WorkloadError("a sparse query lists records, which no SQL predicate does")
     if not isinstance(query, Predicate):
         raise WorkloadError("a function of the table is no SQL predicate")
-    boxes = [_box(schema, box) for box in query.boxes]
+    boxes = [" AND ".join(_literal(schema, part) for part in box) or "TRUE" for box in query.boxes]
     if len(boxes) == 1:
         return boxes[0]
     return " OR ".join(f"({box})" for box in boxes) or "FALSE"
 
 
-def _cells(query: Parity) -> Predicate:
-    """A parity as its cells, one by one."""
-    if len(query.columns) > _MOST_PARITY:
-        raise WorkloadError(f"a parity of more than {_MOST_PARITY} columns is too long to be written in SQL")
-    cells = [cell for cell in product((0, 1), repeat=len(query.columns)) if sum(cell) % 2 == 0]
-    return Predicate(tuple(tuple(Literal(c, (code,)) for c, code in zip(query.columns, cell)) for cell in cells))
-
-
-def _box(schema: DeclaredSchema, box: Sequence[Literal]) -> str:
-    return " AND ".join(_literal(schema, part) for part in box) or "TRUE"
-
-
-def _literal(schema: DeclaredSchema, part: Literal) -> str:
+def _literal(schema: Schema, part: Literal) -> str:
     label = schema.domain.names[part.column]
     column, name = schema.column(label), '"' + label.replace('"', '""') + '"'
     null = set(column.null_codes())
@@ -56,14 +46,14 @@ def _literal(schema: DeclaredSchema, part: Literal) -> str:
     if not held:
         return f"{name} IS NULL"
     if held == present:
-        return f"{name} IS NOT NULL"
+        return f"{name} IS NOT NULL" if null else "TRUE"
     pieces = _intervals(column, name, held) if isinstance(column, _Binned) else [_listed(column, name, held, present)]
     if null & set(part.codes):
         pieces.append(f"{name} IS NULL")
     return pieces[0] if len(pieces) == 1 else f"({' OR '.join(pieces)})"
 
 
-def _listed(column: DeclaredColumn, name: str, held: list[int], present: list[int]) -> str:
+def _listed(column: Column, name: str, held: list[int], present: list[int]) -> str:
     """Listed values, or all but those listed, whichever is shorter."""
     left = [code for code in present if code not in set(held)]
     codes, plain, several = (held, "=", "IN") if len(held) <= len(left) else (left, "<>", "NOT IN")

@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
+from conspectus.synopses.fitting.lbfgs import Vector
 
 from .lbfgs import dot
 from .max_entropy import CannotFit, Measurement, as_fractions, in_schema_order, softmax
 from .residuals import Residuals, Target
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,7 +51,6 @@ def fit_least_squares(
     measurements: Sequence[Measurement],
     total: float,
     *,
-    start: Vector | None = None,
     steps: int = 500,
     tolerance: float | None = None,
 ) -> LeastSquaresFit:
@@ -74,20 +71,10 @@ def fit_least_squares(
     if tolerance is None:
         noise = math.sqrt(sum(m.sigma**2 for m in measurements)) / total
         tolerance = max(0.02 * noise * math.sqrt(2 * math.log(max(domain.cells, 2))), 1e-9)
-    first = uniform if start is None else _interior(start, domain)
-    weights, gap, made = _accelerated(residuals, wanted, strength, first, steps, tolerance)
+    weights, gap, made = _accelerated(residuals, wanted, strength, uniform, steps, tolerance)
     gap = max(gap, 0.0)
     distance = math.sqrt(2 * gap)
     return LeastSquaresFit(weights=weights, gap=gap, distance=distance, converged=gap <= tolerance, evaluations=made)
-
-
-def _interior(start: Vector, domain: Domain) -> Vector:
-    """A starting point with no empty cell: multiplicative steps never leave zero."""
-    weights = np.asarray(start, dtype=np.float64).ravel()
-    if weights.size != domain.cells or not np.isfinite(weights).all() or float(weights.min()) < 0:
-        raise CannotFit("a fit starts from one weight, zero or more, for each cell")
-    mixed = weights / max(float(weights.sum()), 1e-300) + 0.01 / domain.cells
-    return np.asarray(mixed / mixed.sum())
 
 
 def _accelerated(

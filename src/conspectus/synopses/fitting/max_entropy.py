@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from conspectus.data.domain import Domain
+from conspectus.synopses.fitting.lbfgs import Vector
 
 from .lbfgs import dot, minimise
 from .residuals import Part, Residuals, Target
-
-Vector = NDArray[np.float64]
 
 # Weights below exp(−60) of the largest are as good as zero, and smaller ones would slow every sum by denormals.
 _FLOOR = -60.0

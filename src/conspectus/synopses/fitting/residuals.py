@@ -24,31 +24,20 @@ from numpy.typing import NDArray
 
 from conspectus.compiled import compiled
 from conspectus.counting.marginal_tree import Columns, marginal_tree
+from conspectus.queries.ordering import starts_of
+from conspectus.synopses.fitting.lbfgs import Vector
 
-Vector = NDArray[np.float64]
 Part = tuple[Columns, bytes]  # the columns, and for a partition of their cells the part of each as int64 bytes
 
 _UNDIVIDED = 6  # marginals of this many columns or more are not taken apart
 
 
 @compiled
-def _centre(axes: Any, values: Any) -> Any:
-    for a in range(axes.shape[0]):
-        start, outer, size, inner = axes[a, 0], axes[a, 1], axes[a, 2], axes[a, 3]
-        for o in range(outer):
-            for i in range(inner):
-                at = start + o * size * inner + i
-                mean = 0.0
-                for j in range(size):
-                    mean += values[at + j * inner]
-                mean /= size
-                for j in range(size):
-                    values[at + j * inner] -= mean
+def _along_axes(axes: Any, values: Any, squares: bool) -> Any:
+    """Take the mean away along each axis in turn; or with `squares`, turn shares into second moments of features.
 
-
-@compiled
-def _second_moments(axes: Any, values: Any) -> Any:
-    # Along each axis E(1[x = j] − 1/n)² = p_j (1 − 2/n) + 1/n², applied to every axis in turn.
+    Along an axis E(1[x = j] − 1/n)² = p_j (1 − 2/n) + 1/n².
+    """
     for a in range(axes.shape[0]):
         start, outer, size, inner = axes[a, 0], axes[a, 1], axes[a, 2], axes[a, 3]
         for o in range(outer):
@@ -57,8 +46,9 @@ def _second_moments(axes: Any, values: Any) -> Any:
                 mass = 0.0
                 for j in range(size):
                     mass += values[at + j * inner]
+                scale, shift = (1 - 2 / size, mass / (size * size)) if squares else (1.0, -(mass / size))
                 for j in range(size):
-                    values[at + j * inner] = values[at + j * inner] * (1 - 2 / size) + mass / (size * size)
+                    values[at + j * inner] = values[at + j * inner] * scale + shift
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +92,7 @@ class Residuals:
         # Of each interaction; of what is not taken apart nothing is said.
         self.dimensions = [math.prod(self._sizes[c] - 1 for c in s) for s in sets] + [0] * len(together)
         lengths = [self._volume(s) for s in sets] + [target.fractions.size for target in together.values()]
-        self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+        self.offsets = starts_of(lengths)
         self.length = int(self.offsets[-1])
         self._at = dict(zip(self.keys, self.offsets.tolist()))
         leaves, features = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
@@ -130,13 +120,13 @@ class Residuals:
             gathered = np.bincount(self._features, weights=leaves[self._leaves], minlength=self.length)
             values = gathered.astype(np.float64, copy=False)
             values[: self._shared] = leaves[: self._shared]
-        _centre(self._axes, values)
+        _along_axes(self._axes, values, False)
         return values
 
     def centred(self, values: Vector) -> Vector:
         """Each interaction's table with its means removed along every axis; a fresh array."""
         values = np.array(values, dtype=np.float64)
-        _centre(self._axes, values)
+        _along_axes(self._axes, values, False)
         return values
 
     def spread(self, values: Vector) -> Vector:
@@ -151,7 +141,7 @@ class Residuals:
     def variances(self, marginals: Vector, means: Vector) -> Vector:
         """For each entry the variance of its feature of one record, given (estimates of) the marginals and means."""
         moments = np.maximum(marginals, 0)
-        _second_moments(self._axes, moments)
+        _along_axes(self._axes, moments, True)
         return np.maximum(moments - means * means, 0)
 
     def pool(self, targets: Sequence[Target]) -> tuple[Vector, Vector, Vector]:

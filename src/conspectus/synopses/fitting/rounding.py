@@ -88,7 +88,7 @@ def snake(sizes: Sequence[int]) -> NDArray[np.int64]:
 
 
 def integer_histogram(
-    weights: NDArray[np.float64], total: int, *, sizes: Sequence[int] | None = None, offset: float = 0.5
+    weights: NDArray[np.float64], total: int, *, sizes: Sequence[int] | None = None
 ) -> NDArray[np.int64]:
     """A non-negative integer table with the given total, each cell within one of its share, marginals close.
 
@@ -100,7 +100,7 @@ def integer_histogram(
     if path.size != weights.size:
         raise CannotRound(f"a table of {path.size} cells cannot hold {weights.size} weights")
     counts = np.empty(weights.size, dtype=np.int64)
-    counts[path] = systematic(weights.ravel()[path], total, offset)
+    counts[path] = systematic(weights.ravel()[path], total, 0.5)
     if weights.size <= _MOST_BALANCED and total:
         counts = _balanced(counts, _shares(weights.ravel(), total), _low_marginals(shape))
     return counts.reshape(weights.shape)

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from conspectus.counting.statistic_counts import Classes, Conditions, padded, starts_of
+from conspectus.counting.statistic_counts import Classes, Conditions, Integers, padded
 from conspectus.counting.statistic_kernels import COUNT, INDEPENDENCE
 from conspectus.data.domain import Domain
 from conspectus.queries.blocks.statistic import STATISTIC_STEPS, Statistic
+from conspectus.queries.ordering import starts_of
 from conspectus.queries.query import Predicate, Query
+from conspectus.synopses.fitting.lbfgs import Vector
 
 from . import row_kernels
 
@@ -26,8 +27,6 @@ from . import row_kernels
 fill: Any = row_kernels.fill
 improve: Any = row_kernels.improve
 
-Vector = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 SLACK = 1.0
 """How near, in deviations of its noise, an answer is near enough."""
@@ -115,7 +114,7 @@ class RowFitter:
             sorts.shapes,
             sorts.number_at,
             sorts.numbers,
-            sorts.conditions,
+            sorts.wholes,
             STATISTIC_STEPS,
             self._held_at,
         )
@@ -132,12 +131,9 @@ class RowFitter:
         """
         rows = np.ascontiguousarray(start, dtype=np.int64).copy()
         count, sizes = len(rows), self.domain.sizes
-        held = np.zeros(int(self._held_at[-1]), dtype=np.int64)
-        values = np.zeros(len(self._answers), dtype=np.int64)
-        fill(rows, *self._arrays, held, values)
+        held, values, code_counts = self._filled(rows)
         wanted, off = self._answers * (STATISTIC_STEPS * count), self._deviations * (STATISTIC_STEPS * count)
         weights, slack = 1 / np.square(off), SLACK * off
-        code_counts = np.concatenate([np.bincount(rows[:, c], minlength=size) for c, size in enumerate(sizes)])
         code_wanted = np.concatenate(self.one_way.shares) * count
         code_off = np.repeat(np.maximum(self.one_way.deviations, _LEAST) * count, sizes)
         code_weights, code_slack = 1 / np.square(code_off), SLACK * code_off
@@ -179,8 +175,7 @@ class RowFitter:
 
     def _leaning(self, held: Integers) -> Integers:
         a, b, c, d = self._squares(held).T
-        leaning: Integers = a * d - b * c
-        return leaning
+        return np.asarray(a * d - b * c)
 
     def _directions(self, held: Integers, wanted: Vector, off: Vector) -> Integers:
         """1 or −1 where a wanted distance from independence has room, given the marginals, on that side alone."""
@@ -196,12 +191,16 @@ class RowFitter:
 
     def left(self, rows: Integers) -> float:
         """The weighted squared distance of any rows from what is wanted, as far as it is beyond the slack."""
+        _, values, code_counts = self._filled(np.ascontiguousarray(rows, dtype=np.int64))
+        return self._left(len(rows), values, code_counts)
+
+    def _filled(self, rows: Integers) -> tuple[Integers, Integers, Integers]:
+        """The numbers of rows by class, the values of the questions, and the numbers of rows by code."""
         held = np.zeros(int(self._held_at[-1]), dtype=np.int64)
         values = np.zeros(len(self._answers), dtype=np.int64)
-        fill(np.ascontiguousarray(rows, dtype=np.int64), *self._arrays, held, values)
-        sizes = self.domain.sizes
-        code_counts = np.concatenate([np.bincount(rows[:, c], minlength=size) for c, size in enumerate(sizes)])
-        return self._left(len(rows), values, code_counts)
+        fill(rows, *self._arrays, held, values)
+        each = [np.bincount(rows[:, c], minlength=size) for c, size in enumerate(self.domain.sizes)]
+        return held, values, np.concatenate(each)
 
     def _left(self, count: int, values: Integers, code_counts: Integers) -> float:
         distances = np.abs(values / (STATISTIC_STEPS * count) - self._answers) / self._deviations

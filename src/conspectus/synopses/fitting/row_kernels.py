@@ -71,7 +71,7 @@ def fill(
     shapes: Any,
     number_at: Any,
     numbers: Any,
-    conditions: Any,
+    wholes: Any,
     steps: int,
     held_at: Any,
     held: Any,
@@ -86,7 +86,7 @@ def fill(
             if weight > 0 and cell >= 0:
                 held[held_at[f] + cell] += weight
         values[f] = value_of(
-            kinds[f], held, held_at[f], shapes[f, 0], shapes[f, 1], numbers, number_at[f], conditions[f], steps
+            kinds[f], held, held_at[f], shapes[f, 0], shapes[f, 1], numbers, number_at[f], wholes[f], steps
         )
 
 
@@ -114,7 +114,7 @@ def improve(
     shapes: Any,
     number_at: Any,
     numbers: Any,
-    conditions: Any,
+    wholes: Any,
     steps: int,
     held_at: Any,
     held: Any,
@@ -173,9 +173,7 @@ def improve(
                 held[held_at[f] + cell] -= weight
             if weight_now > 0:
                 held[held_at[f] + cell_now] += weight_now
-            value = value_of(
-                kinds[f], held, held_at[f], shapes[f, 0], second, numbers, number_at[f], conditions[f], steps
-            )
+            value = value_of(kinds[f], held, held_at[f], shapes[f, 0], second, numbers, number_at[f], wholes[f], steps)
             if directions[f] != 0 and directions[f] * leaning(held, held_at[f]) < 0:
                 value = -value
             change += weights[f] * (beyond(value - wanted[f], slack[f]) - beyond(values[f] - wanted[f], slack[f]))

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from conspectus.counting.counters import counter_of
+from conspectus.counting.statistic_counts import Integers
 from conspectus.data.domain import Chunk, code_dtype
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
 
-from .row_fitting import Integers, OneWay, Vector, changes
+from .row_fitting import OneWay, changes
 
 
 class TrialFitter:
@@ -38,14 +40,14 @@ class TrialFitter:
     def fit(self, start: Integers, tries: int, rng: np.random.Generator) -> tuple[Integers, float]:
         """The rows `start` after this many tried changes, or as many as may be evaluated, and the distance left."""
         rows = start.copy()
-        loss = self._loss(rows)
+        loss = self.left(rows)
         which, where, what = changes(self._domain, rows, min(tries, self._most), rng)
         for i, c, code in zip(which.tolist(), where.tolist(), what.tolist()):
             before = rows[i, c]
             if before == code:
                 continue
             rows[i, c] = code
-            tried = self._loss(rows)
+            tried = self.left(rows)
             if tried < loss:
                 loss = tried
             else:
@@ -54,9 +56,6 @@ class TrialFitter:
 
     def left(self, rows: Integers) -> float:
         """The weighted squared distance of any rows from what is wanted."""
-        return self._loss(rows)
-
-    def _loss(self, rows: Integers) -> float:
         values = [
             block_values(block, rows) / (block.grid * (block.denominator or len(rows)))
             for sample in self._samples

@@ -1,0 +1,34 @@
+"""What is left of a ledger, in words: people choose an ε, and a ledger that counts ρ would not tell them which."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from conspectus.privacy.accounting import epsilon_of, rho_of
+from conspectus.privacy.guarantee import LEAST
+from conspectus.privacy.prices import Currency
+
+DIGITS = 4
+
+
+def affordable(rho: Fraction, delta: float) -> float:
+    """The largest ε of a few digits that a release at this δ may ask for when so much ρ is left; 0 for none."""
+    epsilon = epsilon_of(rho, delta) if rho > 0 else 0.0
+    while epsilon >= LEAST:
+        said = float(f"{epsilon:.{DIGITS}g}")
+        if Fraction(rho_of(said, delta)) <= rho:
+            return said
+        epsilon = said * (1 - 10.0**-DIGITS)
+    return 0.0
+
+
+def left_in_words(left: Fraction, cap: Fraction, currency: Currency, delta: float) -> str:
+    """What is left, as in "rho 0.01 of 0.08 (epsilon 0.6 at delta 1e-06)"."""
+    if left <= cap / 10**9:
+        return f"nothing of {_sign(currency)} {float(cap):.6g}"
+    said = f"{_sign(currency)} {float(left):.6g} of {float(cap):.6g}"
+    return said if currency == "pure" else f"{said} (epsilon {affordable(left, delta):g} at delta {delta:g})"
+
+
+def _sign(currency: Currency) -> str:
+    return "epsilon" if currency == "pure" else "rho"

@@ -1,0 +1,135 @@
+"""How far a weighted sum of independent noises of several laws may be from 0. Public mathematics, with no sampler.
+
+The law of such a sum lies on no lattice that a transform could hold. But its characteristic function φ is a product of
+known ones, and a little smoothing makes it short. Let U be a sum of six uniform numbers, within h of 0. Then S + U has
+the characteristic function φ·φ_U, which falls like θ^(−6), and P(|S| > x + h) ≤ P(|S + U| > x). The right side is read
+from a Fourier series on a window that holds all of S + U but for a probability of `FAR`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .events import Noise
+from .tails import FAR, MARGIN, characteristic, noise_margin, variance_of
+
+Term = tuple[Noise, float, int]
+"""A law, the size of a weight, and how many noises of this law have that weight."""
+
+_SMOOTHING = 0.02
+"""h in standard deviations of the sum: what smoothing adds to a quantile."""
+
+_UNIFORMS = 6
+_CUT = 130.0
+"""θ·h at which the series is cut: what is left of it is below (6/130)⁶/3π, or 1.1e-9."""
+
+_RATIO = 1.01
+"""Weights are put into classes this far apart, and what that moves is bounded apart."""
+
+_SMALLEST = 1e-4
+_FEW = 48
+_REST = 0.02
+"""Of the failure probability, for what the classes of weights moved."""
+
+_NOTHING = 1e-14
+
+
+@lru_cache(maxsize=4096)
+def mixed_margin(terms: tuple[Term, ...], confidence: float) -> float:
+    """A t with P(|Σ w Z| ≤ t) ≥ confidence, and little more than the least one; never 0 where there is noise.
+
+    Args:
+        terms: The noises of the sum, by law and weight.
+        confidence: Strictly between 0 and 1.
+
+    Returns:
+        The exact quantile where all noises have one law and one weight. Otherwise it is at most a few per cent too
+        large; beyond a confidence of 1 − 1e-7 it is a moment bound.
+    """
+    if not terms:
+        return 0.0
+    if len(terms) == 1:
+        ((law, weight, times),) = terms
+        return weight * noise_margin(law.kind, law.scale, times, confidence)
+    failure = 1 - confidence
+    one_step = max(weight for _, weight, _ in terms)
+    bound = _moment_bound(terms, failure)
+    if failure < 1e-7:
+        return max(bound, one_step)
+    classes, moved = _in_classes(terms)
+    rest = _moment_bound(moved, failure * _REST) if moved else 0.0
+    left = failure * (1 - _REST * bool(moved))
+    return max(min(bound, _smoothed_quantile(classes, left) + rest), one_step)
+
+
+def _in_classes(terms: Sequence[Term]) -> tuple[Sequence[Term], list[Term]]:
+    """Noises with few different weights, and by how much each weight was moved for that."""
+    if len(terms) <= _FEW:
+        return terms, []
+    largest = max(weight for _, weight, _ in terms)
+    classes: dict[tuple[Noise, int], int] = {}
+    moved: list[Term] = []
+    for law, weight, times in terms:
+        if weight < _SMALLEST * largest:
+            moved.append((law, weight, times))
+            continue
+        number = round(math.log(largest / weight) / math.log(_RATIO))
+        classes[law, number] = classes.get((law, number), 0) + times
+        if (off := abs(weight - largest / _RATIO**number)) > 0:
+            moved.append((law, off, times))
+    return [(law, largest / _RATIO**number, times) for (law, number), times in classes.items()], moved
+
+
+def _moment_bound(terms: Sequence[Term], failure: float) -> float:
+    """A t with P(|S| > t) ≤ failure, by P(S > t) ≤ E e^(λS)·e^(−λt) for the best of some λ.
+
+    Discrete Gaussian noise is sub-Gaussian with parameter σ; of Laplace noise the moments are exact.
+    """
+    widest = max(weight * law.scale for law, weight, _ in terms)
+    # From a small λ, for many terms whose sum is like a Gaussian one, to the largest that a single Laplace noise has.
+    slopes = np.concatenate((np.geomspace(1e-4, 0.5, 60), 1 - np.geomspace(1e-4, 0.5, 30))) / widest
+    logs = np.zeros_like(slopes)
+    for law, weight, times in terms:
+        if law.kind == "gaussian":
+            logs += times * np.square(slopes * weight * law.scale) / 2
+            continue
+        miss, ratio = -math.expm1(-1 / law.scale), math.exp(-1 / law.scale)
+        spread = 4 * ratio * np.sinh(np.minimum(slopes * weight, 1400.0) / 2) ** 2 / miss**2
+        logs += np.where(spread < 1, -times * np.log1p(-np.minimum(spread, 1 - 1e-15)), np.inf)
+    if all(law.kind == "gaussian" for law, _, _ in terms):
+        square = math.fsum(times * (weight * law.scale) ** 2 for law, weight, times in terms)
+        return math.sqrt(2 * square * math.log(2 / failure)) * (1 + MARGIN)
+    return float(np.min((logs + math.log(2 / failure)) / slopes)) * (1 + MARGIN)
+
+
+def _smoothed_quantile(terms: Sequence[Term], failure: float) -> float:
+    deviation = math.sqrt(math.fsum(variance_of(law) * weight**2 * times for law, weight, times in terms))
+    if not deviation > 0:
+        return 0.0
+    smooth = _SMOOTHING * deviation
+    window = _moment_bound(terms, FAR) + smooth
+    count = math.ceil(_CUT / smooth * window / math.pi)
+    angles: NDArray[np.float64] = np.arange(1, count + 1, dtype=np.float64) * (math.pi / window)
+    places, chances = np.arange(count), np.sinc(angles * (smooth / _UNIFORMS / np.pi)) ** _UNIFORMS
+    # Wide noises first: after them only few angles are left, near 0 and where a lattice comes round to itself.
+    for law, weight, times in sorted(terms, key=lambda term: -term[1] * term[0].scale * math.sqrt(term[2])):
+        chances = chances * characteristic(law.kind, law.scale, weight * angles[places]) ** times
+        kept = np.abs(chances) > _NOTHING
+        places, chances = places[kept], chances[kept]
+    allowed = failure - 2 * FAR - 2 * MARGIN
+    return _reached(chances / (places + 1), angles[places], window, allowed) + smooth
+
+
+def _reached(weights: NDArray[np.float64], angles: NDArray[np.float64], window: float, failure: float) -> float:
+    """An x with P(|S + U| > x) ≤ failure: 1 − x/window − (2/π)·Σ weight·sin(angle·x) falls as x grows."""
+    low, high = 0.0, window
+    for _ in range(40):
+        middle = (low + high) / 2
+        beyond = 1 - middle / window - 2 / math.pi * float(weights @ np.sin(angles * middle))
+        low, high = (low, middle) if beyond <= failure else (middle, high)
+    return high

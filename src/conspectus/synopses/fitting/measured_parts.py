@@ -1,0 +1,41 @@
+"""Counts of questions as measured marginals, or parts of marginals: what a histogram is fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.counting.evaluation import indicator
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.lbfgs import Vector
+
+from .max_entropy import Measurement
+
+
+def part_tables(question: Workload, held: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
+    """For each piece of a question: its columns, as places among those held, and for each cell of their marginal the
+    number of the answer that counts it, or −1."""
+    at = 0
+    for block in question.blocks:
+        if isinstance(block, Marginal):
+            yield tuple(held.index(c) for c in block.columns), np.arange(at, at + len(block))
+        else:
+            for i in range(len(block)):
+                columns, inside = indicator(block.query(i), question.domain)
+                yield tuple(held.index(c) for c in columns), np.where(inside.ravel() > 0, at + i, -1)
+        at += len(block)
+
+
+def as_measured(
+    question: Workload, held: tuple[int, ...], counts: Vector, sigma: float, total: float
+) -> Iterator[Measurement]:
+    """Counts with this deviation as measured marginals; a single question splits its marginal into in and out."""
+    for columns, parts in part_tables(question, held):
+        if parts.min() >= 0:
+            yield Measurement(columns, counts[parts], sigma)
+        else:
+            inside = float(counts[int(parts.max())])
+            yield Measurement(columns, np.array([total - inside, inside]), sigma, parts=(parts >= 0).astype(np.int64))

@@ -1,0 +1,190 @@
+"""The estimate of least variance from all measured marginals at once.
+
+For a set S of columns let the interaction r_S be the marginal over S with its mean removed along every axis. A marginal
+over A holds r_S for every S ⊆ A, with noise of the variance v_A·Π_{A∖S} n (v_A that of a cell, n the sizes of columns)
+times one and the same projection, whatever A is. Noises of different interactions are uncorrelated. So the best linear
+estimate of r_S is the mean of all measurements of it, weighted by their precisions, and the best one of a query is put
+together from those. No sum of measured cells, with whatever signs, has a smaller variance: not "all but these", and no
+inclusion and exclusion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.counting.evaluation import indicator
+from conspectus.data.domain import Domain
+from conspectus.privacy.events import Noise
+from conspectus.privacy.mixed_noise import Term, mixed_margin
+from conspectus.privacy.tails import variance_of
+from conspectus.queries.query import Parity, Predicate
+
+from .synopsis import Total
+
+MOST_COLUMNS, MOST_CELLS = 8, 1 << 20
+"""Queries about more columns, or over more cells of them, are not taken apart."""
+
+_NOTHING = 1e-12
+_LEAST_VARIANCE = 1e-30
+
+Table = NDArray[np.float64]
+Columns = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredMarginal:
+    """A marginal with noise: columns in schema order, their table, the law of the noise in steps, steps to a count."""
+
+    columns: Columns
+    table: Table
+    law: Noise
+    grid: int
+
+    @property
+    def variance(self) -> float:
+        """Of one cell, in counts; above 0 even where noise is hardly ever drawn."""
+        return max(variance_of(self.law) / self.grid**2, _LEAST_VARIANCE)
+
+
+@dataclass(frozen=True, eq=False)
+class PooledSum:
+    """A weighted sum of noisy counts of several marginals, with the law of its noise."""
+
+    count: float
+    variance: float
+    pool: PooledMarginals
+    query: Predicate | Parity
+    parts: dict[Columns, Table]
+
+    def margin(self, confidence: float) -> float:
+        """How far the noise has moved the count at most, with this probability."""
+        return mixed_margin(self.pool.terms(self.query, self.parts), confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class PooledMarginals:
+    """Measured marginals of one table, each set of columns once, with independent noise; and the total."""
+
+    domain: Domain
+    marginals: Sequence[MeasuredMarginal]
+    total: Total
+
+    def find(self, query: Predicate | Parity) -> PooledSum | None:
+        """The best linear estimate of a query; None where marginals do not determine it, or it is too large."""
+        if len(query.columns) > MOST_COLUMNS or math.prod(self.domain.shape(query.columns)) > MOST_CELLS:
+            return None
+        columns, inside = indicator(query, self.domain)
+        count, variance, parts = 0.0, 0.0, {}
+        for chosen, part in _interactions(columns, inside.astype(np.float64)):
+            square = float(np.square(part).sum())
+            if square <= _NOTHING:
+                continue
+            known = self._interaction(chosen)
+            if known is None:
+                return None
+            count += float((part * known[0]).sum())
+            variance += known[1] * square
+            parts[chosen] = part
+        return PooledSum(count, variance, self, query, parts)
+
+    def table(self, columns: Columns) -> Table | None:
+        """The best linear estimates of all cells of a marginal, over columns in schema order; see `find`."""
+        shape = self.domain.shape(columns)
+        if len(columns) > MOST_COLUMNS or math.prod(shape) > MOST_CELLS:
+            return None
+        cells = np.zeros(shape)
+        for size in range(len(columns) + 1):
+            for chosen in combinations(columns, size):
+                known = self._interaction(chosen)
+                if known is None:
+                    return None
+                part = known[0]
+                for axis in range(size):
+                    part = part - part.mean(axis=axis, keepdims=True)
+                there = [n if column in chosen else 1 for column, n in zip(columns, shape)]
+                cells += part.reshape(there) * (part.size / cells.size)
+        return cells
+
+    def terms(self, query: Predicate | Parity, parts: dict[Columns, Table]) -> tuple[Term, ...]:
+        """The noises of an estimate that takes these multiples of interactions, by law and size of weight.
+
+        Those of a box depend on how many codes its literals hold, and not on which.
+        """
+        if isinstance(query, Parity) or len(query.boxes) != 1:
+            return self._terms(parts)
+        shape = tuple((literal.column, len(literal.codes)) for literal in query.boxes[0])
+        if shape not in self._of_boxes:
+            self._of_boxes[shape] = self._terms(parts)
+        return self._of_boxes[shape]
+
+    @cached_property
+    def _of_boxes(self) -> dict[tuple[tuple[int, int], ...], tuple[Term, ...]]:
+        return {}
+
+    def _terms(self, parts: dict[Columns, Table]) -> tuple[Term, ...]:
+        asked = set().union(*parts)
+        found: dict[tuple[Noise, float], int] = {}
+        for marginal in self.marginals:
+            common = tuple(column for column in marginal.columns if column in asked)
+            weights = np.zeros(self.domain.shape(common))
+            for chosen, part in parts.items():
+                if set(chosen) <= set(common) and (chosen or not self.total.exact):
+                    shape = [self.domain.sizes[c] if c in chosen else 1 for c in common]
+                    weights += self._share(marginal, chosen) * part.reshape(shape)
+            copies = math.prod(self.domain.shape(marginal.columns)) // max(weights.size, 1)
+            sizes, times = np.unique(np.abs(weights.ravel()) / marginal.grid, return_counts=True)
+            for size, often in zip(sizes.tolist(), times.tolist()):
+                if size > _NOTHING / marginal.grid:
+                    key = marginal.law, float(f"{size:.10g}")
+                    found[key] = found.get(key, 0) + often * copies
+        return tuple((law, size, times) for (law, size), times in sorted(found.items()))
+
+    def _share(self, marginal: MeasuredMarginal, chosen: Columns) -> float:
+        """The weight of one marginal in the mean of all that hold an interaction."""
+        known = self._interaction(chosen)
+        return 0.0 if known is None else self._precision(marginal, chosen) * known[1]
+
+    def _precision(self, marginal: MeasuredMarginal, chosen: Columns) -> float:
+        others = math.prod(self.domain.sizes[column] for column in marginal.columns if column not in chosen)
+        return 1 / (marginal.variance * others)
+
+    def _interaction(self, chosen: Columns) -> tuple[Table, float] | None:
+        """The best estimate of an interaction, with its means, and its variance; None where no marginal holds it."""
+        if chosen not in self._known:
+            self._known[chosen] = self._pooled(chosen)
+        return self._known[chosen]
+
+    def _pooled(self, chosen: Columns) -> tuple[Table, float] | None:
+        if not chosen and self.total.exact:
+            return np.array(self.total.value), 0.0
+        mean, precision = np.zeros(self.domain.shape(chosen)), 0.0
+        for marginal in self.marginals:
+            if set(chosen) <= set(marginal.columns):
+                outside = tuple(axis for axis, column in enumerate(marginal.columns) if column not in chosen)
+                here = self._precision(marginal, chosen)
+                mean += here * marginal.table.sum(axis=outside)
+                precision += here
+        return (mean / precision, 1 / precision) if precision else None
+
+    @cached_property
+    def _known(self) -> dict[Columns, tuple[Table, float] | None]:
+        return {}
+
+
+def _interactions(columns: Columns, table: Table, chosen: Columns = ()) -> Iterator[tuple[Columns, Table]]:
+    """A function of some columns as a sum of interactions: along each axis its mean, or what is left of it."""
+    if len(chosen) == table.ndim:
+        yield chosen, table
+        return
+    axis = len(chosen)
+    mean = table.mean(axis=axis, keepdims=True)
+    rest = columns[1:]
+    yield from _interactions(rest, mean.squeeze(axis), chosen)
+    yield from _interactions(rest, table - mean, (*chosen, columns[0]))
