@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -153,7 +154,7 @@ class NoisyAnswers(Synopsis):
         """
         own, other = self._ways(query)
         if own:
-            return min(own, key=_variance)
+            return min(own, key=attrgetter("variance"))
         pooled = self._pool.find(query) if self.pooled and isinstance(query, Predicate | Parity) else None
         known: list[NoisySum | PooledSum] = [*other]
         # Of equal variances the simpler one: its quantile is exact.
@@ -161,14 +162,14 @@ class NoisyAnswers(Synopsis):
             known = [pooled]
         if not known:
             raise CannotAnswer(self._refusal(query))
-        return min(known, key=_variance)
+        return min(known, key=attrgetter("variance"))
 
     def sum_for(self, query: Query) -> NoisySum:
         """The noisy count of one query as a plain sum, with the law of its noise; raises `CannotAnswer`."""
         own, other = self._ways(query)
         if not own and not other:
             raise CannotAnswer(self._refusal(query))
-        return min(own or other, key=_variance)
+        return min(own or other, key=attrgetter("variance"))
 
     def _ways(self, query: Query) -> tuple[list[NoisySum], list[NoisySum]]:
         """The measurements of a query itself, and the sums of others that it is equal to."""
@@ -289,9 +290,9 @@ class NoisyAnswers(Synopsis):
         if query == Predicate(((),)):
             law = NoisySum(count=total.value, kind=total.kind, scale=total.scale, terms=total.terms, source="the total")
             return [replace(law, averaged=total.averaged)]
-        if not total.exact or (opposite := opposite_of(self.domain, query)) is None:
+        if not total.exact or (rest := opposite_of(self.domain, query)) is None:
             return []
-        parts = self._listed_counts(opposite) + [found for found, _ in self._sums(opposite)]
+        parts = self._listed_counts(rest) + [found for found, _ in self._sums(rest)]
         return [
             replace(found, count=total.value - found.count, source=f"the total without {found.source}")
             for found in parts
@@ -370,19 +371,9 @@ class NoisyAnswers(Synopsis):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         workload = read_workload(tables, "measured")
         counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
-        noise = meta.get("noise")
+        noise, grids, pooled = meta.get("noise"), meta.get("grids", []), meta.get("pooled", False)
         pairs = isinstance(noise, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in noise)
-        if not pairs or noise is None:
+        if noise is None or not pairs or not isinstance(grids, list) or not isinstance(pooled, bool):
             raise BadSynopsis("the noisy answers of the synopsis are not readable")
-        grids = meta.get("grids", [])
-        if not isinstance(grids, list):
-            raise BadSynopsis("the grids of the noisy answers are not readable")
         laws = tuple(checked_noise(*pair) for pair in noise)
-        total, pooled = Total.from_json(meta.get("total")), meta.get("pooled", False)
-        if not isinstance(pooled, bool):
-            raise BadSynopsis("noisy answers are pooled or not")
-        return cls(domain, workload, counts, laws, total, tuple(grids), pooled)
-
-
-def _variance(found: NoisySum | PooledSum) -> float:
-    return found.variance
+        return cls(domain, workload, counts, laws, Total.from_json(meta.get("total")), tuple(grids), pooled)

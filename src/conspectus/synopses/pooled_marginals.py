@@ -26,7 +26,6 @@ from conspectus.privacy.mixed_noise import Term, mixed_margin
 from conspectus.privacy.tails import variance_of
 from conspectus.queries.query import Parity, Predicate
 
-from .fitting.best_estimates import in_ascending_order
 from .synopsis import Total
 
 MOST_COLUMNS, MOST_CELLS = 8, 1 << 20
@@ -50,9 +49,9 @@ class MeasuredMarginal:
 
     @classmethod
     def of(cls, domain: Domain, columns: Columns, counts: Table, law: Noise, grid: int) -> MeasuredMarginal:
-        """From flat counts, whose columns may be in any order."""
-        ascending, flat = in_ascending_order(domain.sizes, columns, counts)
-        return cls(ascending, flat.reshape(domain.shape(ascending)), law, grid)
+        """From flat counts over columns in any order."""
+        order = np.argsort(np.array(columns, dtype=np.int64))
+        return cls(tuple(sorted(columns)), counts.reshape(domain.shape(columns)).transpose(order), law, grid)
 
     @property
     def variance(self) -> float:

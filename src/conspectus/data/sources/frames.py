@@ -14,6 +14,7 @@ from conspectus.data.columns.values import spelled
 from conspectus.data.records.canonical_form import CANONICAL, canonical
 from conspectus.data.records.fingerprints import FINGERPRINTS, fingerprints
 from conspectus.data.records.record_encoding import is_odd
+from conspectus.interrupts import pressed
 
 from .origin import Connection, Origin, SourceError, guarded
 
@@ -172,9 +173,9 @@ def _text(value: object) -> str | None:
             return None
         text = spelled(value)
         return _digest(canonical(value)) if text is None else text
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt from None  # whoever runs this may stop it
-    except BaseException:  # objects run code of their own, and one that fails or exits must not show in any other row
+    except BaseException as problem:  # objects run code of their own: one that fails or exits must not show elsewhere
+        if isinstance(problem, KeyboardInterrupt) and pressed():
+            raise KeyboardInterrupt from None  # whoever runs this may stop it
         return None
 
 
