@@ -51,7 +51,7 @@ for kind in KINDS:
 def run(script: str, room: int = ROOM, folder: Path | None = None) -> str:
     whole = START + f"little_room({room})\n" + textwrap.dedent(script)
     arguments = [sys.executable, "-c", whole, str(folder or "")]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
@@ -179,7 +179,6 @@ def test_more_than_two_gibibytes_of_text_in_one_batch(way: str, tmp_path: Path) 
     script = f"""
 {BIG}
 source = {WAYS[way]}
-assert np.bincount(codes(source, LISTED)).tolist() == [1, 0, 600]
-assert len(codes(source, LISTED, Unit("id", "v", 2))) == 3
+assert np.bincount(codes(source, LISTED, Unit("id", "v", 2))).tolist() == [1, 0, 2]
 """
     run(script, room=20 << 30, folder=tmp_path)
