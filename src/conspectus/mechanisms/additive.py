@@ -76,6 +76,10 @@ def _in_fractions(measured: Workload, law: Noise) -> tuple[float, float]:
 class _Additive(Mechanism[Noise]):
     """Noise on the whole workload at once: what both kinds of noise do alike."""
 
+    def declare(self, problem: Problem, plan: Noise) -> Sequence[Event]:
+        act = measurement(with_total(problem), plan, relation=problem.relation)
+        return (RowTotal(), act) if problem.total_is_public and not problem.workload.denominator else (act,)
+
     def release(self, curator: Curator, problem: Problem, plan: Noise) -> Outcome:
         measured = with_total(problem)
         curator.count_ahead(measured)
@@ -120,10 +124,6 @@ class Laplace(_Additive):
         if not problem.budget.pure:
             cites += ("Kairouz, Oh & Viswanath 2015 (optimal composition)", "Bun & Steinke 2016 (zCDP)")
         return _claim(self.name, problem, plan, cites)
-
-    def declare(self, problem: Problem, plan: Noise) -> Sequence[Event]:
-        act = measurement(with_total(problem), plan, relation=problem.relation)
-        return (RowTotal(), act) if problem.total_is_public and not problem.workload.denominator else (act,)
 
 
 @dataclass(frozen=True, kw_only=True)
