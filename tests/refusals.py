@@ -200,6 +200,20 @@ def closed(side: Side) -> Any:
     return session.ask("ill")
 
 
+def measured(side: Side, question: Any, *, ended: bool = False, **asked: Any) -> Any:
+    with side.session(ledger=None) as session:
+        if ended:
+            session.end()
+        return session.measure(question, **asked)
+
+
+def beyond(side: Side) -> Any:
+    """One question more than plain noise was bought for."""
+    with side.session(ledger=None, mechanism="laplace", questions=1) as session:
+        session.ask("ill")
+        return session.ask("sex = 'f'")
+
+
 def _opening(*given: Any) -> Iterator[Case]:
     for name, site, source in given:
         yield Case(name, "SourceError", lambda side, source=source: cs.open_table(source(side), side.schema), site)
@@ -301,6 +315,10 @@ CASES = [
     Case("two questions", "NotAPredicate", lambda side: side.put(side.asked)),
     Case("no confidence", "ConfidenceError", lambda side: side.put("ill", confidence=2.0)),
     Case("another table's question", "WorkloadError", lambda side: side.put(cs.sql(heavier(side), ["weight"]))),
+    Case("measured with nothing left", "BudgetExceeded", lambda side: measured(side, "ill", ended=True)),
+    Case("no predicate measured", "NotAPredicate", lambda side: measured(side, side.asked)),
+    Case("measured without confidence", "ConfidenceError", lambda side: measured(side, "ill", confidence=1.0)),
+    Case("a question too many", "NoGuess", beyond),
     # What was released already
     Case("asked of a release", "UnknownColumn", lambda side: side.release(ledger=None).ask("weight")),
     Case("no certainty", "ConfidenceError", lambda side: side.release(ledger=None).ask("ill", confidence=0.0)),

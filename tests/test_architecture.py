@@ -15,15 +15,16 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
 
 DIRECTIONS = """
-suggestions, compiled  ->
-data                   -> suggestions, compiled
+suggestions, compiled, interrupts
+                       ->
+data                   -> suggestions, compiled, interrupts
 data.sources           -> data*
 privacy.composition    ->
 privacy                -> privacy.composition, compiled
 privacy.ledger         -> privacy, suggestions
 queries.blocks         -> queries.query, queries.block, queries.sensitivity, queries.literals, queries.ordering,
                           queries.hashing, queries.address_index, queries.rules,
-                          data.domain, data.code_sets, data.records, privacy.relation
+                          data.domain, data.code_sets, data.records, privacy.relation, interrupts
 queries                -> queries.blocks, data.domain, data.code_sets, data.records, privacy.relation, suggestions,
                           compiled
 queries.builders       -> queries*, data.schema, data.columns

@@ -347,7 +347,12 @@ def test_pictures_refuse_what_does_not_fit() -> None:
     bar = Bar(label="x", count=1, low=None, high=None, noisy=False)
     assert bars([bar] * (MOST_BARS + 1), title="t") == ""
     assert bars([], title="t") == ""
-    assert heat_map([[1.0] * 30], rows=["a"], columns=["b"] * 30, title="t") == ""
+    assert (
+        heat_map(
+            [[Bar(label="", count=1, low=None, high=None, noisy=False)] * 30], rows=["a"], columns=["b"] * 30, title="t"
+        )
+        == ""
+    )
     for many in (1, 14, 15, MOST_BARS):
         assert bars([dataclasses.replace(bar, low=0, high=2)] * many, title="t").count("<rect") == many
     assert "NaN" not in bars([dataclasses.replace(bar, count=0)] * 3, title="t")

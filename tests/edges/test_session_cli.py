@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -67,23 +69,66 @@ def test_a_session_goes_on_in_another_folder(place, command: Command, typed, mon
     elsewhere = place / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
+    given = (place / "small.csv", "--schema", place / "small.toml")
     typed("ill = true", "NOT ill")
-    said = command("session", "--path", place / "small.session", "--json")
+    said = command("session", *given, "--path", place / "small.session", "--json")
     assert said.code == 0
     first, second = (json.loads(line) for line in said.out.splitlines())
     assert (first["repeated"], second["repeated"]) == (True, False)
-    said = command("ask", "--session", place / "small.session", "ill", "NOT ill")
+    ask = ("ask", "--session", place / "small.session", "--data", *given)
+    said = command(*ask, "ill", "NOT ill")
     assert (said.code, said.err) == (0, "")
     assert said.out.count("repeated") == 2
     assert "differential privacy" in said.out
-    said = command("ask", "--session", place / "small.session", "ill", "age < 10", "--json")
+    said = command(*ask, "ill", "age < 10", "--json")
     found = json.loads(said.out)
     assert [answer["repeated"] for answer in found["answers"]] == [True, False]
     assert found["asked"] == 3
     (place / "small.csv").rename(place / "moved.csv")
-    again = ("ask", "--session", place / "small.session", "ill")
-    assert command(*again).code == 2
-    assert command(*again, "--data", place / "moved.csv").code == 0
+    assert command(*ask, "ill").code == 2
+    moved = ("--data", place / "moved.csv", "--schema", place / "small.toml")
+    assert command("ask", "--session", place / "small.session", *moved, "ill").code == 0
+
+
+def test_a_file_does_not_decide_what_is_opened(place, command: Command, typed, monkeypatch) -> None:
+    """It could name another table, or a ledger whose budget is whole. A person may agree to what is shown."""
+    assert command("ledger", "init", "ledger", "--epsilon", 1000, "--schema", "small.toml").code == 0
+    typed("ill")
+    assert command(*OPEN, *BUDGET, "--ledger", "ledger").code == 0
+    ask = ("ask", "--session", "small.session", "ill")
+    for given in (
+        (),
+        ("--data", "small.csv"),
+        ("--data", "small.csv", "--schema", "small.toml"),
+        ("--ledger", "ledger"),
+    ):
+        said = command(*ask, *given)
+        assert (said.code, said.out) == (2, "")
+        assert "name it yourself" in said.err
+        assert ("small.csv" in said.err) == ("--data" not in given)
+        assert ("--ledger" in said.err) == ("--ledger" not in given)
+    assert command(*ask, "--data", "small.csv", "--schema", "small.toml", "--ledger", "ledger").code == 0
+    typed("ill")
+    assert command("session", "--path", "small.session").code == 2
+
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    for answer, code in (("n", 2), ("", 2), ("y", 0)):
+        monkeypatch.setattr(builtins, "input", lambda prompt, answer=answer: answer)
+        said = command(*ask)
+        assert said.code == code
+        assert f"would open: --data {place / 'small.csv'}" in said.out
+
+
+def test_what_a_file_says_cannot_move_on_a_terminal(place, command: Command, typed) -> None:
+    typed("ill")
+    assert command(*OPEN, *BUDGET).code == 0
+    with closing(sqlite3.connect("small.session", isolation_level=None)) as connection:
+        ((content,),) = connection.execute("SELECT content FROM terms").fetchall()
+        terms = json.loads(content) | {"source": {"data": "a\x1b[2Kb", "schema": "s"}}
+        connection.execute("UPDATE terms SET content = ?", (json.dumps(terms),))
+    said = command("ask", "--session", "small.session", "ill")
+    assert said.code == 2
+    assert "\x1b" not in said.err
 
 
 def test_typing_ends_with_an_empty_line_or_an_interruption(place, command: Command, monkeypatch) -> None:
@@ -118,10 +163,10 @@ def test_a_ledger_pays_and_gets_back(place: Path, command: Command, typed) -> No
     assert said.code == 3
     assert not Path("other.session").exists()
     typed()
-    assert command(*OPEN, "--quiet", "--end").code == 0
+    assert command(*OPEN, "--quiet", "--end", "--ledger", "ledger").code == 0
     assert Ledger.open("ledger").spent == 64
     typed("ill")
-    said = command(*OPEN, "--quiet", "--json")
+    said = command(*OPEN, "--quiet", "--json", "--ledger", "ledger")
     assert json.loads(said.out)["basis"] == "unguaranteed"
 
 
@@ -160,7 +205,7 @@ def test_settings_that_say_what_holds_anyway_are_no_other_terms(place: Path, com
     typed("ill")
     assert command(*OPEN, *BUDGET, "--set", "hits=5", "--set", "threshold=20").code == 0
     typed("ill")
-    again = ("session", "--path", "small.session", "--set", "hits=5", "--set", "threshold=20")
+    again = (*OPEN[:6], "--set", "hits=5", "--set", "threshold=20")
     assert command(*again).code == 0
 
 

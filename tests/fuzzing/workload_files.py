@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations_with_replacement
 from pathlib import Path
 from random import Random
@@ -277,7 +277,7 @@ def _pairs(universe: int, relation: Relation) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-@cache
+@lru_cache(1 << 17)
 def _statistic(query: Statistic, rows: tuple[tuple[int, ...], ...]) -> int:
     return statistic_value(query, rows)
 

@@ -101,8 +101,8 @@ def test_what_is_out_of_range_is_missing_and_what_is_not_is_read() -> None:
     assert column.encode(ARRAYS["string"]).tolist() == [0, 4, 1, 4, 4, 4, 4]
     assert column.encode(ARRAYS["date32"]).tolist() == [1, 4, 4, 4, 4]
     assert column.encode(ARRAYS["date64"]).tolist() == [1, 4, 4, 4]
-    assert column.encode(ARRAYS["time64"]).tolist() == [2, 4, 4, 4]
-    assert column.encode(ARRAYS["time32"]).tolist() == [2, 4, 4]
+    assert column.encode(ARRAYS["time64"]).tolist() == [2, 3, 3, 4]  # beyond a day they go round, as in Python
+    assert column.encode(ARRAYS["time32"]).tolist() == [2, 3, 3]
     assert column.encode(ARRAYS["timestamp s"]).tolist() == [3, 1, 3, 4, 3, 4, 4, 4, 4, 4]
     assert column.encode(ARRAYS["duration"]).tolist() == [4, 4, 4]
     assert column.encode(ARRAYS["decimal256"]).tolist() == [0, 3]
@@ -177,7 +177,7 @@ def test_pandas_types_that_arrow_does_not_know_are_read_by_value() -> None:
     periods = pd.DataFrame({"v": pd.period_range("2020-01", periods=2, freq="M")})
     assert sorted(codes(periods, column)) == [0, 2]
     mixed = pd.DataFrame({"v": pd.Categorical(["1", 1, "\ud800", (1, 2)])})
-    assert sorted(codes(mixed, column)) == [1, 1, 2, 3]
+    assert sorted(codes(mixed, column)) == [1, 1, 3, 3]
 
 
 def test_dates_of_duckdb_beyond_all_years_are_missing() -> None:
@@ -223,7 +223,7 @@ def test_a_lazy_frame_that_fails_quotes_no_value() -> None:
 def test_objects_and_long_integers_of_polars_are_read_by_value() -> None:
     """Arrow has the addresses of objects in memory, and no integers of 128 bits."""
     held = pl.DataFrame({"v": pl.Series([b"1", 1, None, (1, 2)], dtype=pl.Object)})
-    assert sorted(codes(held, KINDS[0])) == [0, 0, 3, 4]
+    assert sorted(codes(held, KINDS[0])) == [0, 0, 4, 4]
     assert sorted(codes(pl.DataFrame({"v": pl.Series([1, 2], dtype=pl.Int128)}), KINDS[0])) == [0, 3]
 
 

@@ -112,7 +112,7 @@ ELSEWHERE = {
     "read from files that were released, or typed, where no table is at hand": [
         *("BadSynopsis", "BadSynopsisFile", "BadState", "CannotAnswer", "CannotFit", "CannotRound", "CannotWriteFile"),
         *("CompositionError", "ForgottenFunction", "NotCanonical", "OptionError", "OutputError", "QuestionsNeeded"),
-        *("SchemaError", "TooManyBoxes", "ComparisonError", "NetError", "StaleCopy"),
+        *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy"),
     ],
     "raised by what mechanisms ask, which see noisy answers alone": [
         *(

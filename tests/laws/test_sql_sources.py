@@ -229,6 +229,15 @@ def test_passes_over_a_relation_do_not_disturb_one_another() -> None:
     assert [sum(rows) for rows in zip(*read)] == [2_000_000] * 3
 
 
+def test_long_texts_of_an_owner_are_cut_by_functions_that_nobody_gave_another_meaning() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT unnest([repeat('é', 20_000), repeat('x', 32_768), 'x']) AS s")
+    for macro in ("strlen(a) AS 0", '"left"(a, b) AS 1', "isfinite(a) AS false"):
+        connection.execute(f"CREATE MACRO {macro}")
+    schema = Schema("t", (Integer("x", 0, 99_999, missing=True),))
+    assert codes(connection.sql("SELECT length(s) AS x FROM t"), schema) == Counter([8192, 32_768, 1])
+
+
 def test_all_files_of_a_pattern_are_read(tmp_path: Path) -> None:
     for name, value in (("a", 1), ("b", 2)):
         pq.write_table(pa.table({"x": [value], "l": [[1]]}), tmp_path / f"{name}.parquet")

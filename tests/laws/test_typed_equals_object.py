@@ -13,16 +13,16 @@ import math
 import random
 import uuid
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
+from tests.fuzzing.typed_columns import LISTED, OTHER_VALUES, Case, cases, frame_of, objects, pandas_series, thrice
 
 from conspectus.data.columns.kinds import Boolean, Categorical, Column, Date, Integer, Number
 from conspectus.data.columns.values import Nulls
@@ -31,18 +31,6 @@ from conspectus.data.sources import open_pairs, open_records, open_table, units
 from conspectus.data.sources.frames import open_frame
 
 DAY = datetime.date
-LISTED = (
-    "1",
-    "true",
-    "0.1",
-    "2020-01-01",
-    "2020-01-01 22:30:00",
-    "09:30:00.5",
-    "a",
-    "1.5",
-    "9007199254740994",
-    "(0, 1]",
-)
 COLUMNS: list[Column] = [
     Categorical("listed", LISTED, other=True, missing=True),
     Categorical("default", ("2019-12-31", "a", "0", "1"), default="a"),
@@ -61,194 +49,6 @@ STRANGERS: list[Any] = [
     *(pd.Period("1903-01"), pd.Timestamp("1904-01-01 01:01:01.000001001", tz="Asia/Tokyo"), uuid.UUID(int=77)),
 ]
 MISSING: list[Any] = [None, float("nan"), pd.NaT, pd.NA, decimal.Decimal("NaN"), np.datetime64("NaT"), -math.inf]
-UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-ZONES = (None, "UTC", "Europe/Berlin", "America/St_Johns", "+05:30")
-MOMENT = 1577836800  # 2020-01-01
-
-
-def whole_numbers(rng: random.Random, low: int, high: int, rows: int) -> list[int | None]:
-    near = [value for value in (0, 1, -1, 2, 9, 2**53, 2**53 + 1, -(2**53) - 1, low, high) if low <= value <= high]
-    return [rng.choice([*near, None, rng.randint(low, high)]) for _ in range(rows)]
-
-
-def reals(rng: random.Random, rows: int) -> list[float | None]:
-    near = [0.1, -0.0, 1.0, 1.5, 0.5, -1.0, 7.5, 2.0**53 + 2, 2.0**62, 1e17, 1e300, math.inf, -math.inf, math.nan, None]
-    return [rng.choice([*near, rng.uniform(-2, 2), float(rng.randint(-9, 9))]) for _ in range(rows)]
-
-
-def ticks(rng: random.Random, parts: int, rows: int) -> list[int | None]:
-    second = [MOMENT, MOMENT + 80999, MOMENT - 3600, MOMENT + 86400, 0, -1, 34200, rng.randint(-(10**9), 4 * 10**9)]
-    extra = [0, parts // 2, 1, rng.randrange(parts)]
-    return [None if rng.random() < 0.1 else rng.choice(second) * parts + rng.choice(extra) for _ in range(rows)]
-
-
-def texts(rng: random.Random, rows: int) -> list[str | None]:
-    words = [
-        *LISTED,
-        " 1 ",
-        "+1",
-        "1.",
-        "1e0",
-        "\ufffd",
-        "\ufffdff",
-        "?",
-        "-1.0",
-        "yes",
-        "nan",
-        "",
-        " ",
-        "2020-01-01T09",
-        None,
-    ]
-    return [rng.choice([*words, str(rng.uniform(-2, 2)), chr(rng.randrange(32, 0x300))]) for _ in range(rows)]
-
-
-def arrow_arrays(rng: random.Random, rows: int) -> Iterator[tuple[str, pa.Array]]:
-    """Random values of every type of Arrow, with those among them that a schema lists or that lie at an edge."""
-    for bits in (8, 16, 32, 64):
-        signed = whole_numbers(rng, -(1 << bits - 1), (1 << bits - 1) - 1, rows)
-        yield f"int{bits}", pa.array(signed, pa.type_for_alias(f"int{bits}"))
-        yield f"uint{bits}", pa.array(whole_numbers(rng, 0, (1 << bits) - 1, rows), pa.type_for_alias(f"uint{bits}"))
-    with np.errstate(over="ignore"):
-        half = [None if value is None else np.float16(value) for value in reals(rng, rows)]
-    yield "float16", pa.array(half, pa.float16())
-    yield "float32", pa.array(reals(rng, rows), pa.float32())
-    yield "float64", pa.array(reals(rng, rows), pa.float64())
-    money = [rng.choice([None, "0.10", "1.00", "1.50", "-1.00", "7.50", "0.50", "0.00"]) for _ in range(rows)]
-    cents = [None if value is None else decimal.Decimal(value) for value in money]
-    for kind in (pa.decimal32(7, 2), pa.decimal64(15, 3), pa.decimal128(38, 10), pa.decimal256(70, 20)):
-        yield str(kind), pa.array(cents, kind)
-    long = [decimal.Decimal(rng.randrange(10**37)) / 1 for _ in range(rows)]
-    yield "long decimals", pa.array([value.scaleb(-9, decimal.Context(50)) for value in long], pa.decimal128(38, 9))
-    yield "bool", pa.array([rng.choice([True, False, None]) for _ in range(rows)])
-    for kind in (pa.string(), pa.large_string(), pa.string_view()):
-        yield str(kind), pa.array(texts(rng, rows), kind)
-    raw = [None if text is None else text.encode() + rng.choice([b"", b"", b"\xff"]) for text in texts(rng, rows)]
-    for kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
-        yield str(kind), pa.array(raw, kind)
-    yield "fixed binary", pa.array([rng.choice([b"1  ", b"a\xff ", b"0.1", None]) for _ in range(rows)], pa.binary(3))
-    days = [None if at is None else at // 86400 for at in ticks(rng, 1, rows)]
-    yield "date32", pa.array(days, pa.int32()).cast(pa.date32())
-    yield "date64", pa.array([None if at is None else at * 86_400_000 for at in days], pa.int64()).cast(pa.date64())
-    for unit, parts in UNITS.items():
-        for zone in ZONES:
-            yield f"timestamp {unit} {zone}", pa.array(ticks(rng, parts, rows), pa.timestamp(unit, zone))
-        yield f"duration {unit}", pa.array(ticks(rng, parts, rows), pa.duration(unit))
-        clock = [None if at is None else at % (86400 * parts) for at in ticks(rng, parts, rows)]
-        yield f"time {unit}", pa.array(clock, pa.time32(unit) if parts <= 1000 else pa.time64(unit))
-    yield "nulls", pa.nulls(rows)
-    small = [rng.choice([None, [], [1], [1, 2], [None, 1]]) for _ in range(rows)]
-    for kind in (pa.list_(pa.int64()), pa.large_list(pa.float32()), pa.list_(pa.string())):
-        held = small if "string" not in str(kind) else [None if row is None else list(map(str, row)) for row in small]
-        yield str(kind), pa.array(held, kind)
-    yield "fixed list", pa.array([rng.choice([None, [1, 2], [3, 4]]) for _ in range(rows)], pa.list_(pa.int8(), 2))
-    moments = [rng.choice([None, [datetime.datetime(2020, 1, 1)], []]) for _ in range(rows)]
-    yield "list of moments", pa.array(moments, pa.list_(pa.timestamp("ns", "Europe/Berlin")))
-    structs = [rng.choice([None, {"a": 1, "b": "x"}, {"a": None, "b": "y"}]) for _ in range(rows)]
-    yield "struct", pa.array(structs, pa.struct([("a", pa.int32()), ("b", pa.string())]))
-    maps = [rng.choice([None, [("a", 1)], [("a", 2), ("b", 3)], []]) for _ in range(rows)]
-    yield "map", pa.array(maps, pa.map_(pa.string(), pa.int64()))
-    for name, held in (
-        ("texts", pa.array(texts(rng, rows))),
-        ("moments", pa.array(ticks(rng, 10**9, rows), pa.timestamp("ns", "Europe/Berlin"))),
-        ("integers", pa.array(whole_numbers(rng, -9, 9, rows), pa.int16())),
-        ("decimals", pa.array(cents, pa.decimal128(9, 2))),
-    ):
-        yield f"dictionary of {name}", held.dictionary_encode()
-    yield "run ends", pa.RunEndEncodedArray.from_arrays([rows // 2, rows], pa.array(["1", "a"]))
-    yield "uuid", pa.array([rng.choice([None, uuid.UUID(int=rng.randrange(3)).bytes]) for _ in range(rows)], pa.uuid())
-
-
-def pandas_series(rng: random.Random, rows: int) -> Iterator[tuple[str, pd.Series]]:
-    """Random values of the types that are pandas' own."""
-    for name in ("int8", "Int8", "UInt64", "Int64", "Float32", "Float64", "boolean", "bool", "complex128"):
-        numbers = [rng.choice([0, 1, 1, 0] if "ool" in name else [0, 1, 2, 9]) for _ in range(rows)]
-        series = pd.Series(numbers).astype(name)
-        if name[0] in "UIF" or name == "boolean":
-            series[rng.randrange(rows)] = pd.NA
-        yield name, series
-    yield "longdouble", pd.Series(np.array([rng.choice([0.1, 1, 2.5]) for _ in range(rows)], np.longdouble))
-    for storage in ("python", "pyarrow"):
-        yield f"string {storage}", pd.Series(texts(rng, rows), dtype=pd.StringDtype(storage))
-    yield "str", pd.Series(texts(rng, rows), dtype="str")
-    for unit, parts in UNITS.items():
-        at = np.array([0 if value is None else value for value in ticks(rng, parts, rows)], np.int64)
-        yield f"datetime64[{unit}]", pd.Series(at.astype(f"M8[{unit}]"))
-        yield (
-            f"datetime64[{unit}, tz]",
-            pd.Series(at.astype(f"M8[{unit}]"))
-            .dt.tz_localize("UTC")
-            .dt.tz_convert(rng.choice(["Europe/Berlin", "Asia/Kolkata", "Pacific/Apia"])),
-        )
-        yield f"timedelta64[{unit}]", pd.Series(at.astype(f"m8[{unit}]"))
-    far = [2**40, -(2**40), 2**62, -(2**62), 0, MOMENT]
-    yield "far moments", pd.Series(np.array([rng.choice(far) for _ in range(rows)], np.int64).astype("M8[s]"))
-    yield "far spans", pd.Series(np.array([rng.choice(far) for _ in range(rows)], np.int64).astype("m8[s]"))
-    for freq in ("Y", "M", "D", "h"):
-        yield (
-            f"period {freq}",
-            pd.Series(pd.PeriodIndex.from_ordinals([rng.randrange(40, 60) for _ in range(rows)], freq=freq)),
-        )
-    ends = [rng.randrange(3) for _ in range(rows)]
-    yield "interval", pd.Series(pd.arrays.IntervalArray.from_arrays(ends, [end + 1 for end in ends]))
-    gaps = [math.nan if rng.random() < 0.2 else float(end) for end in ends]
-    yield "interval float", pd.Series(pd.arrays.IntervalArray.from_arrays(gaps, [end + 1 for end in gaps]))
-    yield "cut", pd.Series(pd.cut([rng.random() for _ in range(rows)], [0, 0.25, 0.5, 1]))
-    yield "sparse", pd.Series(pd.arrays.SparseArray([rng.choice([0, 0, 1, 5]) for _ in range(rows)]))
-    yield "sparse floats", pd.Series(pd.arrays.SparseArray([rng.choice([math.nan, 0.1, 1.0]) for _ in range(rows)]))
-    yield "category", pd.Series(texts(rng, rows)).astype("category")
-    yield "category of numbers", pd.Series([rng.choice([1.0, 0.1, None]) for _ in range(rows)]).astype("category")
-    tz = pd.Series(np.array([MOMENT + rng.randrange(4) * 43200 for _ in range(rows)]).astype("M8[s]"))
-    yield "category of moments", tz.dt.tz_localize("Europe/Berlin").astype("category")
-    kinds = pd.Index(objects(["1", 1, 0.5, (1, 2)]), tupleize_cols=False)
-    yield (
-        "category of anything",
-        pd.Series(pd.Categorical.from_codes([rng.randrange(-1, 4) for _ in range(rows)], kinds)),
-    )
-
-
-Case = tuple[str, Any, list[Any]]
-OTHER_VALUES = ("arrow map",)  # pandas has no maps: it holds lists of pairs, which are other ids and other records
-POLARS = (
-    *("int", "uint", "float32", "float64", "bool", "string", "date32", "list<", "struct"),
-    *("duration s", "duration ms", "duration us"),  # of nanoseconds polars makes other spans, to the one nearer to 0
-)
-VIEWS = ("string_view", "binary_view", "run ends", "uuid")  # pandas does not hold these, or breaks down over them
-
-
-def cases(seed: int, rows: int) -> Iterator[Case]:
-    """What a typed column is called, the column, and its values as objects."""
-    rng = random.Random(seed)
-    for name, array in arrow_arrays(rng, rows):
-        yield f"arrow {name}", array, [each.as_py() for each in array]
-        if name in VIEWS:
-            continue
-        if not pa.types.is_dictionary(array.type):
-            held = pd.Series(array, dtype=pd.ArrowDtype(array.type))
-            yield f"pandas arrow {name}", held, list(held.astype(object))
-        if name not in ("date64", "nulls", "time ns"):
-            plain = array.to_pandas()
-            yield f"pandas {name}", plain, list(plain.astype(object))
-        if name.startswith(POLARS):
-            columns = pl.from_arrow(pa.table({"v": array})).get_column("v")
-            yield f"polars {name}", columns, columns.to_list()
-    for name, series in pandas_series(rng, rows):
-        yield f"pandas own {name}", series, list(series.astype(object))
-
-
-def frame_of(columns: dict[str, Any]) -> Any:
-    """A frame of the library that its columns come from."""
-    kinds = {type(column).__module__.partition(".")[0] for column in columns.values()}
-    if "polars" in kinds:
-        return pl.DataFrame({name: pl.Series(name, column) for name, column in columns.items()})
-    return pd.DataFrame(columns) if "pandas" in kinds else pa.table(columns)
-
-
-def objects(values: list[Any]) -> pd.Series:
-    found = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        found[place] = value
-    return pd.Series(found, dtype=object)
 
 
 def columns_of(columns: Sequence[Any]) -> list[tuple[list[int], ...]]:
@@ -280,12 +80,6 @@ def people_of(columns: Sequence[Any]) -> list[list[str | None]]:
         for ids, values in zip(found, batch.columns):
             ids.extend(units.people(values, Nulls(NULLS)).to_pylist())
     return found
-
-
-def thrice(typed: Any) -> Any:
-    if isinstance(typed, pa.Array):
-        return pa.chunked_array([typed] * 3)
-    return pl.concat([typed] * 3) if isinstance(typed, pl.Series) else pd.concat([typed] * 3, ignore_index=True)
 
 
 def kept_of(typed: Any) -> set[int]:

@@ -11,6 +11,7 @@ from . import options, printing
 from .asking import exit_with, said_to, show
 from .outputs import destination, kind_of
 from .session_commands import ask_session
+from .session_sources import sources_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,24 +34,31 @@ def ask(
         typer.Option("--session", metavar="FILE", help="Ask this session, in place of OUT: new questions may spend."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", metavar="DATA", help="Where the session's table is, if it moved.")
+        str | None, typer.Option("--data", metavar="DATA", help="The session's table, as it was opened with.")
     ] = None,
     schema: options.SchemaToo = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Buy each answer of the session outright, at the price of a surprise.")
     ] = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", metavar="L", help="The session's ledger, unless it is its own, beside FILE."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Answer predicates, each with its interval and what it rests on: from a release, which spends nothing, or from a
     live session. Of several, each is answered or refused by itself; the exit code is 2 if one was refused."""
     if session is not None:
-        ask_session(session, words, data, schema, confidence=confidence, snap=snap, measure=measure, as_json=as_json)
+        opened = sources_of(session, data, schema, ledger, option="--data ")
+        ask_session(session, words, opened, confidence=confidence, snap=snap, measure=measure, as_json=as_json)
         return
     out, *predicates = words
     if not predicates:
         raise options.OptionError("write at least one predicate after the release, as in age >= 30 AND sex = 'Female'")
-    if data is not None or schema is not None or measure:
-        raise options.OptionError("--data, --schema and --measure belong to --session: a release needs no table")
+    if data is not None or schema is not None or ledger is not None or measure:
+        raise options.OptionError(
+            "--data, --schema, --ledger and --measure belong to --session: a release has no table"
+        )
     import conspectus as cs
     from conspectus.releases.answer import checked_confidence
 

@@ -18,6 +18,7 @@ from . import options, printing
 from .asking import Said, exit_with, said_to, show
 from .exit_codes import explain
 from .progress import Progress, shown
+from .session_sources import Sources, sources_of
 
 if TYPE_CHECKING:
     from conspectus.sessions.live_answer import LiveAnswer
@@ -30,9 +31,7 @@ AUTO = "auto"
 @options.grouped
 def session(
     path: Annotated[Path, typer.Option("--path", metavar="FILE", help="The session's file; one that exists goes on.")],
-    data: Annotated[
-        str | None, typer.Argument(metavar="DATA", help="The table, as for release; a session that goes on knows it.")
-    ] = None,
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help="The table, as for release.")] = None,
     schema: options.SchemaToo = None,
     *,
     spending: options.Spending,
@@ -74,12 +73,13 @@ def session(
     from conspectus.releases.answer import checked_confidence
 
     checked_confidence(confidence)
+    opened = sources_of(path, data, schema, ledger, option="") if path.exists() else None
     with ExitStack() as stack:
         with shown(quiet or as_json) as progress:  # a bar while it is opened, and none between the questions
-            if path.exists():
+            if opened is not None:
                 told = {"mechanism": mechanism, "questions": questions, "neighbours": spending.neighbours, "rows": rows}
                 _check_same_terms(path, told, setting or ())
-                opening = _resumed(path, data, schema, ledger, progress=progress)
+                opening = _resumed(path, opened, progress=progress)
             else:
                 plan = {"mechanism": mechanism or AUTO, "questions": questions}
                 plan |= {"neighbours": spending.neighbours, "rows": rows}
@@ -96,8 +96,7 @@ def session(
 def ask_session(
     path: Path,
     predicates: Sequence[str],
-    data: str | None,
-    schema: Path | None,
+    opened: Sources,
     *,
     confidence: float,
     snap: bool,
@@ -109,7 +108,7 @@ def ask_session(
     from conspectus.sessions.store import SessionError
 
     checked_confidence(confidence)
-    with _resumed(path, data, schema, None, progress=None) as live:
+    with _resumed(path, opened, progress=None) as live:
         put = live.measure if measure else live.ask
         said = said_to(predicates, lambda text: put(text, confidence=confidence, snap=snap), SessionError)
         if as_json:
@@ -157,19 +156,12 @@ def _opened(
 
 
 @contextmanager
-def _resumed(
-    path: Path, data: str | None, schema: Path | None, ledger: Path | None, *, progress: Progress | None
-) -> Iterator[Session]:
+def _resumed(path: Path, opened: Sources, *, progress: Progress | None) -> Iterator[Session]:
     import conspectus as cs
-    from conspectus.sessions import opening as live
 
-    known = live.terms_of(path).source
-    data, schema = data or known.get("data"), schema or (Path(known["schema"]) if "schema" in known else None)
-    if data is None or schema is None:
-        raise options.OptionError(f"{path} does not know where its table is: give the data and --schema")
     with (
-        cs.open_table(data, cs.Schema.load(schema)) as table,
-        cs.resume_session(path, table, ledger=ledger, progress=progress) as resumed,
+        cs.open_table(opened.data, cs.Schema.load(opened.schema)) as table,
+        cs.resume_session(path, table, ledger=opened.ledger, progress=progress) as resumed,
     ):
         yield resumed
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from .events import Noise
 from .tails import FAR, MARGIN, characteristic, noise_margin, variance_of
@@ -121,15 +122,11 @@ def _smoothed_quantile(terms: Sequence[Term], failure: float) -> float:
         chances = chances * characteristic(law.kind, law.scale, weight * angles[places]) ** times
         kept = np.abs(chances) > _NOTHING
         places, chances = places[kept], chances[kept]
-    allowed = failure - 2 * FAR - 2 * MARGIN
-    return _reached(chances / (places + 1), angles[places], window, allowed) + smooth
+    # P(|S + U| > x) = 1 − x/window − (2/π)·Σ weight·sin(angle·x), which falls as x grows.
+    weights, angles, allowed = 2 / math.pi * chances / (places + 1), angles[places], failure - 2 * FAR - 2 * MARGIN
 
+    def too_often(x: float) -> float:
+        return 1 - x / window - float(weights @ np.sin(angles * x)) - allowed
 
-def _reached(weights: NDArray[np.float64], angles: NDArray[np.float64], window: float, failure: float) -> float:
-    """An x with P(|S + U| > x) ≤ failure: 1 − x/window − (2/π)·Σ weight·sin(angle·x) falls as x grows."""
-    low, high = 0.0, window
-    for _ in range(40):
-        middle = (low + high) / 2
-        beyond = 1 - middle / window - 2 / math.pi * float(weights @ np.sin(angles * middle))
-        low, high = (low, middle) if beyond <= failure else (middle, high)
-    return high
+    tolerance = 1e-3 * smooth
+    return float(brentq(too_often, 0.0, window, xtol=tolerance)) + tolerance + smooth

@@ -76,7 +76,7 @@ class Release:
         >>> table = cs.open_table(rows, schema)
         >>> release = cs.release(table, cs.marginals(schema, 2), epsilon=100.0, mechanism="laplace")
         >>> print(release.ask("smoker AND NOT ill"))
-        0.2500 of the rows (about 1), 95% interval 0.2500 to 0.2500, measured
+        0.2500 of the rows (about 1), 95% interval 0.0000 to 0.5000, measured
         >>> release.table(["smoker"])["count"].to_pylist()
         [2, 2]
         >>> release.synthetic(4, public_seed=1).num_rows

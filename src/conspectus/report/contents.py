@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -168,7 +168,7 @@ def _column(release: Release, name: str) -> str:
         made = release.table([name]).to_pydict()
     except (CannotAnswer, CannotFit, CannotRound):
         return ""
-    shown = _bars(made[name], made)
+    shown = _bars(made, made[name])
     return page.figure(name, bars(shown, title=f"Counts of {name}", standing=column.ordered and len(shown) > 6))
 
 
@@ -180,10 +180,16 @@ def _records(release: Release, name: str) -> str:
     if not first[name]:
         return ""
     labels = [value if isinstance(value, str) else "missing" if value is None else repr(value) for value in first[name]]
-    shown = _bars(labels, first)
+    shown = _bars(first, labels)
     more = made.num_rows - len(shown)
     title = f"{name}: {len(shown)} published records" + (f", and {more:,} with lower counts" if more else "")
     return page.figure(title, bars(shown, title=f"Counts of {name}"))
+
+
+def _bars(made: dict[str, list[Any]], labels: list[str]) -> list[Bar]:
+    """The lines of a printed table, with these labels."""
+    counts = zip(labels, made["count"], made["low"], made["high"], made["too_noisy"])
+    return [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]
 
 
 def _tied(release: Release) -> list[tuple[str, str]]:
@@ -236,13 +242,7 @@ def _pair(release: Release, first: str, second: str) -> str:
         return ""
     rows, columns = release.schema.column(first).labels, release.schema.column(second).labels
     labels = [f"{row}, {column}" for row in rows for column in columns]
-    drawn = _bars(labels, made)
+    drawn = _bars(made, labels)
     cells = [drawn[start : start + len(columns)] for start in range(0, len(drawn), len(columns))]
     title = f"{first} (down) by {second} (across)"
     return page.figure(title, heat_map(cells, rows=rows, columns=columns, title=title), wide=True)
-
-
-def _bars(labels: Sequence[str], made: Mapping[str, list[Any]]) -> list[Bar]:
-    """The lines of a printed table, with these labels."""
-    counts = zip(labels, made["count"], made["low"], made["high"], made["too_noisy"])
-    return [Bar(label=label, count=n, low=low, high=high, noisy=noisy) for label, n, low, high, noisy in counts]

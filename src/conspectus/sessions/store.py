@@ -24,6 +24,7 @@ import pyarrow as pa
 from conspectus.mechanisms.online_mechanism import Margin, State
 from conspectus.privacy.events import Event, from_json, read_fraction, to_json
 from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.ledger.ledger_file import plain
 from conspectus.privacy.relation import Neighbours
 from conspectus.synopses.arrow_messages import read_stream
 from conspectus.synopses.estimate import Basis
@@ -44,11 +45,14 @@ CREATE TABLE answers (
 CREATE TABLE learned (name TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT;
 CREATE TABLE standing (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL, ended INTEGER NOT NULL) STRICT;
 """
+_STATEMENTS = tuple(_TABLES.strip().removesuffix(";").split(";\n"))
 _LOOK = """
 SELECT version, ended, (SELECT coalesce(max(number), 0) FROM answers), EXISTS (SELECT 1 FROM acts WHERE sure = 0)
 FROM standing
 """
 _META = "meta"
+_ODD = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+"""What a damaged file may make its readers raise."""
 
 
 class SessionError(ValueError):
@@ -100,6 +104,8 @@ class Terms:
             raise ValueError("terms name a session, a mechanism, a schema and a unit")
         if not isinstance(terms.settings, dict) or not isinstance(terms.source, dict):
             raise ValueError("terms hold settings")
+        if not all(isinstance(text, str | None) for text in (terms.ledger, *terms.source.values())):
+            raise ValueError("terms say in words where things are")
         return terms
 
 
@@ -158,7 +164,7 @@ class Store:
                 raise SessionError(f"no session can be kept at {path}: {problem.strerror}") from None
         store = cls(path, _connected(path), None if path is None else _lock_of(path))
         with store.alone(), store._writing(sure=True) as connection:
-            for statement in _TABLES.strip().split(";\n"):
+            for statement in _STATEMENTS:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {_VERSION}")
@@ -171,13 +177,17 @@ class Store:
         if not path.is_file():
             raise SessionError(f"there is no session at {path}: open one with open_session(…, path=…)")
         _file_at(path)  # before SQLite begins a second log under a second name
+        connection = None
         try:
             connection = _connected(path)
             marks = [connection.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
             sound = [row[0] for row in connection.execute("PRAGMA quick_check")] == ["ok"]
-        except sqlite3.DatabaseError:
+            sound = sound and plain(connection, _STATEMENTS)
+        except (sqlite3.DatabaseError, UnicodeDecodeError):  # SQLite quotes a damaged file in its messages
             marks, sound = [], False
-        if marks != [_APPLICATION, _VERSION] or not sound:
+        if connection is None or marks != [_APPLICATION, _VERSION] or not sound:
+            if connection is not None:
+                connection.close()
             raise SessionError(f"{path} is not a session that this version can read")
         return cls(path, connection, _lock_of(path))
 
@@ -324,7 +334,7 @@ class Store:
             yield
         except SessionError:
             raise
-        except (ValueError, TypeError, KeyError, AttributeError, sqlite3.DatabaseError, pa.ArrowException) as problem:
+        except (*_ODD, sqlite3.DatabaseError, pa.ArrowException) as problem:
             raise SessionError(f"{self.path} is damaged: restore it from a copy") from problem
 
 

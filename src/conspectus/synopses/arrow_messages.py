@@ -8,6 +8,8 @@ a table is put together from these messages alone; the footer of a file, which m
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -18,8 +20,9 @@ _BATCH, _COMPRESSION = 3, 3
 
 
 def read_file(data: bytes) -> pa.Table:
-    """The table of an Arrow IPC file. Raises `ValueError` or an Arrow exception."""
-    named = pa.ipc.open_file(pa.py_buffer(data)).schema
+    """The table of an Arrow IPC file; raises `ValueError` where it is none."""
+    with _damage():
+        named = pa.ipc.open_file(pa.py_buffer(data)).schema
     table = read_stream(data[len(_MAGIC) :])
     if named != table.schema:
         raise ValueError("the footer of an Arrow file speaks of another table")
@@ -27,19 +30,29 @@ def read_file(data: bytes) -> pa.Table:
 
 
 def read_stream(data: bytes) -> pa.Table:
-    """The table of an Arrow IPC stream, checked, and no larger than its bytes."""
-    messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(data))
-    schema = pa.ipc.read_schema(messages.read_next_message())
-    batches = []
-    while (message := _next(messages)) is not None:
-        if message.type != "record batch" or _compressed(message.metadata.to_pybytes()):
-            raise ValueError("a table is stored as plain record batches")
-        batches.append(pa.ipc.read_record_batch(message, schema))
-    table = pa.Table.from_batches(batches, schema)
-    table.validate(full=True)
+    """The table of an Arrow IPC stream, checked, and no larger than its bytes; raises `ValueError` where it is none."""
+    with _damage():
+        messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(data))
+        schema = pa.ipc.read_schema(_next(messages))
+        batches = []
+        while (message := _next(messages)) is not None:
+            if message.type != "record batch" or _compressed(message.metadata.to_pybytes()):
+                raise ValueError("a table is stored as plain record batches")
+            batches.append(pa.ipc.read_record_batch(message, schema))
+        table = pa.Table.from_batches(batches, schema)
+        table.validate(full=True)
     if table.nbytes > len(data):  # several buffers in one place
         raise ValueError("a table is larger than its bytes")
     return table
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Arrow has several words for a damaged file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, TypeError, LookupError, MemoryError) as problem:
+        raise ValueError("this is no Arrow table, or a damaged one") from problem
 
 
 def _next(messages: pa.ipc.MessageReader) -> pa.ipc.Message | None:

@@ -42,6 +42,7 @@ MOST_BYTES = 1 << 32
 
 _MANIFEST, _WORKLOAD = "manifest.json", "workload.json"
 _TABLE = re.compile(r"tables/([a-z0-9][a-z0-9_-]{0,63})\.arrow")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _COMMENT = b"conspectus manifest sha256 "
 _MOST_MANIFEST = 1 << 28
 _MOST_MEMBERS = 1000
@@ -209,7 +210,7 @@ def _unpacked(path: Path, archive: zipfile.ZipFile) -> Contents:
         ),
     )
     top = _member(archive, _MANIFEST, _MOST_MANIFEST)
-    manifest = json.loads(top.decode())
+    manifest = _read_json(top)
     fields = manifest if isinstance(manifest, dict) else {}
     version, listed, release = (fields.get(name) for name in ("version", "members", "release"))
     demand(
@@ -228,9 +229,17 @@ def _unpacked(path: Path, archive: zipfile.ZipFile) -> Contents:
     if not isinstance(listed, dict) or not isinstance(release, dict) or set(listed) | {_MANIFEST} != set(names):
         raise BadSynopsisFile(f"{path} lists other members than it has: {_AGAIN}")
     members = {name: _checked(path, archive, name, entry) for name, entry in listed.items()}
-    workload = json.loads(members.pop(_WORKLOAD).decode())
+    workload = _read_json(members.pop(_WORKLOAD))
     tables = {_name(path, member): read_file(data) for member, data in members.items()}
     return Contents(manifest=release, workload=workload, tables=tables)
+
+
+def _read_json(data: bytes) -> Any:
+    """A JSON value whose texts are texts: half of a surrogate pair can be read, and then neither shown nor written."""
+    value = json.loads(data.decode())
+    if _SURROGATE.search(data):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:

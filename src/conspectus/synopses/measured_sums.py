@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.data.domain import Domain
+from conspectus.data.records.field import P
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import noise_margin, variance_of
 from conspectus.queries.block import Block
@@ -16,7 +18,7 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.query import Parity, Predicate, Query, Sparse, TableFunction
+from conspectus.queries.query import Literal, Parity, Predicate, Query, Sparse, TableFunction
 from conspectus.queries.workload import Workload
 
 from .synopsis import BadSynopsis, NoiseKind, Total, checked_noise
@@ -167,6 +169,16 @@ def _keys(terms: NDArray[np.int32], starts: NDArray[np.int64]) -> list[bytes]:
         # The number of boxes tells the empty union from the empty box where no query reads a column.
         keys.append(b"%d " % len(boxes) + b"".join(sorted(boxes)))
     return keys
+
+
+def opposite_of(domain: Domain, query: Query) -> Predicate | None:
+    """The negation of a query about one column, which is again one; None for any other."""
+    if not isinstance(query, Predicate) or len(query.columns) != 1 or domain.sizes[query.columns[0]] == P:
+        return None
+    (column,) = query.columns
+    codes = {code for box in query.boxes for literal in box for code in literal.codes}
+    left = tuple(code for code in range(domain.sizes[column]) if code not in codes)
+    return Predicate(((Literal(column, left),),)) if left else Predicate(())
 
 
 def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[NoiseKind, float]) -> Total:

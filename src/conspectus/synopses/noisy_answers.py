@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,11 +36,10 @@ from conspectus.suggestions import suggest_keywords
 
 from .estimate import Estimate
 from .evidence import Evidence
-from .fitting.best_estimates import NoisyMarginal, in_ascending_order
 from .histogram import Histogram, fitted_to_marginals
-from .measured_sums import Listing, NoisySum, Selection, averaged, selection_in
+from .measured_sums import Listing, NoisySum, Selection, averaged, opposite_of, selection_in
 from .pooled_marginals import MeasuredMarginal, PooledMarginals, PooledSum
-from .printed_tables import LEAST_VARIANCE, PrintedTables, listed_tables
+from .printed_tables import PrintedTables, listed_tables
 from .synopsis import (
     BadSynopsis,
     CannotAnswer,
@@ -130,7 +130,7 @@ class NoisyAnswers(Synopsis):
 
         All measurements together, or those of one block alone: what is narrower by the laws of the noise.
         """
-        best = self.printed.best(cells.blocks[0].columns)
+        best = self._pool.cells(cells.blocks[0].columns) if self.pooled else None
         margin = None if best is None else self.printed.margin(best, 1 - confidence)
         alone = self.find(cells.query(0)) if len(cells) else None
         if best is not None and margin is not None and (alone is None or margin < alone.margin(confidence)):
@@ -154,7 +154,7 @@ class NoisyAnswers(Synopsis):
         """
         own, other = self._ways(query)
         if own:
-            return min(own, key=_variance)
+            return min(own, key=attrgetter("variance"))
         pooled = self._pool.find(query) if self.pooled and isinstance(query, Predicate | Parity) else None
         known: list[NoisySum | PooledSum] = [*other]
         # Of equal variances the simpler one: its quantile is exact.
@@ -162,14 +162,14 @@ class NoisyAnswers(Synopsis):
             known = [pooled]
         if not known:
             raise CannotAnswer(self._refusal(query))
-        return min(known, key=_variance)
+        return min(known, key=attrgetter("variance"))
 
     def sum_for(self, query: Query) -> NoisySum:
         """The noisy count of one query as a plain sum, with the law of its noise; raises `CannotAnswer`."""
         own, other = self._ways(query)
         if not own and not other:
             raise CannotAnswer(self._refusal(query))
-        return min(own or other, key=_variance)
+        return min(own or other, key=attrgetter("variance"))
 
     def _ways(self, query: Query) -> tuple[list[NoisySum], list[NoisySum]]:
         """The measurements of a query itself, and the sums of others that it is equal to."""
@@ -183,12 +183,10 @@ class NoisyAnswers(Synopsis):
     @cached_property
     def _pool(self) -> PooledMarginals:
         """All measured marginals, with their columns in the order of the schema."""
-        measured = []
-        for number in self._marginals.values():
-            columns = self._block(number).columns
-            order = np.argsort(np.array(columns, dtype=np.int64))
-            table = self._slice(number).reshape(self.domain.shape(columns)).transpose(order)
-            measured.append(MeasuredMarginal(tuple(sorted(columns)), table, self.noise[number], self.grids[number]))
+        measured = [
+            MeasuredMarginal.of(self.domain, self._block(n).columns, self._slice(n), self.noise[n], self.grids[n])
+            for n in self._marginals.values()
+        ]
         return PooledMarginals(self.domain, measured, self.total)
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
@@ -204,18 +202,8 @@ class NoisyAnswers(Synopsis):
     @cached_property
     def printed(self) -> PrintedTables:
         """What the answers make of tables."""
-        marginals = []
-        for columns, counts, deviation in self.measured_marginals():
-            ascending = in_ascending_order(self.domain.sizes, columns, counts)
-            marginals.append(NoisyMarginal(*ascending, max(deviation**2, LEAST_VARIANCE)))
-        laws = {(self.noise[number], self.grids[number]) for number in self._marginals.values()}
-        if self.total.kind is not None:
-            laws |= {(Noise(self.total.kind, self.total.scale), grid) for _, grid in laws}
-        law, grid = laws.pop() if len(laws) == 1 else (None, 1)
-        others = listed_tables(self.domain, self._places, marginals, self.find)
-        return PrintedTables(
-            domain=self.domain, marginals=marginals, others=others, total=self.total, law=law, grid=grid
-        )
+        others = listed_tables(self.domain, self._places, self._pool, self.find)
+        return PrintedTables(domain=self.domain, pool=self._pool, others=others, total=self.total)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Noisy answers describe no distribution; this always raises `CannotAnswer`."""
@@ -302,33 +290,21 @@ class NoisyAnswers(Synopsis):
         if query == Predicate(((),)):
             law = NoisySum(count=total.value, kind=total.kind, scale=total.scale, terms=total.terms, source="the total")
             return [replace(law, averaged=total.averaged)]
-        if not total.exact or (opposite := self._opposite(query)) is None:
+        if not total.exact or (rest := opposite_of(self.domain, query)) is None:
             return []
-        parts = self._listed_counts(opposite) + [found for found, _ in self._sums(opposite)]
+        parts = self._listed_counts(rest) + [found for found, _ in self._sums(rest)]
         return [
             replace(found, count=total.value - found.count, source=f"the total without {found.source}")
             for found in parts
         ]
-
-    def _opposite(self, query: Query) -> Predicate | None:
-        """The negation of a query about one column, which is again one."""
-        if not isinstance(query, Predicate) or len(query.columns) != 1 or self.domain.sizes[query.columns[0]] == P:
-            return None
-        (column,) = query.columns
-        codes = {code for box in query.boxes for literal in box for code in literal.codes}
-        left = tuple(code for code in range(self.domain.sizes[column]) if code not in codes)
-        literal = type(query.boxes[0][0])
-        return Predicate(((literal(column, left),),)) if left else Predicate(())
 
     def _refusal(self, query: Query) -> str:
         if isinstance(query, TableFunction):
             return f"this function was not measured: release it too ({knows(self.domain, self.known_columns)})"
         if isinstance(query, Sparse) or self._of_records:
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
-        names = ", ".join(self.domain.names[column] for column in query.columns) or "nothing"
         missing = set(query.columns).difference(*self._marginals)
-        if missing:
-            names = ", ".join(self.domain.names[column] for column in sorted(missing))
+        names = ", ".join(self.domain.names[column] for column in sorted(missing or query.columns)) or "nothing"
         names += "" if missing else " together"
         return (
             f"no marginal that was measured covers {names}: ask a synopsis whose workload includes it "
@@ -395,19 +371,9 @@ class NoisyAnswers(Synopsis):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         workload = read_workload(tables, "measured")
         counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
-        noise = meta.get("noise")
+        noise, grids, pooled = meta.get("noise"), meta.get("grids", []), meta.get("pooled", False)
         pairs = isinstance(noise, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in noise)
-        if not pairs or noise is None:
+        if noise is None or not pairs or not isinstance(grids, list) or not isinstance(pooled, bool):
             raise BadSynopsis("the noisy answers of the synopsis are not readable")
-        grids = meta.get("grids", [])
-        if not isinstance(grids, list):
-            raise BadSynopsis("the grids of the noisy answers are not readable")
         laws = tuple(checked_noise(*pair) for pair in noise)
-        total, pooled = Total.from_json(meta.get("total")), meta.get("pooled", False)
-        if not isinstance(pooled, bool):
-            raise BadSynopsis("noisy answers are pooled or not")
-        return cls(domain, workload, counts, laws, total, tuple(grids), pooled)
-
-
-def _variance(found: NoisySum | PooledSum) -> float:
-    return found.variance
+        return cls(domain, workload, counts, laws, Total.from_json(meta.get("total")), tuple(grids), pooled)

@@ -47,6 +47,12 @@ class MeasuredMarginal:
     law: Noise
     grid: int
 
+    @classmethod
+    def of(cls, domain: Domain, columns: Columns, counts: Table, law: Noise, grid: int) -> MeasuredMarginal:
+        """From flat counts over columns in any order."""
+        order = np.argsort(np.array(columns, dtype=np.int64))
+        return cls(tuple(sorted(columns)), counts.reshape(domain.shape(columns)).transpose(order), law, grid)
+
     @property
     def variance(self) -> float:
         """Of one cell, in counts; above 0 even where noise is hardly ever drawn."""
@@ -66,6 +72,18 @@ class PooledSum:
     def margin(self, confidence: float) -> float:
         """How far the noise has moved the count at most, with this probability."""
         return mixed_margin(self.pool.terms(self.query, self.parts), confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class CellEstimates:
+    """The cells of one marginal: their counts, flat, the variance of each, and how much one noise weighs at most.
+
+    A count is the truth plus a sum of independent noises with weights. `largest` bounds the size of these weights.
+    """
+
+    counts: Table
+    variance: float
+    largest: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +129,27 @@ class PooledMarginals:
                 there = [n if column in chosen else 1 for column, n in zip(columns, shape)]
                 cells += part.reshape(there) * (part.size / cells.size)
         return cells
+
+    def cells(self, columns: Sequence[int]) -> CellEstimates | None:
+        """The best linear estimates of all cells of a marginal, row-major over columns in any order; see `table`.
+
+        An interaction of variance v has v·(1 − 1/n), multiplied along its columns, in each entry. A noise weighs in it
+        what its marginal does, times the same product at most.
+        """
+        ordered = tuple(sorted(columns))
+        table = self.table(ordered)
+        if table is None:
+            return None
+        variance = largest = 0.0
+        for size in range(len(ordered) + 1):
+            for chosen in combinations(ordered, size):
+                _, spread = self._interaction(chosen) or (None, 0.0)
+                shape = self.domain.shape(chosen)
+                free, share = math.prod(n - 1 for n in shape), math.prod(shape) / table.size
+                variance += spread * free * share / table.size
+                largest += spread * self._heaviest(chosen) * free / table.size
+        counts = table.transpose([ordered.index(column) for column in columns]).ravel()
+        return CellEstimates(counts, variance, largest)
 
     def terms(self, query: Predicate | Parity, parts: dict[Columns, Table]) -> tuple[Term, ...]:
         """The noises of an estimate that takes these multiples of interactions, by law and size of weight.
@@ -165,13 +204,31 @@ class PooledMarginals:
         if not chosen and self.total.exact:
             return np.array(self.total.value), 0.0
         mean, precision = np.zeros(self.domain.shape(chosen)), 0.0
-        for marginal in self.marginals:
-            if set(chosen) <= set(marginal.columns):
-                outside = tuple(axis for axis, column in enumerate(marginal.columns) if column not in chosen)
-                here = self._precision(marginal, chosen)
-                mean += here * marginal.table.sum(axis=outside)
-                precision += here
+        for marginal in self._holding(chosen):
+            outside = tuple(axis for axis, column in enumerate(marginal.columns) if column not in chosen)
+            here = self._precision(marginal, chosen)
+            mean += here * marginal.table.sum(axis=outside)
+            precision += here
         return (mean / precision, 1 / precision) if precision else None
+
+    def _heaviest(self, chosen: Columns) -> float:
+        """The largest precision that one marginal adds to an interaction; nothing of a total that is exact."""
+        if not chosen and self.total.exact:
+            return 0.0
+        return max(self._precision(marginal, chosen) for marginal in self._holding(chosen))
+
+    def _holding(self, chosen: Columns) -> list[MeasuredMarginal]:
+        """The marginals that hold some columns, in order."""
+        places = [self._by_column.get(column, frozenset()) for column in chosen]
+        found = frozenset.intersection(*places) if places else range(len(self.marginals))
+        return [self.marginals[number] for number in sorted(found)]
+
+    @cached_property
+    def _by_column(self) -> dict[int, frozenset[int]]:
+        """For each column the marginals that hold it."""
+        every = {column for marginal in self.marginals for column in marginal.columns}
+        listed = list(enumerate(self.marginals))
+        return {c: frozenset(number for number, marginal in listed if c in marginal.columns) for c in every}
 
     @cached_property
     def _known(self) -> dict[Columns, tuple[Table, float] | None]:

@@ -1,7 +1,7 @@
 """Tables to print from noisy answers: whole counts that agree wherever tables overlap, and intervals around the truth.
 
-A cell is estimated from all measurements together (`best_estimates`); the estimates of different tables agree, but are
-no whole numbers and may be negative. So one table of whole rows is found whose marginals are nearest to all of them
+A cell is estimated from all measurements together (`pooled_marginals`). The estimates of different tables agree, but
+are no whole numbers and may be negative. So one table of whole rows is found whose marginals are nearest to all of them
 (`nearest_table`), and every printed table is counted from it.
 
 What is proved. Let B be the bound that the noise keeps in all k measured cells at once, except with probability
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import mixture_quantile, sum_quantile, variance_of
+from conspectus.privacy.tails import mixture_quantile, sum_quantile
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
@@ -34,11 +34,11 @@ from conspectus.queries.query import Query
 from conspectus.queries.workload import Workload
 
 from .evidence import NoisyCount
-from .fitting.best_estimates import BestEstimates, CellEstimates, NoisyMarginal
 from .fitting.nearest_table import Goal, TooManyGoals, nearest_table
 from .histogram import MOST_CELLS
+from .pooled_marginals import CellEstimates, MeasuredMarginal, PooledMarginals
 from .rows import Rows
-from .synopsis import CannotAnswer, Synopsis, Total
+from .synopsis import CannotAnswer, Synopsis, Total, check_known
 
 Vector = NDArray[np.float64]
 
@@ -48,10 +48,20 @@ FAILURE = 0.05
 _LARGE = 20.0
 """How much more a large count weighs than one that may be noise alone, at most."""
 
-LEAST_VARIANCE = 1e-9
+_LEAST_VARIANCE = 1 / 12
+"""Of a count that is rounded to a whole one."""
 
 MOST_LISTED = 4096
 """The most cells of a table that are looked up one by one."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownTable:
+    """A table over ascending columns that is known somehow: flat counts, and the typical variance of one."""
+
+    columns: tuple[int, ...]
+    counts: Vector
+    variance: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,91 +70,79 @@ class PrintedTables:
 
     Attributes:
         domain: The columns of the table.
-        marginals: The marginals that were measured, each with independent noise in its cells.
+        pool: The marginals that were measured.
         others: Further tables that noisy answers add up to: cells of lists, or differences of prefixes.
         total: The number of rows.
-        law: The law of the noise in all marginals and in a paid total, in steps; None where they differ.
-        grid: How many steps make one count.
     """
 
     domain: Domain
-    marginals: Sequence[NoisyMarginal]
-    others: Sequence[NoisyMarginal]
+    pool: PooledMarginals
+    others: Sequence[KnownTable]
     total: Total
-    law: Noise | None
-    grid: int
 
     def knows(self, columns: Sequence[int]) -> bool:
         """Whether the columns were measured together, or are few enough for one table of all that were measured."""
-        known = any(set(table.columns).issuperset(columns) for table in (*self.marginals, *self.others))
+        known = any(set(held).issuperset(columns) for held in self._sets)
         return known or (self.domain.project(self._held).cells <= MOST_CELLS and set(self._held).issuperset(columns))
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """A printed table over columns in the order given, flat; raises `CannotAnswer`."""
-        missing = [self.domain.names[c] for c in columns if c not in self._held]
-        if missing:
-            raise CannotAnswer(f"nothing was measured of {', '.join(missing)}: ask a synopsis whose workload does")
+        check_known(self.domain, columns, self._held)
         if self._rows is None:
             return np.zeros(math.prod(self.domain.shape(tuple(columns))), dtype=np.int64)
         return self._rows.integer_marginal([self._held.index(c) for c in columns])
 
-    def best(self, columns: Sequence[int]) -> CellEstimates | None:
-        """The best linear estimate of every cell from all marginals; None where these do not cover the columns."""
-        known = self._estimates
-        return known.of(columns) if known is not None and known.cover(columns) else None
-
     def margin(self, cell: CellEstimates, failure: float) -> float | None:
-        """How far such an estimate is from the truth, except with this probability; None where no law is known."""
-        if self.law is None:
+        """How far a pooled estimate is from the truth, except with this probability; None where laws are mixed."""
+        if self._law is None:
             return None
-        squares = cell.variance * self.grid**2 / max(variance_of(self.law), LEAST_VARIANCE)
-        return mixture_quantile(self.law, squares, cell.largest, failure) / self.grid
+        law, grid = self._law
+        squares = cell.variance / self.pool.marginals[0].variance
+        return mixture_quantile(law, squares, cell.largest, failure) / grid
 
     @cached_property
     def within(self) -> float | None:
         """How far any printed count of a measured marginal is from the truth at most, except with `FAILURE`."""
-        if self._radius is None or self._estimates is None:
-            return None
         farthest = 0.0
-        for marginal in self.marginals:
-            cell = self._estimates.of(marginal.columns)
-            low, high = self._plausible(cell)
+        for marginal in self.pool.marginals:
+            cell = self.pool.cells(marginal.columns)
+            reach = None if cell is None else self.margin(cell, self._each)
+            if cell is None or reach is None:
+                return None
             printed = self.integer_marginal(marginal.columns)
+            low, high = np.maximum(cell.counts - reach, 0.0), cell.counts + reach
             farthest = max(farthest, float((printed - low).max()), float((high - printed).max()))
-        return farthest
+        return farthest if self.pool.marginals else None
 
     @cached_property
     def _held(self) -> tuple[int, ...]:
-        return tuple(sorted({c for known in (*self.marginals, *self.others) for c in known.columns}))
-
-    @cached_property
-    def _estimates(self) -> BestEstimates | None:
-        if not self.marginals or not BestEstimates.worthwhile(self.marginals):
-            return None
-        total = self.total
-        noisy = 0.0
-        if not total.exact and total.kind is not None:
-            noisy = variance_of(Noise(total.kind, total.scale)) * total.terms / total.averaged**2
-        return BestEstimates(self.domain.sizes, self.marginals, total.value, noisy)
-
-    @cached_property
-    def _radius(self) -> float | None:
-        """B: what all noises of the marginals keep together, except with `FAILURE`."""
-        if self.law is None:
-            return None
-        each = FAILURE / max(self._cells, 1)
-        if self.law.kind == "gaussian":
-            return self.law.scale * math.sqrt(2 * math.log(2 / each)) / self.grid
-        return sum_quantile(self.law.kind, self.law.scale, 1, 1 - each) / self.grid
+        return tuple(sorted({c for columns in self._sets for c in columns}))
 
     @property
-    def _cells(self) -> int:
-        return sum(marginal.counts.size for marginal in self.marginals)
+    def _sets(self) -> list[tuple[int, ...]]:
+        """The columns of each table that is known."""
+        return [marginal.columns for marginal in self.pool.marginals] + [table.columns for table in self.others]
 
-    def _plausible(self, cell: CellEstimates) -> tuple[Vector, Vector]:
-        """Between which counts the truth lies in all cells at once, except with `FAILURE`."""
-        reach = self.margin(cell, FAILURE / self._cells) or 0.0
-        return np.maximum(cell.counts - reach, 0.0), cell.counts + reach
+    @cached_property
+    def _law(self) -> tuple[Noise, int] | None:
+        """The law of the noise in all marginals, in steps, and the steps to a count; None where they differ."""
+        laws = {(marginal.law, marginal.grid) for marginal in self.pool.marginals}
+        return laws.pop() if len(laws) == 1 else None
+
+    @cached_property
+    def _each(self) -> float:
+        """The share of `FAILURE` that each measured cell has."""
+        return FAILURE / max(sum(marginal.table.size for marginal in self.pool.marginals), 1)
+
+    @cached_property
+    def _radius(self) -> float:
+        """B: what all noises of the marginals keep together, except with `FAILURE`."""
+        if self._law is None:
+            return math.inf
+        law, grid = self._law
+        if law.kind == "gaussian":
+            return law.scale * math.sqrt(2 * math.log(2 / self._each)) / grid
+        return sum_quantile(law.kind, law.scale, 1, 1 - self._each) / grid
 
     @cached_property
     def _rows(self) -> Rows | None:
@@ -152,29 +150,31 @@ class PrintedTables:
         rows = self.total.rows
         if not rows:
             return None
-        sizes = self.domain.project(self._held).sizes
+        held = self.domain.project(self._held)
+        goals = [self._measured(marginal) for marginal in self.pool.marginals if marginal.columns]
+        goals += [self._goal(known.columns, known.counts, known.variance) for known in self.others]
         try:
-            found = nearest_table(sizes, [self._goal(known) for known in (*self.marginals, *self.others)], rows)
+            found = nearest_table(held.sizes, goals, rows)
         except TooManyGoals as problem:
             raise CannotAnswer(f"{problem}: ask single questions, or release fewer marginals") from problem
-        columns = tuple(found.codes.T)
-        return Rows(self.domain.project(self._held), columns, Total(value=float(rows), exact=True), found.copies)
+        return Rows(held, tuple(found.codes.T), Total(value=float(rows), exact=True), found.copies)
 
-    def _goal(self, known: NoisyMarginal) -> Goal:
-        """What the printed table over some columns should be near to, and the band in which it keeps the bound."""
-        columns = tuple(self._held.index(c) for c in known.columns)
-        cell = self.best(known.columns) if self._estimates is not None else None
-        counts = known.counts if cell is None else cell.counts
-        spread = math.sqrt(max(known.variance if cell is None else cell.variance, 1 / 12))
+    def _measured(self, marginal: MeasuredMarginal) -> Goal:
+        """What the printed table of a measured marginal should be near to, and where it keeps the bound."""
+        cell = self.pool.cells(marginal.columns)
+        if cell is None:
+            return self._goal(marginal.columns, marginal.table.ravel(), marginal.variance)
+        reach = self.margin(cell, self._each)
+        # Within B of all that is plausible; where that leaves next to no room, a quarter of the radius, and a row.
+        room = math.inf if reach is None else max(self._radius - reach, reach / 4, 0.75)
+        return self._goal(marginal.columns, cell.counts, cell.variance, room)
+
+    def _goal(self, columns: tuple[int, ...], counts: Vector, variance: float, room: float = math.inf) -> Goal:
+        spread = math.sqrt(max(variance, _LEAST_VARIANCE))
         # Cutting off what is negative adds rows. They are taken from counts that may be noise alone, before large ones.
-        weights = (1 + np.clip(counts / (4 * spread), 0, _LARGE)) / max(known.variance, 1 / 12)
-        low, high = np.full(counts.size, -np.inf), np.full(counts.size, np.inf)
-        if cell is not None and self._radius is not None:
-            reach = self.margin(cell, FAILURE / self._cells) or 0.0
-            # Within B of all that is plausible; where that leaves next to no room, a quarter of the radius, and a row.
-            room = max(self._radius - reach, reach / 4, 0.75)
-            low, high = counts - room, np.maximum(counts + room, self._radius)
-        return Goal(columns, counts, weights, low, high)
+        weights = (1 + np.clip(counts / (4 * spread), 0, _LARGE)) / spread**2
+        places = tuple(self._held.index(c) for c in columns)
+        return Goal(places, counts, weights, counts - room, np.maximum(counts + room, self._radius))
 
 
 def near_answers(synopsis: Synopsis, sets: Sequence[tuple[int, ...]], variances: Sequence[float]) -> PrintedTables:
@@ -191,23 +191,21 @@ def near_answers(synopsis: Synopsis, sets: Sequence[tuple[int, ...]], variances:
     domain, total = synopsis.domain, synopsis.total
     asked = Workload(domain, tuple(Marginal(domain, columns) for columns in sets))
     answers = np.split(synopsis.answer(asked) * total.divisor, asked.offsets[1:-1])
-    known = [NoisyMarginal(*each) for each in zip(sets, answers, variances)]
-    return PrintedTables(domain=domain, marginals=(), others=known, total=total, law=None, grid=1)
+    known = [KnownTable(*each) for each in zip(sets, answers, variances)]
+    return PrintedTables(domain=domain, pool=PooledMarginals(domain, (), total), others=known, total=total)
 
 
 Find = Callable[[Query], NoisyCount | None]
 """What noisy answers add up to for a query; None where they do not."""
 
 
-def listed_tables(
-    domain: Domain, blocks: Iterable[Block], known: Sequence[NoisyMarginal], find: Find
-) -> list[NoisyMarginal]:
-    """The tables whose every cell some noisy answers add up to, though no marginal that is `known` covers them.
+def listed_tables(domain: Domain, blocks: Iterable[Block], pool: PooledMarginals, find: Find) -> list[KnownTable]:
+    """The tables whose every cell some noisy answers add up to, though no measured marginal covers them.
 
     Lists may hold all cells of a few columns, and all prefixes of a column hold its cells as differences.
     """
-    covered = [frozenset(marginal.columns) for marginal in known]
-    tables: list[NoisyMarginal] = []
+    covered = [frozenset(marginal.columns) for marginal in pool.marginals]
+    tables: list[KnownTable] = []
     for columns in sorted({asked for block in blocks for asked in _columns_of(block)}):
         if any(held.issuperset(columns) for held in covered):
             continue
@@ -220,7 +218,7 @@ def listed_tables(
             found.append(count)
         if len(found) == len(cells):
             variance = float(np.mean([count.variance for count in found]))
-            tables.append(NoisyMarginal(columns, np.array([count.count for count in found]), variance))
+            tables.append(KnownTable(columns, np.array([count.count for count in found]), variance))
     return tables
 
 

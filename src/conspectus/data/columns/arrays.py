@@ -15,6 +15,7 @@ import datetime
 import decimal
 import re
 import uuid
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -38,21 +39,26 @@ _loose = re.compile(f"{UNREADABLE}(?![89a-f][0-9a-f])")
 _PLAIN = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_null, pa.types.is_float32, pa.types.is_float64)
 
 
-def tidy(values: pa.Array, *, mended: bool = False) -> pa.Array:
-    """An array as truths, numbers, large texts, large bytes, days or microseconds; lists and the like are all null.
+def no_texts(values: pa.Array) -> pa.Array:
+    """As many missing texts."""
+    return pa.nulls(len(values), TEXT)
 
-    A dictionary stays one, of such values.
+
+def tidy(values: pa.Array, *, mended: bool = False, other: Callable[[pa.Array], pa.Array] = no_texts) -> pa.Array:
+    """An array as truths, numbers, large texts, large bytes, days or microseconds.
+
+    A dictionary stays one, of such values, and so do runs of equal values. Of lists and the like `other` makes texts.
 
     `mended` says that the texts of the array have been mended already. Mending them twice would raise no error, but
     would turn them into other texts.
     """
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _uuids(values.storage) if isinstance(kind, pa.UuidType) else tidy(values.storage, mended=mended)
-    if pa.types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(values.indices, tidy(values.dictionary, mended=mended))
+        return tidy(stored(values), mended=mended, other=other)
     if pa.types.is_run_end_encoded(kind):
-        return tidy(pc.run_end_decode(values), mended=mended)
+        return tidy(runs(values), mended=mended, other=other)
+    if pa.types.is_dictionary(kind):
+        return _at(values.indices, tidy(values.dictionary, mended=mended, other=other))
     if any(check(kind) for check in _PLAIN):
         return values
     if kind in (pa.string(), TEXT, pa.string_view()):
@@ -73,7 +79,28 @@ def tidy(values: pa.Array, *, mended: bool = False) -> pa.Array:
         return _times(values)
     if pa.types.is_duration(kind):
         return _spans(values)
-    return pa.nulls(len(values), TEXT)
+    return other(values)
+
+
+def stored(values: pa.ExtensionArray) -> pa.Array:
+    """What an array of an extension type holds, as the values that it stands for."""
+    if isinstance(values.type, pa.UuidType):
+        return _uuids(values.storage)
+    return pc.not_equal(values.storage, 0) if isinstance(values.type, pa.Bool8Type) else values.storage
+
+
+def runs(values: pa.RunEndEncodedArray) -> pa.DictionaryArray:
+    """Runs of equal values as a dictionary: written out, one long text might ask for any memory."""
+    places = pa.array(np.arange(len(values.values), dtype=np.int32))
+    whole = pa.RunEndEncodedArray.from_arrays(values.run_ends, places)
+    return _at(pc.run_end_decode(whole.slice(values.offset, len(values))), values.values)
+
+
+def _at(places: pa.Array, values: pa.Array) -> pa.DictionaryArray:
+    """The values that stand at some places, as a dictionary of no dictionary."""
+    if pa.types.is_dictionary(values.type):
+        return _at(values.indices.take(places), values.dictionary)
+    return pa.DictionaryArray.from_arrays(places, values)
 
 
 def tidied(kind: pa.DataType) -> pa.DataType:
@@ -199,9 +226,9 @@ def _moments(values: pa.Array) -> pa.Array:
 
 
 def _times(values: pa.Array) -> pa.Array:
-    """Times of day to the microsecond as texts, as in 09:30:00 and 09:30:00.5."""
-    whole, absent = _microseconds(values, 0, _SECONDS)
-    text = pc.cast(pa.array(whole, mask=absent).view(pa.time64("us")), TEXT)
+    """Times of day to the microsecond as texts, as in 09:30:00 and 09:30:00.5. After 24 hours it is 00:00:00 again."""
+    whole, absent = _microseconds(values, -MOST_SECONDS, MOST_SECONDS)
+    text = pc.cast(pa.array(whole % (_SECONDS * _PARTS["us"]), mask=absent).view(pa.time64("us")), TEXT)
     plain = pc.replace_substring_regex(text, r"\.0+$", "")
     return pc.replace_substring_regex(plain, r"(\.[0-9]*[1-9])0+$", r"\1")
 

@@ -33,7 +33,7 @@ EXACT = 1 << 53  # integers up to here are the same number as int64, as double a
 DAY = 86_400_000_000  # in microseconds
 _INTEGERS = 1 << 64  # a missing value turns the integers below it into floats
 _MICROSECOND = datetime.timedelta(microseconds=1)
-_CONTAINERS = (list, dict, set, frozenset, np.ndarray, datetime.timedelta)
+_CONTAINERS = (tuple, list, dict, set, frozenset, np.ndarray, datetime.timedelta)
 _true = frozenset({"true", "t", "yes", "y", "1"})
 _false = frozenset({"false", "f", "no", "n", "0"})
 
@@ -78,14 +78,25 @@ def _text_of(value: object) -> str | None:
 
 
 def _plain(value: object) -> object:
-    """The value of Python that one of another library stands for, where there is one."""
+    """The value of Python that one of another library stands for, where there is one.
+
+    A typed column would hold the plain value of a subclass, whatever the subclass says about itself.
+    """
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int.__int__(value)
+    if isinstance(value, decimal.Decimal):
+        return decimal.Decimal(value)
     if isinstance(value, np.datetime64 | np.timedelta64):
         try:
             return plain_time(value)
         except (ValueError, ArithmeticError, TypeError):
             return None
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(memoryview(value))
     if isinstance(value, complex | np.complexfloating) and not value.imag:
         return value.real  # one complex number makes complex numbers of a column of floats
     return value

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from conspectus.data.columns.arrays import EPOCH, FIRST_DAY, LAST_DAY, mended, plain_time
+from conspectus.interrupts import pressed
 
 NULL, TRUTH, WHOLE, NEGATIVE, LONG, REAL, TEXT, BYTES, DAY, MOMENT, DECIMAL, TUPLE, SPAN, SET, MAP = range(1, 16)
 HOLDING = (TUPLE, SET, MAP)
@@ -76,9 +77,9 @@ def _form(record: object, depth: int, room: _Room) -> Form:
         return form if _sound(form) else MISSING
     except _Beyond:
         raise
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt from None  # whoever runs this may stop it
-    except BaseException:  # objects run code of their own, and one that fails or exits must not show in any other row
+    except BaseException as problem:  # objects run code of their own: one that fails or exits must not show elsewhere
+        if isinstance(problem, KeyboardInterrupt) and pressed():
+            raise KeyboardInterrupt from None  # whoever runs this may stop it
         return MISSING
 
 
@@ -116,7 +117,7 @@ def _written(record: Any, depth: int, room: _Room) -> Form:
     if isinstance(record, str):
         return TEXT, mended(str.__str__(record)).encode()
     if isinstance(record, bytes | bytearray | memoryview):
-        return BYTES, bytes(record)
+        return BYTES, bytes(memoryview(record))
     if isinstance(record, datetime.date | datetime.time | datetime.timedelta):
         return _time(record)
     if isinstance(record, np.ndarray):

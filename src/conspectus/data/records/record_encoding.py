@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from conspectus.data.columns.arrays import tidy
+from conspectus.data.columns.arrays import runs, stored, tidy
 
 from .forms import DEEPEST
 
@@ -157,10 +157,10 @@ class RecordEncoding:
 
     def _of_array(self, values: pa.Array, depth: int, mended: bool = False) -> Encoded:
         kind = values.type
-        if isinstance(kind, pa.BaseExtensionType) and not isinstance(kind, pa.UuidType):
-            return self._of_array(values.storage, depth, mended)
+        if isinstance(kind, pa.BaseExtensionType):
+            return self._of_array(stored(values), depth, mended)
         if pa.types.is_run_end_encoded(kind):
-            return self._of_array(pc.run_end_decode(values), depth, mended)
+            return self._of_array(runs(values), depth, mended)
         if pa.types.is_dictionary(kind):
             table = np.append(self._of_array(values.dictionary, depth, mended), self._of_values([None], depth))
             places = pc.fill_null(pc.cast(values.indices, pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)

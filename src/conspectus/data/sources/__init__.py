@@ -11,6 +11,7 @@ from conspectus.data.columns.kinds import Boolean, Categorical
 from conspectus.data.columns.values import text_of
 from conspectus.data.records.record import Record
 from conspectus.data.schema import Schema, Unit
+from conspectus.interrupts import attentive
 
 from .delimited import SUFFIXES, is_delimited, open_delimited
 from .delimited import open_unknown as open_unknown_csv
@@ -24,6 +25,7 @@ from .sql import WHAT, is_query, is_relation, open_query, open_relation
 from .table import Table
 
 
+@attentive()
 def open_table(source: Any, schema: Schema | None, *, public_seed: int = 0, memory_limit: str | None = None) -> Table:
     """Open a source as the table that the schema declares. What the source is decides how it is read.
 
@@ -65,6 +67,7 @@ def open_table(source: Any, schema: Schema | None, *, public_seed: int = 0, memo
         return Table(origin, schema, what=what, public_seed=public_seed, beside=beside)
 
 
+@attentive()
 def open_pairs(
     source: Any,
     user: str = "user",

@@ -14,6 +14,7 @@ from conspectus.data.columns.values import spelled
 from conspectus.data.records.canonical_form import CANONICAL, canonical
 from conspectus.data.records.fingerprints import FINGERPRINTS, fingerprints
 from conspectus.data.records.record_encoding import is_odd
+from conspectus.interrupts import pressed
 
 from .origin import Connection, Origin, SourceError, guarded
 
@@ -55,12 +56,14 @@ def open_frame(
         """One pass over some columns in the types that are read here, whatever values they hold."""
         apart = sorted(set(positions))
         for batch in table.select(apart).to_batches(max_chunksize=rows):
-            found = {at: _tidy(values, columns[held[at]].mended) for at, values in zip(apart, batch.columns)}
+            found = {}
+            for at, values in zip(apart, batch.columns):
+                found[at] = tidy(values, mended=columns[held[at]].mended, other=_others)
             yield [found[position] for position in positions]
 
     def relation(wanted: Collection[str]) -> Any:
         positions = [position for position in range(len(held)) if f"c{position}" in wanted] or [0]
-        kind = pa.schema([(f"c{position}", _tidied(table.schema.field(position).type)) for position in positions])
+        kind = pa.schema([(f"c{position}", tidied(table.schema.field(position).type)) for position in positions])
         batches = (pa.RecordBatch.from_arrays(found, schema=kind) for found in arrays(positions, _ROWS))
         return connection.cursor().from_arrow(pa.RecordBatchReader.from_batches(kind, batches))
 
@@ -117,19 +120,18 @@ def _names(source: Any) -> list[str]:
         raise SourceError(_NOT_COMPUTED) from None
 
 
-def _tidy(values: pa.Array, mended: bool) -> pa.Array:
-    """Values in the types that are read here. A list, say, is an unreadable text, and like no other list."""
-    if _is_nested(values.type):
-        return pa.array([_digest(form) for form in CANONICAL.of(values)], TEXT)
-    return tidy(values, mended=mended)
+def _others(values: pa.Array) -> pa.Array:
+    """Lists and the like as texts: each is unreadable, and like no other one. A union is the values that it holds."""
+    if pa.types.is_union(values.type):
+        return _objects(_python(value) for value in values)
+    return pa.array([_digest(form) for form in CANONICAL.of(values)], TEXT)
 
 
-def _tidied(kind: pa.DataType) -> pa.DataType:
-    return TEXT if _is_nested(kind) else tidied(kind)
-
-
-def _is_nested(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_nested(kind) and not pa.types.is_run_end_encoded(kind))
+def _python(value: pa.Scalar) -> object:
+    try:
+        return value.as_py()
+    except Exception:  # dates that Python does not have, bytes that are no text
+        return None
 
 
 def _library(source: object) -> str:
@@ -166,14 +168,14 @@ def _text(value: object) -> str | None:
     """One object as text, None where it has none; ids that are no text stay different from one another."""
     try:
         if isinstance(value, str | bytes | bytearray | memoryview):
-            return mended(value if isinstance(value, str) else bytes(value))
+            return mended(str.__str__(value) if isinstance(value, str) else bytes(memoryview(value)))
         if type(value).__name__ in ("NAType", "NaTType"):
             return None
         text = spelled(value)
         return _digest(canonical(value)) if text is None else text
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt from None  # whoever runs this may stop it
-    except BaseException:  # objects run code of their own, and one that fails or exits must not show in any other row
+    except BaseException as problem:  # objects run code of their own: one that fails or exits must not show elsewhere
+        if isinstance(problem, KeyboardInterrupt) and pressed():
+            raise KeyboardInterrupt from None  # whoever runs this may stop it
         return None
 
 

@@ -18,6 +18,7 @@ from conspectus.data.records.fingerprints import FINGERPRINTS
 from conspectus.data.records.record import Record
 from conspectus.data.records.record_encoding import Encoded, RecordEncoding
 from conspectus.data.schema import Schema, Unit
+from conspectus.interrupts import attentive
 from conspectus.suggestions import suggest_keywords
 
 from .delimited import is_delimited, open_unknown, unknown_names
@@ -98,6 +99,7 @@ class RecordTable(Table):
             self._close()
 
 
+@attentive()
 def open_records(source: Any, columns: str | Sequence[str] | None = None, *, neighbours: str | None = None) -> Table:
     """Open a source as records of any kind: an unbounded universe, unit = row, no schema.
 

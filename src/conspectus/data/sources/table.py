@@ -15,6 +15,7 @@ from conspectus.data.records.fingerprints import FINGERPRINTS
 from conspectus.data.records.record import Record
 from conspectus.data.records.record_encoding import Encoded
 from conspectus.data.schema import Schema
+from conspectus.interrupts import attentive
 from conspectus.suggestions import suggest_keywords
 
 from .batches import gathered
@@ -67,6 +68,7 @@ class Table:
         """How many rows there are, where the source says so without a pass and no row is left out; else None."""
         return None if self.filtered else self._origin.rows
 
+    @attentive()
     def fold(self, fold: Fold[Result]) -> Result:
         """Run a public program over the rows: one pass over the source.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,12 +50,17 @@ CREATE TRIGGER terms_alone BEFORE INSERT ON terms WHEN EXISTS (SELECT 1 FROM ter
 CREATE TRIGGER entries_follow BEFORE INSERT ON entries WHEN EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
     BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 """
+_STATEMENTS = tuple(_TABLES.strip().removesuffix(";").split(";\n"))
 # Files of version 1 have no δ in any line, and stay as they are: nothing in them may ever have one.
 _TERMS = {1: "SELECT *, '0' AS delta_cap FROM terms", 2: "SELECT * FROM terms"}
 _LINES = {1: "SELECT *, '0' AS delta, '0' AS delta_total FROM entries", 2: "SELECT * FROM entries"}
 
 
 Kind = Literal["reserve", "debit", "settle"]
+_MOST = 1 << 1000
+"""No price is larger, and every price is a float."""
+_ODD = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What a damaged line may make its readers raise."""
 _Line = tuple[Any, ...]
 """The number, the moment and the content of a line."""
 
@@ -104,19 +109,21 @@ class LedgerFile:
             if marks[0] != _APPLICATION or marks[1] not in _LINES:
                 raise LedgerError(f"{path} is not a ledger that this version can read")
             self._version: int = marks[1]
+            if not plain(connection, _STATEMENTS, tables=self._version == _VERSION):
+                raise damaged(path)
             terms = connection.execute(_TERMS[self._version]).fetchone()
             self._bound = None if terms is None else tuple(terms)
         try:
             self.terms = LedgerTerms(
                 currency="pure" if terms["currency"] == "pure" else "zcdp",
-                cap=Cost(price=read_fraction(terms["cap"]), delta=read_fraction(terms["delta_cap"])),
+                cap=_cost(terms["cap"], terms["delta_cap"]),
                 budget=Budget(**json.loads(terms["budget"])),
                 neighbours=Neighbours.of(terms["neighbours"]),
                 unit=terms["unit"],
                 fingerprint=terms["fingerprint"],
                 table=terms["subject"],
             )
-        except (TypeError, ValueError, ZeroDivisionError) as error:
+        except _ODD as error:
             raise damaged(path) from error
 
     @classmethod
@@ -132,7 +139,7 @@ class LedgerFile:
                 connection.execute("BEGIN EXCLUSIVE")
                 if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                     raise LedgerError(f"{path} already exists: open it, or choose another name for a new ledger")
-                for statement in _TABLES.strip().split(";\n"):
+                for statement in _STATEMENTS:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {_VERSION}")
@@ -184,6 +191,8 @@ class LedgerFile:
                 connection.row_factory = sqlite3.Row
                 _make_durable(connection)
                 yield connection
+        except UnicodeDecodeError as error:  # SQLite quotes a damaged file in its messages
+            raise damaged(self.path) from error
         except sqlite3.DatabaseError as error:
             raise LedgerError(f"{self.path} cannot be used as a ledger: {_reason(error)}") from error
 
@@ -216,6 +225,7 @@ class Lines:
 
     def all(self) -> tuple[Entry, ...]:
         """Every line, oldest first."""
+        self._check_owners()
         return tuple(self._entry(row) for row in self._connection.execute(f"{self._select} ORDER BY id"))
 
     def of(self, number: int) -> tuple[Entry, ...]:
@@ -251,11 +261,27 @@ class Lines:
             LEFT JOIN ({self._select}) AS settled ON settled.reservation = opened.id AND settled.kind = 'settle'
             WHERE opened.kind = 'reserve'
         """
+        self._check_owners()
         spent = Cost()
         with self._faithful():
             for price, delta in self._connection.execute(counted):
                 spent += _cost(price, delta)
         return spent
+
+    def _check_owners(self) -> None:
+        """Refuse acts whose reservation is gone or was settled before: nobody would count them."""
+        strays = """
+            WITH settled AS (SELECT reservation, min(id) AS at FROM entries WHERE kind = 'settle' GROUP BY reservation)
+            SELECT 1 FROM entries AS line LEFT JOIN settled ON settled.reservation = line.reservation
+            WHERE line.id > settled.at OR (line.kind = 'reserve') <> (line.reservation IS NULL) OR (
+                line.kind <> 'reserve'
+                AND NOT EXISTS (
+                    SELECT 1 FROM entries WHERE id = line.reservation AND id < line.id AND kind = 'reserve'
+                )
+            ) LIMIT 1
+        """
+        if self._connection.execute(strays).fetchone() is not None:
+            raise damaged(self._path)
 
     def append(
         self, kind: Kind, reservation: int | None, *, cost: Cost, total: Cost, content: Mapping[str, Any]
@@ -282,15 +308,18 @@ class Lines:
     def _entry(self, row: sqlite3.Row) -> Entry:
         with self._faithful():
             content: dict[str, Any] = json.loads(row["content"])
+            cost = _cost(row["price"], row["delta"])
+            if not isinstance(content.get("label", ""), str):
+                raise ValueError("a label is a text")
             return Entry(
                 number=row["id"],
                 kind=row["kind"],
                 reservation=row["reservation"] or row["id"],
-                price=read_fraction(row["price"]),
+                price=cost.price,
                 label=content.get("label", ""),
                 event=from_json(content["event"]) if "event" in content else None,
                 made=row["made"],
-                delta=read_fraction(row["delta"]),
+                delta=cost.delta,
                 terms=content.get("terms", ""),
             )
 
@@ -298,7 +327,7 @@ class Lines:
     def _faithful(self) -> Iterator[None]:
         try:
             yield
-        except (ValueError, AttributeError, ZeroDivisionError) as error:
+        except _ODD as error:
             raise damaged(self._path) from error
 
 
@@ -328,8 +357,18 @@ def _file_at(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
+def plain(connection: sqlite3.Connection, known: Sequence[str], *, tables: bool = True) -> bool:
+    """Whether a database has nothing that was not made by these statements: a trigger or a view of somebody else's
+    would change what is read and written. Without `tables`, its tables may have other columns."""
+    query = "SELECT type, sql FROM sqlite_master WHERE sql IS NOT NULL AND name <> 'sqlite_sequence'"
+    return all(sql in known or (kind == "table" and not tables) for kind, sql in connection.execute(query))
+
+
 def _cost(price: object, delta: object) -> Cost:
-    return Cost(price=read_fraction(price), delta=read_fraction(delta))
+    cost = Cost(price=read_fraction(price), delta=read_fraction(delta))
+    if not (0 <= cost.price < _MOST and 0 <= cost.delta < _MOST):
+        raise ValueError("what was spent is a number from 0 on")
+    return cost
 
 
 def _make_durable(connection: sqlite3.Connection) -> None:

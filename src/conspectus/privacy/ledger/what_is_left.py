@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import decimal
 from fractions import Fraction
 
 from conspectus.privacy.accounting import epsilon_of, rho_of
 from conspectus.privacy.guarantee import LEAST
 from conspectus.privacy.prices import Currency
 
-DIGITS = 4
+_FEW = decimal.Context(prec=4, rounding=decimal.ROUND_FLOOR)
 
 
 def affordable(rho: Fraction, delta: float) -> float:
     """The largest ε of a few digits that a release at this δ may ask for when so much ρ is left; 0 for none."""
     epsilon = epsilon_of(rho, delta) if rho > 0 else 0.0
-    while epsilon >= LEAST:
-        said = float(f"{epsilon:.{DIGITS}g}")
-        if Fraction(rho_of(said, delta)) <= rho:
-            return said
-        epsilon = said * (1 - 10.0**-DIGITS)
-    return 0.0
+    said = _FEW.create_decimal_from_float(epsilon)
+    if Fraction(rho_of(float(said), delta)) > rho:  # a conversion is rounded up, and may be so in its last digit
+        said = _FEW.next_minus(said)
+    return float(said) if said >= LEAST else 0.0
 
 
 def left_in_words(left: Fraction, cap: Fraction, currency: Currency, delta: float) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
+from conspectus.interrupts import attentive
 from conspectus.privacy.relation import Relation
 from conspectus.queries.block import Block
 from conspectus.queries.query import FunctionList, TableFunction
@@ -37,6 +39,8 @@ RANGE = (0.0, 1.0)
 
 MOST_DENOMINATOR = 1 << 40
 _MOST_NAME = 200
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of surrogate pairs, which can be held and neither shown nor written."""
 _NOT_STORED = "this is not a stored workload: a function is a name and a fraction, perhaps with a range and a fallback"
 
 Share = Callable[[NDArray[np.int64]], float]
@@ -66,7 +70,7 @@ class DeclaredFunction(TableFunction):
         demand(
             WorkloadError,
             (
-                isinstance(self.name, str) and 0 < len(self.name) <= _MOST_NAME,
+                isinstance(self.name, str) and 0 < len(self.name) <= _MOST_NAME and not _HALVES.search(self.name),
                 f"a function has a name of at most {_MOST_NAME} letters",
             ),
             (
@@ -119,13 +123,11 @@ class DeclaredFunction(TableFunction):
             )
         seen = codes.view()
         seen.flags.writeable = False  # the same for made and true rows, and no function changes what the next one sees
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with attentive(), warnings.catch_warnings(), np.errstate(all="ignore"):
             # A warning about an empty mean, printed, would be an answer for free.
             warnings.simplefilter("ignore")
             try:
                 share = _number(self.function(seen))
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt from None
             except BaseException:  # whatever foreign code raises must not get out: it may depend on the rows
                 share = math.nan
         low, high = self.range

@@ -1,0 +1,48 @@
+"""Ctrl-C, told from a `KeyboardInterrupt` that foreign code raised.
+
+Objects in a frame and functions of the table run code of their own on private rows. What they raise must not get out:
+that a run ended early would be an exact answer for free. But whoever sits at the keyboard may stop a run. Only the
+system's signal is Ctrl-C, and the main thread alone receives it. Code that sends itself the signal, or ends the
+process, is as far outside what can be promised as code that writes a file.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_watches: list[bool] = []
+"""One for each `attentive` that runs in the main thread: whether Ctrl-C was pressed since it began."""
+
+
+@contextmanager
+def attentive() -> Iterator[None]:
+    """While foreign code may run, note whether Ctrl-C is pressed; one that was swallowed is raised at the end."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        _watches[:] = [True] * len(_watches)
+        before(number, frame)
+
+    _watches.append(False)
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        pressed = _watches.pop()
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def pressed() -> bool:
+    """Whether a `KeyboardInterrupt` here is Ctrl-C. Where nobody watches it may be, and counts as such."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    return _watches[-1] if _watches else True

@@ -1,0 +1,201 @@
+"""Printed tables agree wherever they overlap, keep the bound that was proved, and their intervals hold them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.made import people, truth
+
+import conspectus as cs
+from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.mechanisms.registry import OFFLINE, ONLINE
+from conspectus.report.pictures import Bar, heat_map
+from conspectus.synopses.synopsis import CannotAnswer
+
+ID = {"kind": "id", "column": "person", "max_rows": 2}
+
+
+def printed(release):
+    """Every table that the release prints, by its columns, with its intervals; refused ones are left out."""
+    names, sizes = release.schema.domain.names, release.schema.domain.sizes
+    tables = {}
+    for width in range(1, min(len(names), 4) + 1):
+        for columns in itertools.combinations(range(len(names)), width):
+            try:
+                made = release.table([names[c] for c in columns])
+            except CannotAnswer:
+                continue
+            count, low, high = (made[name].to_numpy(zero_copy_only=False) for name in ("count", "low", "high"))
+            assert count.dtype == np.int64
+            assert (count >= 0).all()
+            known = ~np.isnan(low.astype(float))
+            assert (low[known] <= count[known]).all()
+            assert (count[known] <= high[known]).all()
+            tables[columns] = count.reshape([sizes[c] for c in columns])
+    return tables
+
+
+def disagreements(tables):
+    """Pairs of tables that count what they have in common in two ways."""
+    found = []
+    for first, second in itertools.combinations(tables, 2):
+        common = set(first) & set(second)
+        sums = [
+            tables[columns].sum(axis=tuple(axis for axis, c in enumerate(columns) if c not in common))
+            for columns in (first, second)
+        ]
+        if not np.array_equal(*sums):
+            found.append((first, second))
+    return found
+
+
+def farthest(release, tables, counts):
+    """The largest error of the printed tables of a release of marginals, in counts."""
+    made = np.concatenate([tables[block.columns].ravel() for block in release.workload.blocks])
+    return float(np.abs(made - counts).max())
+
+
+@pytest.mark.parametrize("unit", [None, ID], ids=["rows", "ids"])
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("name", OFFLINE)
+def test_tables_of_every_mechanism_agree_and_keep_its_bound(name, neighbours, unit):
+    schema, table = people(rows=1000, neighbours=neighbours, unit=unit)
+    own = {"net": cs.net(schema, [np.ones(schema.domain.cells), np.eye(4, dtype=np.int64)])} if name == "net" else {}
+    workload = cs.marginals(schema, 2)
+    counts, rows = truth(table, workload)
+    release = cs.release(table, workload, epsilon=2, delta=1e-6, mechanism=name, **own)
+    tables = printed(release)
+    assert len(tables) == 15
+    assert not disagreements(tables)
+    sums = {int(made.sum()) for made in tables.values()}
+    assert sums == {release.total.rows} or name == "stable-histogram"  # which prints what it published
+    claimed = release.claim.bound if release.claim is not None else None
+    if release.certificate is not None:
+        bound = release.certificate.bound
+    elif claimed is not None and claimed.statistic == "max":
+        bound = claimed.value
+    else:
+        return
+    # A bound may fail now and then; where the answers keep it, so do the tables, to a row.
+    if np.abs(release.answers * release.total.divisor - counts).max() <= bound * rows:
+        assert farthest(release, tables, counts) <= bound * rows + 1
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_tables_of_a_session_agree(name):
+    _, table = people(rows=1000)
+    try:
+        session = cs.open_session(table, mechanism=name, questions=20, epsilon=4.0, delta=1e-6)
+    except NoMechanism:
+        return
+    with session:
+        for question in ("smoker", "ill AND smoker", "age < 42", "region = 'north' AND ill"):
+            session.ask(question)
+        assert not disagreements(printed(session.release()))
+
+
+def wide(rows=20_000, *, neighbours="replace"):
+    """Columns that depend on each other, far too many for one joint, with values that nobody or hardly anybody has."""
+    rng = np.random.Generator(np.random.PCG64(11))
+    sizes = (3, 4, 4, 4, 3, 4, 3, 4, 4, 3, 4, 4)
+    kind = rng.integers(0, 5, rows)
+    data = {}
+    for column, size in enumerate(sizes):
+        shares = rng.dirichlet(np.full(size, 0.3), 5)
+        drawn = (rng.random(rows)[:, None] > np.cumsum(shares, axis=1)[kind]).sum(axis=1)
+        data[f"c{column}"] = np.minimum(drawn, size - 1)
+    data["c3"][:] = np.where(np.arange(rows) < 3, 3, np.minimum(data["c3"], 2))  # three rows have this value
+    columns = {f"c{column}": {"type": "integer", "min": 0, "max": size - 1} for column, size in enumerate(sizes)}
+    schema = cs.Schema.from_dict({"name": "wide", "neighbours": neighbours, "columns": columns})
+    return schema, cs.open_table(pa.table(data), schema)
+
+
+def test_wide_tables_are_nearer_to_the_truth_than_what_was_measured():
+    """All tables of three columns of a wide table: each cell cut and scaled on its own was far beyond the bound."""
+    schema, table = wide()
+    workload = cs.marginals(schema, 3)
+    counts, rows = truth(table, workload)
+    release = cs.release(table, workload, epsilon=1, delta=1e-6, mechanism="gaussian")
+    names = schema.domain.names
+    tables, covered = {}, 0
+    for block in workload.blocks:
+        made = release.table([names[c] for c in block.columns])
+        place = slice(*workload.offsets[workload.blocks.index(block) :][:2])
+        low, high = made["low"].to_numpy(), made["high"].to_numpy()
+        covered += int(((low <= counts[place]) & (counts[place] <= high)).sum())
+        tables[block.columns] = made["count"].to_numpy().reshape(schema.domain.shape(block.columns))
+    ones = {(c,): release.table([name])["count"].to_numpy() for c, name in enumerate(names)}
+    assert not disagreements(ones | dict(list(tables.items())[::5]))
+    made = np.concatenate([tables[block.columns].ravel() for block in workload.blocks])
+    raw = np.abs(release.answers * rows - counts)
+    assert np.abs(made - counts).max() < raw.max()
+    assert np.abs(made - counts).mean() < raw.mean() / 2
+    assert np.abs(made - counts).max() <= release.claim.bound.value * rows
+    assert release.synopsis.printed_within() <= 1.2 * release.claim.bound.value * rows
+    assert covered >= 0.94 * len(counts)
+    assert {int(table.sum()) for table in tables.values()} == {rows}
+    with pytest.raises(CannotAnswer):  # four columns were never measured together, and no joint can be made
+        release.table(names[:4])
+
+
+def test_without_noise_the_printed_tables_are_the_true_ones():
+    schema, table = people(rows=500)
+    for width in (1, 2, 3):
+        workload = cs.marginals(schema, width)
+        release = cs.release(table, workload, epsilon=2000, mechanism="laplace")
+        assert farthest(release, printed(release), truth(table, workload)[0]) == 0
+
+
+def test_listed_cells_and_prefixes_agree_with_marginals():
+    schema, table = people(rows=2000)
+    cells = [f"{a} AND {b}" for a in ("smoker", "NOT smoker") for b in ("ill", "NOT ill")]
+    workload = cs.sql(schema, cells) + cs.marginal(schema, ["ill", "region"]) + cs.prefixes(schema, "age")
+    for name in ("laplace", "gaussian"):
+        release = cs.release(table, workload, epsilon=2, delta=1e-6, mechanism=name)
+        tables = printed(release)
+        assert {(2, 3), (0, 3), (1,)} <= set(tables)
+        assert not disagreements(tables)
+        assert {int(made.sum()) for made in tables.values()} == {2000}
+
+
+def test_published_records_are_printed_as_often_as_they_were_published():
+    """Their counts used to be scaled up to all rows, those of other records included."""
+    schema, table = people(rows=4000)
+    release = cs.release(table, cs.marginals(schema, 4), epsilon=2, delta=1e-6, mechanism="stable-histogram")
+    whole = release.table(list(schema.domain.names))["count"].to_numpy()
+    assert sorted(whole[whole > 0].tolist()) == sorted(release.synopsis.counts.tolist())
+    assert not disagreements(printed(release))
+
+
+def test_an_empty_table_prints_zeros():
+    schema, table = people(rows=0)
+    release = cs.release(table, cs.marginals(schema, 2), epsilon=1, mechanism="laplace")
+    assert {int(made.sum()) for made in printed(release).values()} == {0}
+
+
+def test_large_counts_are_not_shrunk_for_the_sake_of_empty_cells():
+    """One value has nearly all rows. Cutting off negative cells adds rows, which are taken from other noise."""
+    columns = {"place": {"type": "integer", "min": 0, "max": 999}}
+    schema = cs.Schema.from_dict({"name": "places", "columns": columns})
+    data = pa.table({"place": np.concatenate([np.zeros(7600, dtype=np.int64), np.arange(400) % 3])})
+    release = cs.release(cs.open_table(data, schema), cs.marginals(schema, 1), epsilon=0.05, mechanism="laplace")
+    made = release.table(["place"]).to_pydict()
+    reach = release.claim.bound.value * 8000
+    assert sum(made["count"]) == 8000
+    assert abs(made["count"][0] - 7734) <= reach
+    assert max(made["count"][3:]) <= reach
+
+
+def test_maps_mark_noise_as_bars_do():
+    sure = Bar(label="a, x", count=100, low=90, high=110, noisy=False)
+    unsure = Bar(label="a, y", count=90, low=0, high=300, noisy=True)
+    drawn = heat_map([[sure, unsure]], rows=["a"], columns=["x", "y"], title="t")
+    assert 'class="cell unsure"' in drawn
+    assert "interval 0 to 300" in drawn
+    assert ">100</text>" in drawn
+    assert ">90</text>" not in drawn
+    assert not math.isnan(sure.top)
