@@ -27,6 +27,7 @@ class Learned:
         self._problem = problem
         self._questions: list[Workload] = []
         self._noisy: list[float] = []
+        self._blocks: list[Any] = []  # of all questions, as JSON: a state is made after every measurement
 
     def __len__(self) -> int:
         return len(self._questions)
@@ -39,6 +40,7 @@ class Learned:
         """Take in one measured count."""
         self._questions.append(query)
         self._noisy.append(noisy)
+        self._blocks += query.to_json()["blocks"]
 
     def answers(self, primed: NoisyAnswers | None = None) -> NoisyAnswers:
         """Everything measured so far, after what was measured at once before the first question."""
@@ -57,7 +59,7 @@ class Learned:
             "total": self.total.to_json(),
             "asked": asked,
             "hits": hits,
-            "learned": _joined(self._problem.workload.domain, self._questions).to_json(),
+            "learned": {**_joined(self._problem.workload.domain, ()).to_json(), "blocks": list(self._blocks)},
         }
         return meta, {"learned": pa.table({"count": pa.array(self._noisy, pa.float64())})}
 
