@@ -18,6 +18,7 @@ from conspectus.privacy.relation import Relation
 from conspectus.suggestions import suggest_keywords
 
 from .block import Block, Listing
+from .blocks.linear_queries import LinearQueries
 from .distinct import distinct_blocks
 from .from_json import read_blocks
 from .query import Indices, Query
@@ -194,6 +195,11 @@ class Workload:
     def counting(self) -> bool:
         """Whether every query is 0 or 1 on a record."""
         return all(isinstance(block, CountingBlock) for block in self.blocks)
+
+    @cached_property
+    def linear(self) -> bool:
+        """Whether every query has a value in [0, 1] on a record, and on a table their sum: what a histogram answers."""
+        return all(isinstance(block, CountingBlock | LinearQueries) for block in self.blocks)
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """How far one unit moves all values of this workload together, in steps of its grid.
