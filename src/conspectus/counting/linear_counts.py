@@ -8,6 +8,7 @@ the sums are those of the single boxes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -114,7 +115,7 @@ class LinearCounts:
         for _, tables in self._layout.parts:
             if tables.columns:
                 stretch = self._layout.starts[at : at + len(tables.columns) + 1].tolist()
-                held = [parts[0][first:end] for first, end in zip(stretch, stretch[1:])]
+                held = [parts[0][first:end] for first, end in pairwise(stretch)]
                 sums = dict(zip(tables.columns, held))
                 asked = Workload(self._block.domain, (tables.given,))
                 found[tables.places] = answers_from_marginals(asked, sums.__getitem__, dtype=np.int64)

@@ -10,6 +10,7 @@ import numpy as np
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.moments import Moments
 from conspectus.queries.blocks.parity_list import ParityList
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
@@ -19,9 +20,9 @@ from .block import Block
 from .ordering import distinct_keys, first_of_each, row_keys, stretches
 from .query import Indices
 
-_LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions, SparseQueries, LinearQueries)
+_LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions, SparseQueries, LinearQueries, Moments)
 
-Listing = Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries | LinearQueries
+Listing = Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries | LinearQueries | Moments
 
 
 def distinct_blocks(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], Indices]:
@@ -81,7 +82,7 @@ class _Seen:
 
 def _keys(block: Listing) -> Indices:
     """Equal for equal queries, different for different ones."""
-    if isinstance(block, Statistics | UnsafeFunctions):
+    if isinstance(block, Statistics | UnsafeFunctions | Moments):
         return _numbered(block.functions)
     if isinstance(block, SparseQueries):
         return _numbered(map(block.written, range(len(block))))

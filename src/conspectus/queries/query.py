@@ -22,7 +22,7 @@ from conspectus.data.domain import Domain
 from .sensitivity import ArrayValue, WorkloadError, fixed
 
 VALUE_STEPS = 1 << 24
-"""Steps to one in a linear query's value on a record: rounding moves a sum over a million rows by a thirtieth of one."""
+"""Steps to one in a linear query's value on a record: rounding moves a sum over a million rows by 0.03 at most."""
 
 MOST_WEIGHTS = 1 << 22
 """The most combinations of codes that one weighting lists."""

@@ -175,6 +175,6 @@ def on_cells(query: Workload) -> Query:
     asked = query.query(0)
     if not isinstance(asked, Predicate | Parity | Linear):
         raise WorkloadError(
-            "this mechanism learns from predicates and sums of values: ask one, or ask about weighted records with sparse-mw"
+            "this mechanism learns from predicates and sums of values: ask one, or ask about records with sparse-mw"
         )
     return asked

@@ -117,7 +117,7 @@ class Mixtures:
                 signs = signs * (1 - 2 * self._columns[column][:, :, 1])
             return np.asarray((self._shares * (1 + signs) / 2).sum(axis=1))
         if not isinstance(query, Predicate):
-            raise WorkloadError("a median of so large a universe answers predicates and parities: ask another mechanism")
+            raise WorkloadError("a median over so many cells answers predicates and parities: ask another mechanism")
         return sum((self._box(box) for box in query.boxes), np.zeros(len(self)))
 
     def _box(self, box: Box) -> NDArray[np.float64]:

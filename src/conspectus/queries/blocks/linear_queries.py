@@ -102,7 +102,8 @@ class LinearQueries(ArrayValue):
 
     def take(self, indices: Indices) -> LinearQueries:
         """Some queries, in the order given."""
-        return LinearQueries.build(self.domain, self.given.take(indices), self.weightings, self.which[indices])
+        which = self.which[indices].astype(np.int64)
+        return LinearQueries.build(self.domain, self.given.take(indices), self.weightings, which)
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
@@ -137,14 +138,11 @@ class LinearQueries(ArrayValue):
         every = Conjunctions.join([predicates for _, predicates in classes]).max_satisfied()
         ones = [self._one(kinds) for kinds, _ in classes]
         satisfied = [predicates.max_satisfied() for _, predicates in classes]
-        largest = max(one.linf for one in ones)
-        added = _Norms(
-            *(
-                min(every * max(one[norm] for one in ones), sum(k * one[norm] for k, one in zip(satisfied, ones)))
-                for norm in (0, 1)
-            ),
-            largest,
-        )
+        sums = [
+            min(every * max(one[norm] for one in ones), sum(k * one[norm] for k, one in zip(satisfied, ones)))
+            for norm in (0, 1)
+        ]
+        added = _Norms(sums[0], sums[1], max(one.linf for one in ones))
         # Predicate by predicate: a row that stays in it moves by a difference, one that comes or goes by a whole.
         stays = [self._two(kinds) for kinds, _ in classes]
         differing = [predicates.max_differing() for _, predicates in classes]
@@ -154,7 +152,7 @@ class LinearQueries(ArrayValue):
             whole = two if left == 0 else two.each(one)
             apart = [apart[norm] + len(predicates) * whole[norm] for norm in (0, 1)]
             far = max(far, whole.linf)
-        return added, _Norms(*(min(2 * added[norm], apart[norm]) for norm in (0, 1)), far)
+        return added, _Norms(min(2 * added.l1, apart[0]), min(2 * added.l2_squared, apart[1]), far)
 
     def _classes(self) -> list[tuple[tuple[tuple[int, int], ...], Conjunctions]]:
         """The distinct predicates by which weightings they have, and how often: (weighting, times) for each."""
@@ -170,9 +168,7 @@ class LinearQueries(ArrayValue):
 
     def _predicate_keys(self) -> Indices:
         number: dict[Any, int] = {}
-        return np.array(
-            [number.setdefault(self.given.query(i), len(number)) for i in range(len(self))], dtype=np.int64
-        )
+        return np.array([number.setdefault(self.given.query(i), len(number)) for i in range(len(self))], dtype=np.int64)
 
     def _weights(self, kinds: tuple[tuple[int, int], ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The weights of some weightings on all combinations of codes that they read, a line each; and how often."""

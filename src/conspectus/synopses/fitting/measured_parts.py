@@ -15,7 +15,6 @@ from conspectus.synopses.fitting.lbfgs import Vector
 
 from .max_entropy import Measurement
 
-
 Piece = tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.float64] | float]
 
 

@@ -147,7 +147,9 @@ class Residuals:
     def spread(self, values: Vector) -> Vector:
         """The adjoint of `of`, for centred values: their sum as a function of the cells of the universe."""
         if self.length != self._shared:
-            handed = np.bincount(self._leaves, weights=values[self._features] * self._weights, minlength=self._tree.length)
+            handed = np.bincount(
+                self._leaves, weights=values[self._features] * self._weights, minlength=self._tree.length
+            )
             filled = handed.astype(np.float64, copy=False)
             filled[: self._shared] = values[: self._shared]
             values = filled
