@@ -48,10 +48,9 @@ def _estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence
         if isinstance(synopsis, NoisyAnswers) or found.low is None or found.high is None:
             return found
         # A synopsis that was fitted to more than these counts is nearer, and answers within their interval.
-        asked = Workload(domain, (Moments(domain, (moment,)),)).measured(total_known=known)
-        fitted = float(
-            derived_answers(Workload(domain, (Moments(domain, (moment,)),)), synopsis.answer(asked), total)[0]
-        )
+        alone = Workload(domain, (Moments(domain, (moment,)),))
+        shares = synopsis.answer(alone.measured(total_known=total.exact))
+        fitted = float(derived_answers(alone, shares, total)[0])
         return replace(found, value=min(max(fitted, found.low), found.high))
     parts = moment.parts(domain, total_known=known)
     # A bound on all released answers holds for the parts together; intervals of their own share what may go wrong.

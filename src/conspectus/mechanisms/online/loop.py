@@ -29,10 +29,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.online_mechanism import Margin, Reply, SessionProblem, State
 from conspectus.mechanisms.sparse_vector import NumericSparse, SparsePlan
-from conspectus.privacy.events import Noise
+from conspectus.privacy.events import Event, Noise
 from conspectus.queries.query import Linear, Parity, Predicate, Query
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
@@ -122,13 +123,22 @@ class OnlineConstruction:
         self._learn(query, noisy)
         return Reply(count=self._possible(noisy), basis="measured", margin=self.plan.measured(query.grid))
 
+    def acts_at_most(self, query: Workload, *, outright: bool = False, later: bool = False) -> tuple[Event, ...]:
+        self._guess.of(query)  # refused as it would be when it is asked
+        measured = measurement(query, self._learned.law_of(query), relation=self._problem.relation)
+        if outright:
+            return (measured,)
+        if (self._primed is not None and self._covers(query.columns)) or self.exhausted:
+            return ()
+        return (*self._sparse.acts_at_most(later=later), measured)
+
     def _bought(self, query: Workload, guessed: float) -> Margin | None:
         """How wrong the guess may be where the marginals bought in advance add up to the question: no watch is needed.
 
         The guess was fitted to all of them together. It is wrong by no more than its distance to their sum, and the
         noise of that sum.
         """
-        if self._primed is None or not self._covers(query.columns):
+        if self._primed is None or not self._covers(query.columns) or isinstance(query.query(0), Linear):
             return None
         held = self._primed.sum_for(query.query(0))
         law = None if held.kind is None else (Noise(held.kind, held.scale), held.terms, held.averaged)
