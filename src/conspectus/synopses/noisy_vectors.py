@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from conspectus.counting.evaluation import cell_values
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
-from conspectus.privacy.mixed_noise import Term, mixed_margin
+from conspectus.privacy.mixed_noise import Term, mixed_margin, wide_margin
 from conspectus.privacy.tails import variance_of
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.marginal import Marginal
@@ -102,6 +102,8 @@ def noise_of(weights: NDArray[np.float64], laws: Sequence[Law], confidence: floa
             size = (weight if digits > 300 else round(weight + 10.0**-digits, digits)) / grid
             terms[law, size] = terms.get((law, size), 0) + 1
     listed: list[Term] = [(law, size, times) for (law, size), times in terms.items()]
+    if (closed := wide_margin(listed, confidence)) is not None:
+        return closed
     return mixed_margin(tuple(sorted(listed, key=lambda term: (-term[1], term[2]))), confidence)
 
 
