@@ -54,7 +54,7 @@ where the outer one is named. With a star it stands for itself and for all that 
 door, as users import it.
 """
 
-SEALED = ("data.sources", "privacy.noise", "privacy.exponential", "privacy.levels")
+SEALED = ("data.sources", "privacy.noise", "privacy.exponential", "privacy.levels", "privacy.permute_and_flip")
 KEYHOLDERS = (
     "curator",  # the one room where rows and samplers meet
     "releases.run",  # makes the curator of a release

@@ -89,6 +89,17 @@ class ExponentialDraws:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoisyMaxima:
+    """`draws` choices, each of the largest of noisy scores, with fresh noise: noisy max, or permute-and-flip.
+
+    Each is pure with this ε. Of such choices no bounded range is known, so that in ρ they are pure acts.
+    """
+
+    epsilon: ByRelation
+    draws: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ThresholdWatch:
     """One AboveThreshold: a stream of queries against one noisy threshold until the first hit; pure, with this ε."""
 
@@ -125,7 +136,9 @@ class RowTotal:
     """The exact number of rows was used in the open: free where it is public (rows are replaced), refused elsewhere."""
 
 
-Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | FurtherHit | StableKeys | RowTotal
+Event = (
+    LaplaceNoise | GaussianNoise | ExponentialDraws | NoisyMaxima | ThresholdWatch | FurtherHit | StableKeys | RowTotal
+)
 
 
 def to_json(event: Event) -> dict[str, Any]:
@@ -187,6 +200,7 @@ _KIND: dict[str, type[Event]] = {
     "laplace": LaplaceNoise,
     "gaussian": GaussianNoise,
     "exponential": ExponentialDraws,
+    "noisy-maxima": NoisyMaxima,
     "threshold": ThresholdWatch,
     "further-hit": FurtherHit,
     "stable-keys": StableKeys,
