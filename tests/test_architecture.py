@@ -65,6 +65,7 @@ KEYHOLDERS = (
     "data.sources",
     "privacy.exponential",  # draws with the sampler
     "privacy.levels",
+    "privacy.permute_and_flip",
 )
 LONGEST, MOST_FILES = 400, 24
 SHARED_NAMES = ("__init__", "mechanism", "parameters", "theorem", "claim", "plan")

@@ -81,7 +81,8 @@ class Top(Mechanism[TopPlan]):
     """The questions with the largest counts, and their counts measured afresh; nothing is said of the others.
 
     Choose it where only the largest of many counts matter: its error grows with the logarithm of the number of
-    questions, where noise on all of them grows with the number, or its root. Answers of questions that did not win are
+    questions, where noise on all of them grows with the number, or its root. (One person moves two cells of a marginal
+    at most, however many there are: for these `gaussian` on all of them is as good, or better.) Answers of questions that did not win are
     not a number (NaN). `release.winners` has the positions of those that did, in the order in which they were found.
 
     Args:
@@ -179,7 +180,8 @@ class Top(Mechanism[TopPlan]):
         won = curator.select(score, plan.epsilon, draws=plan.winners, barred=nobody, rule=plan.rule)
         order = np.sort(won) if plan.price else nobody
         chosen = plan.asked.take(order)
-        values, laws = np.zeros(0), ()
+        values = np.zeros(0)
+        laws: tuple[Noise, ...] = ()
         if plan.price:
             law = plan.law(problem, chosen)
             values, laws = curator.measure(chosen, law) / chosen.grid, (law,) * len(chosen.blocks)
