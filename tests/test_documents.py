@@ -51,6 +51,7 @@ EXAMPLES = (
     "docs/boosting.md",
     "docs/ledger.md",
     "docs/live-sessions.md",
+    "docs/results.md",
     "docs/sparse.md",
     "docs/small-db.md",
     "docs/composition.md",
