@@ -78,6 +78,18 @@ class GaussianNoise:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MixedGaussianNoise:
+    """Integers were drawn with discrete Gaussian noise of several scales, and they or functions of them published.
+
+    `shift_squared` bounds the sum of the squares of what one unit moves, each divided by the σ² of its own noise;
+    `sigma_squared` is the smallest σ², in steps of the integers.
+    """
+
+    shift_squared: ByRelation
+    sigma_squared: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExponentialDraws:
     """`draws` draws by the exponential mechanism, of bounded range.
 
@@ -137,7 +149,15 @@ class RowTotal:
 
 
 Event = (
-    LaplaceNoise | GaussianNoise | ExponentialDraws | NoisyMaxima | ThresholdWatch | FurtherHit | StableKeys | RowTotal
+    LaplaceNoise
+    | GaussianNoise
+    | MixedGaussianNoise
+    | ExponentialDraws
+    | NoisyMaxima
+    | ThresholdWatch
+    | FurtherHit
+    | StableKeys
+    | RowTotal
 )
 
 
@@ -199,6 +219,7 @@ def _read(name: str, value: Any) -> ByRelation | Fraction | int:
 _KIND: dict[str, type[Event]] = {
     "laplace": LaplaceNoise,
     "gaussian": GaussianNoise,
+    "mixed-gaussian": MixedGaussianNoise,
     "exponential": ExponentialDraws,
     "noisy-maxima": NoisyMaxima,
     "threshold": ThresholdWatch,
