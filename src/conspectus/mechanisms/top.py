@@ -83,7 +83,8 @@ class Top(Mechanism[TopPlan]):
     Choose it where only the largest of many counts matter: its error grows with the logarithm of the number of
     questions, where noise on all of them grows with the number, or its root. (One person moves two cells of a marginal
     at most, however many there are: for these `gaussian` on all of them is as good, or better.) Answers of questions
-    that did not win are not a number (NaN). `release.winners` has the positions of those that did, in the order in which they were found.
+    that did not win are not a number (NaN). `release.winners` has the positions of those that did, in the order in
+    which they were found.
 
     Args:
         count: How many of the largest counts to find.
