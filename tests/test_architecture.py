@@ -15,13 +15,13 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
 
 DIRECTIONS = """
-suggestions, compiled, interrupts
+suggestions, compiled, interrupts, server_address
                        ->
-data                   -> suggestions, compiled, interrupts
+data                   -> suggestions, compiled, interrupts, server_address
 data.sources           -> data*
 privacy.composition    ->
 privacy                -> privacy.composition, compiled
-privacy.ledger         -> privacy, suggestions
+privacy.ledger         -> privacy, suggestions, server_address
 queries.blocks         -> queries.query, queries.block, queries.sensitivity, queries.literals, queries.ordering,
                           queries.hashing, queries.address_index, queries.rules,
                           data.domain, data.code_sets, data.records, privacy.relation, interrupts
@@ -41,7 +41,7 @@ mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_
                        -> mechanisms*
 releases               -> mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
                           data, data.sources
-sessions               -> releases*
+sessions               -> releases*, server_address
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
 audit                  -> sessions*, privacy.composition
 cli                    -> audit*, report, conspectus
