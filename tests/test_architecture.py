@@ -15,13 +15,13 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
 
 DIRECTIONS = """
-suggestions, compiled, interrupts, server_address
+suggestions, compiled, interrupts, tabular, server_address
                        ->
 data                   -> suggestions, compiled, interrupts, server_address
 data.sources           -> data*
 privacy.composition    ->
 privacy                -> privacy.composition, compiled
-privacy.ledger         -> privacy, suggestions, server_address
+privacy.ledger         -> privacy, suggestions, tabular, server_address
 queries.blocks         -> queries.query, queries.block, queries.sensitivity, queries.literals, queries.ordering,
                           queries.hashing, queries.address_index, queries.rules,
                           data.domain, data.code_sets, data.records, privacy.relation, interrupts
@@ -40,11 +40,12 @@ mechanisms             -> mechanisms.registry, curator, synopses*, privacy, priv
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
                        -> mechanisms*
 releases               -> mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
-                          data, data.sources
+                          data, data.sources, tabular
 sessions               -> releases*, server_address
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
 audit                  -> sessions*, privacy.composition
-cli                    -> audit*, report, conspectus
+service                -> sessions*, report, conspectus
+cli                    -> service*, audit*, report, conspectus
 __main__               -> cli
 """
 """Room by room, whom it may import besides itself. The same text stands in docs/architecture.md.
@@ -81,6 +82,8 @@ MAY_DEFER = ("cli", "__init__")
 
 CATCH_ALL = (
     "cli",  # prints nothing of what it catches
+    "service.gate",  # answers strangers: a fault is logged by its kind and place, and told as one
+    "service.home",
     "queries.blocks.unsafe_functions",  # foreign functions: a failure may depend on one row, so it is a value
     "mechanisms.boosting.own_generator",  # foreign generators: a failure must not waste what was paid for
     "data.records.forms",  # values of foreign types, whose own code runs when they are read: each failure is a value

@@ -17,22 +17,23 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from conspectus.privacy.accounting import BudgetExceeded, cap_of, guarantee_of
+from conspectus.privacy.accounting import cap_of, guarantee_of
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import USUAL_DELTA, Budget, Guarantee, large_epsilon
 from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down
 from conspectus.privacy.relation import Neighbours
 from conspectus.server_address import is_server
 from conspectus.suggestions import suggest_keywords
+from conspectus.tabular import Tabular
 
 from .ledger_file import LedgerFile
-from .ledger_lines import Entry as Entry
-from .ledger_lines import LedgerStore, Lines, damaged
 from .ledger_postgres import LedgerDatabase
+from .ledger_store import Entry as Entry
+from .ledger_store import LedgerStore, Lines, damaged
 from .ledger_terms import LedgerError as LedgerError
 from .ledger_terms import terms_for
 from .reservation import Reservation
-from .what_is_left import affordable, left_in_words
+from .what_is_left import affordable, check_left
 
 
 class LedgerMismatch(LedgerError):
@@ -40,7 +41,7 @@ class LedgerMismatch(LedgerError):
 
 
 @suggest_keywords
-class Ledger:
+class Ledger(Tabular):
     """A cap on everything that is ever released about one table, kept in a file that many processes may share, or in a
     PostgreSQL database that many hosts share.
 
@@ -358,21 +359,7 @@ class Ledger:
                 raise LedgerMismatch(f"this ledger is bound to another {name}{shown}: use the ledger of this table")
 
     def _check_left(self, lines: Lines, cost: Cost) -> None:
-        spent = lines.spent()
-        total = spent + cost
-        if total.within(self._cap):
-            return
-        if total.price > self.cap:
-            sign = "epsilon" if self.currency == "pure" else "rho"
-            left = left_in_words(self.cap - spent.price, self.cap, self.currency, self.shown_delta)
-            raise BudgetExceeded(
-                f"this release asks for {sign} {float(cost.price):.6g}, and the ledger has {left} left: ask for less"
-            )
-        left, of = _shown(self.delta_cap - spent.delta, self.delta_cap), f"{float(self.delta_cap):.6g}"
-        raise BudgetExceeded(
-            f"this release publishes keys with a delta of {float(cost.delta):.6g}, and the ledger has {left} left of "
-            f"the {of} that it set aside for such acts: ask for a smaller delta"
-        )
+        check_left(lines.spent(), cost, self._cap, self.currency, self.shown_delta)
 
     def resume(self, number: int) -> Reservation:
         """An open reservation of an earlier process, by its number.
@@ -389,7 +376,3 @@ class Ledger:
         with self._file.reading() as lines:
             lines.standing(number)
         return Reservation(self, number)
-
-
-def _shown(left: Fraction, cap: Fraction) -> str:
-    return f"{float(left):.6g}" if left > cap / 10**9 else "nothing"

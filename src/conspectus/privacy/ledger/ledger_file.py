@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from .ledger_lines import READABLE, VERSION, LedgerStore, Lines, Statements, damaged, read_terms, written_terms
+from .ledger_store import READABLE, VERSION, LedgerStore, Lines, Statements, damaged, read_terms, written_terms
 from .ledger_terms import LedgerError, LedgerTerms
 
 _APPLICATION = 0x436F6E73  # "Cons": SQLite's mark of whose file it is

@@ -20,7 +20,7 @@ from typing import Any
 
 from conspectus.server_address import AddressError, shown, without
 
-from .ledger_lines import LedgerStore, Lines, Statements, damaged, read_terms, written_terms
+from .ledger_store import LedgerStore, Lines, Statements, damaged, read_terms, written_terms
 from .ledger_terms import LedgerError, LedgerTerms
 
 _PATIENCE = 120  # seconds to wait for other hosts
