@@ -167,7 +167,7 @@ def test_a_copy_restored_under_an_open_ledger_is_refused_where_it_knows_less(tmp
     assert ledger.spent == HALF
     later = ledger.path.read_bytes()
     ledger.path.write_bytes(earlier)
-    with pytest.raises(LedgerError, match="not the file any more"):
+    with pytest.raises(LedgerError, match="not the ledger any more"):
         reserved(ledger)
     ledger.path.write_bytes(later)
     reserved(ledger)

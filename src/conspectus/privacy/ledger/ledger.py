@@ -17,6 +17,8 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from conspectus.privacy.accounting import cap_of, guarantee_of
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import USUAL_DELTA, Budget, Guarantee, large_epsilon
@@ -24,9 +26,10 @@ from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down
 from conspectus.privacy.relation import Neighbours
 from conspectus.server_address import is_server
 from conspectus.suggestions import suggest_keywords
-from conspectus.tabular import Tabular
+from conspectus.tabular import Bars, Tabular
 
 from .ledger_file import LedgerFile
+from .ledger_lines import lines_of, pictured
 from .ledger_postgres import LedgerDatabase
 from .ledger_store import Entry as Entry
 from .ledger_store import LedgerStore, Lines, damaged
@@ -360,6 +363,24 @@ class Ledger(Tabular):
 
     def _check_left(self, lines: Lines, cost: Cost) -> None:
         check_left(lines.spent(), cost, self._cap, self.currency, self.shown_delta)
+
+    def to_arrow(self) -> pa.Table:
+        """One line for every release and session: when, what it is called, what it counts for, its acts.
+
+        Returns:
+            A table, oldest first. An open reservation counts with all that it reserved.
+        """
+        return lines_of(self.entries())
+
+    def __repr__(self) -> str:
+        sign = "epsilon" if self.currency == "pure" else "rho"
+        return f'<Ledger of "{self.table}": {sign} {float(self.spent):.6g} of {float(self.cap):.6g} spent>'
+
+    def _heading(self) -> str:
+        return repr(self).strip("<>")
+
+    def _bars(self) -> Bars:
+        return pictured(self.to_arrow(), float(self.remaining), "ε" if self.currency == "pure" else "ρ")
 
     def resume(self, number: int) -> Reservation:
         """An open reservation of an earlier process, by its number.
