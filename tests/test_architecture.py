@@ -55,7 +55,7 @@ where the outer one is named. With a star it stands for itself and for all that 
 door, as users import it.
 """
 
-SEALED = ("data.sources", "privacy.noise", "privacy.exponential", "privacy.levels")
+SEALED = ("data.sources", "privacy.noise", "privacy.exponential", "privacy.levels", "privacy.permute_and_flip")
 KEYHOLDERS = (
     "curator",  # the one room where rows and samplers meet
     "releases.run",  # makes the curator of a release
@@ -66,6 +66,7 @@ KEYHOLDERS = (
     "data.sources",
     "privacy.exponential",  # draws with the sampler
     "privacy.levels",
+    "privacy.permute_and_flip",
 )
 LONGEST, MOST_FILES = 400, 24
 SHARED_NAMES = ("__init__", "mechanism", "parameters", "theorem", "claim", "plan")

@@ -139,6 +139,17 @@ class Release:
         return self.synopsis.total
 
     @property
+    def winners(self) -> tuple[int, ...]:
+        """The positions in the workload of what `mechanism="top"` found, in the order in which they were found.
+
+        Raises:
+            CannotAnswer: The release did not choose among its questions.
+        """
+        if self.mechanism != "top":
+            raise CannotAnswer('this release answered all of its questions: release with mechanism="top" to choose')
+        return tuple(self.parameters["winners"])
+
+    @property
     def counts_rows(self) -> bool:
         """Whether the total is a number of rows, so that shares of it are too."""
         return self.workload.denominator is None
