@@ -13,6 +13,7 @@ import numpy as np
 from conspectus.data.columns.ordered import Ordered
 from conspectus.data.columns.values import by_distinct, text_of
 from conspectus.data.schema import Schema
+from conspectus.server_address import is_server, without
 
 from . import open_pairs, open_table, open_unknown
 from .drafted_columns import Seen, drafted_column, toml
@@ -145,5 +146,7 @@ def draft_pairs(source: Any, user: str, item: str) -> str:
 
 
 def _called(source: Any) -> str:
+    if is_server(source):
+        return without(source, "table", "table")[1].rpartition(".")[2]
     named = isinstance(source, str | Path) and " " not in str(source)
     return Path(source).name.partition(".")[0] if named else "table"
