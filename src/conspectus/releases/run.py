@@ -24,7 +24,7 @@ from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 
 from .numbers_from_parts import derived_answers
-from .planning import candidates, problem_of, rank
+from .planning import candidates, check_table, problem_of, rank
 from .release import Release
 
 KEYWORDS = ("epsilon", "delta", "rho", "mechanism", "neighbours", "ledger", "rows", "progress")
@@ -88,6 +88,7 @@ def release(
         >>> same.mechanism
         'laplace'
     """
+    check_table(table, "cs.release")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     problem = problem_of(
         table.schema, workload, budget=budget, neighbours=neighbours, rows=rows, filtered=table.filtered
