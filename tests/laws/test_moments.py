@@ -185,7 +185,7 @@ EVERY = Predicate(((),))
 @pytest.mark.parametrize("kind", ["sum", "mean", "variance", "covariance"])
 @pytest.mark.parametrize(("law", "rows"), [("laplace", 400), ("gaussian", 400), ("laplace", 30)])
 def test_intervals_hold_as_often_as_they_say(kind: str, law: str, rows: int) -> None:
-    """600 draws of the noise, from a fixed seed; a coverage of 95% that is off by a tenth of the noise would leave the band.
+    """600 draws of the noise, from a fixed seed.
 
     Small groups, whose count is uncertain, are allowed to be covered more often: their intervals are cut to what is
     possible.

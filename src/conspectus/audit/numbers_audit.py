@@ -16,7 +16,7 @@ from conspectus.queries.blocks.moments import Moment, Moments, Numbers
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 
-from .doors import Play, case, told
+from .doors import Play, case
 from .plays import Experiment
 
 
@@ -43,12 +43,12 @@ def cases(neighbours: Neighbours) -> Iterator[Experiment]:
     """A sum over a group, and a mean by group, where one row moves from the lowest value to the highest."""
     replaced = neighbours is Neighbours.REPLACE
     crowd = np.repeat([[0, 1], [1, 0]], 4, axis=0)
-    tables = np.concatenate([crowd, [[1, 1]]]), np.concatenate([crowd, [[0, 1]][: int(replaced)]])
+    tables = np.concatenate([crowd, [[1, 1]]]), np.concatenate([crowd, np.array([[0, 1]])[: int(replaced)]])
     whole = Predicate(((Literal(1, (1,)),),))
     play = _measuring(neighbours, Moment("sum", whole, (Numbers(0, np.array([0.0, 1.0])),)))
-    yield case("linear-sum", neighbours, (tables[0], tables[1].reshape(-1, 2)), play, RangeForgotten)
+    yield case("linear-sum", neighbours, tables, play, RangeForgotten)
     play = _measuring(neighbours, Moment("mean", whole, (Numbers(0, np.array([0.0, 1.0])),)))
-    yield case("linear-mean", neighbours, (tables[0], tables[1].reshape(-1, 2)), play, OneNoise)
+    yield case("linear-mean", neighbours, tables, play, OneNoise)
 
 
 def _measuring(neighbours: Neighbours, moment: Moment) -> Play:
@@ -59,6 +59,6 @@ def _measuring(neighbours: Neighbours, moment: Moment) -> Play:
 
     def play(curator: Curator) -> float:
         found = curator.measure(question, law) / question.grid
-        return float(found[0]) if len(found) == 1 else told(curator, found[1], found[0])
+        return float(found[0]) if len(found) == 1 else float(found[0] - found[1])
 
     return play
