@@ -20,8 +20,8 @@ from conspectus.queries.blocks.parity_list import ParityList
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
-from conspectus.synopses import mixture_answers
-from conspectus.synopses.fitting import mixture_steps
+from conspectus.synopses import mixture_answers, product_mixture
+from conspectus.synopses.fitting import mixture_steps, row_descent
 from conspectus.synopses.fitting.mixture_fit import fit_mixture
 from conspectus.synopses.fitting.mixture_targets import CannotFit, Target
 from conspectus.synopses.mixture_answers import CoarseColumn
@@ -177,6 +177,66 @@ def test_rows_lose_less_than_independent_ones():
             one_way = np.bincount(drawn, minlength=64).reshape(4, 4, 4).sum(axis=(1, 2)) / 500
             found.append(np.abs(one_way - table.sum(axis=(1, 2))).sum())
     assert np.mean(ours) < 0.3 * np.mean(theirs)
+
+
+def wide_mixture(seed):
+    """Columns of up to 40 codes, which tables of three columns tell apart in groups."""
+    rng = coins(seed)
+    domain = Domain(("a", "b", "c", "d"), (40, 3, 5, 2))
+    parts = [rng.dirichlet(np.full(size, 0.5), 30) for size in domain.sizes]
+    return ProductMixture(domain, rng.dirichlet(np.ones(30)), np.concatenate(parts, axis=1), TOTAL)
+
+
+def distance(mixture, chunk, columns):
+    shape = mixture.domain.shape(columns)
+    cells = np.ravel_multi_index([chunk.column(c).astype(np.int64) for c in columns], shape)
+    found = np.bincount(cells, minlength=int(np.prod(shape))) / chunk.rows
+    return np.abs(found - mixture.marginal(columns).ravel()).sum()
+
+
+def test_many_rows_are_moved_towards_the_tables(monkeypatch):
+    mixture = wide_mixture(3)
+    sets = [s for k in (2, 3) for s in itertools.combinations(range(4), k)]
+    near = np.mean([distance(mixture, mixture.sample(2000, public_seed=1), columns) for columns in sets])
+    again = np.mean([distance(mixture, mixture.sample(2000, public_seed=1), columns) for columns in sets])
+    monkeypatch.setattr(product_mixture, "FEWEST_MOVED", 10_000)
+    drawn = np.mean([distance(mixture, mixture.sample(2000, public_seed=1), columns) for columns in sets])
+    assert near == again
+    assert near < 0.5 * drawn
+
+
+def test_a_move_is_made_only_where_the_tables_come_nearer():
+    """The sum of squares, counted anew, never rises; and where it is least already, nothing moves."""
+    rng = coins(4)
+    rows = rng.integers(0, 3, (300, 3)).astype(np.int32)
+    groups = [row_descent.groups_of(np.ones(3)) for _ in range(3)]
+    sets = row_descent.tables_to_meet(3, rng)
+    truth = {held: rng.dirichlet(np.ones(3 ** len(held))).reshape((3,) * len(held)) for held in sets}
+    own = {held: np.zeros((3,) * len(held)) for held in sets}
+    for held, table in own.items():
+        np.add.at(table, tuple(rows[:, c] for c in held), 1 / 300)
+
+    def far(found, goals):
+        total = 0.0
+        for held, goal in goals.items():
+            table = np.zeros_like(goal)
+            np.add.at(table, tuple(found[:, c] for c in held), 1)
+            total += ((table - 300 * goal) ** 2 / (300 * goal + 3)).sum()
+        return total
+
+    found = row_descent.moved(rows, row_descent.Wanted.of(sets, groups, lambda held, _: truth[held]), rng)
+    assert far(found, truth) < 0.7 * far(rows, truth)
+    assert np.array_equal(row_descent.moved(rows, row_descent.Wanted.of(sets, groups, lambda h, _: own[h]), rng), rows)
+
+
+def test_many_columns_have_few_triples_and_wide_ones_few_groups():
+    sets = row_descent.tables_to_meet(42, coins(1))
+    assert sum(len(held) == 2 for held in sets) == 861
+    assert sum(len(held) == 3 for held in sets) <= row_descent.MOST_TRIPLES
+    groups = row_descent.groups_of(np.arange(100) / 99)
+    assert groups.max() == row_descent.WIDEST - 1
+    assert len(set(groups[-31:].tolist())) == 31
+    assert set(groups[:69].tolist()) == {31}
 
 
 def test_what_is_no_mixture_is_refused():
