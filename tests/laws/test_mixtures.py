@@ -23,6 +23,7 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses import mixture_answers, product_mixture
 from conspectus.synopses.fitting import mixture_steps, row_descent
 from conspectus.synopses.fitting.mixture_fit import fit_mixture
+from conspectus.synopses.fitting.mixture_questions import BoxUnion, EvenCount, QuestionTarget
 from conspectus.synopses.fitting.mixture_targets import CannotFit, Target
 from conspectus.synopses.mixture_answers import CoarseColumn
 from conspectus.synopses.product_mixture import ProductMixture
@@ -408,3 +409,50 @@ def test_functions_of_the_table_are_evaluated_on_rows():
     share = mixture.marginal((0,)).max()
     assert abs(mixture.answer(asked)[0] - share) <= 1 / TOTAL.rows
     assert mixture.answer(asked).tobytes() == mixture.answer(asked).tobytes()
+
+
+# Single questions
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_chances_of_questions_are_sums_over_the_cells_of_a_component(seed):
+    """The chance in a component, and given a code, against the whole universe of that component."""
+    rng = coins(seed)
+    sides = [rng.dirichlet(np.ones(size), 3).astype(np.float32) for size in FOUR.sizes]
+    first = {0: np.array([1, 0, 0.5]), 1: np.array([0, 1, 1, 0.25])}
+    second = {0: 1 - first[0], 3: np.array([1, 0, 0, 1, 0.5])}
+    parity = {1: np.array([0, 1, 0, 1]), 2: np.array([0, 1])}
+    for question in (BoxUnion((first, second)), BoxUnion((first,)), EvenCount(parity)):
+        inside = np.zeros(FOUR.sizes)
+        for cell in itertools.product(*map(range, FOUR.sizes)):
+            if isinstance(question, EvenCount):
+                signs = [1 - 2 * part[cell[c]] for c, part in question.second.items()]
+                inside[cell] = (1 + np.prod(signs)) / 2
+            else:
+                inside[cell] = sum(np.prod([part[cell[c]] for c, part in box.items()]) for box in question.boxes)
+        whole, given = question.chances(sides)
+        for k in range(3):
+            cells = np.ones(())
+            for side in sides:
+                cells = np.multiply.outer(cells, side[k])
+            assert whole[k] == pytest.approx((cells * inside).sum(), abs=1e-5)
+            for column, chance in given.items():
+                rest = tuple(c for c in range(4) if c != column)
+                expected = (cells * inside).sum(axis=rest) / sides[column][k]
+                np.testing.assert_allclose(chance[k], expected, atol=1e-4)
+
+
+def test_a_fit_meets_a_measured_question_and_keeps_its_tables():
+    table, targets = tables_of(5, range(4))
+    start = fit_mixture(FOUR, targets, components=60, iterations=100, public_seed=1)
+    box = {0: np.array([1, 0, 0]), 1: np.array([1, 1, 0, 0]), 3: np.array([0, 0, 1, 1, 1])}
+    asked = Conjunctions.of(
+        FOUR, [Predicate((tuple(Literal(c, tuple(np.flatnonzero(part).tolist())) for c, part in box.items()),))]
+    )
+    truth = table[0][:2, :, 2:].sum()
+    wanted = truth + 0.04
+    learned = QuestionTarget(BoxUnion((box,)), wanted, 20.0)
+    fit = fit_mixture(FOUR, targets, components=60, iterations=60, public_seed=1, start=start, questions=[learned])
+    mixture = ProductMixture.of_fit(FOUR, fit, TOTAL)
+    assert abs(mixture.answer(Workload(FOUR, (asked,)))[0] - wanted) < 0.01
+    assert fit.miss < 0.06

@@ -95,8 +95,8 @@ class Wanted:
                 strides[row, place] = np.prod([sizes[c] for c in held[place + 1 :]], dtype=np.int64)
         listed = [np.flatnonzero((columns == c).any(axis=1)) for c in range(len(groups))]
         of_column = np.full((len(groups), max(map(len, listed), default=0)), -1, dtype=np.int32)
-        for row, numbers in zip(of_column, listed):
-            row[: len(numbers)] = numbers
+        for line, numbers in zip(of_column, listed):
+            line[: len(numbers)] = numbers
         return cls(
             shares=np.concatenate([np.zeros(0, dtype=np.float32), *tables]),
             first=np.cumsum([0, *map(len, tables)])[:-1].astype(np.int64),
