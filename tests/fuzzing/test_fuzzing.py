@@ -110,7 +110,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> commands.Bench:
 
 
 def test_changed_files_end_commands_in_one_of_four_ways(bench: commands.Bench) -> None:
-    """In this process, for speed, three of each rare kind; `command_files` puts 100,000 through processes of their own."""
+    """In this process, for speed; `command_files` puts 100,000 through processes of their own."""
     counts: Counter[str] = Counter()
     for number in range(3 * len(commands.KINDS)):
         verdict, said = bench.judged(5, number)
