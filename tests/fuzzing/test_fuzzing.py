@@ -22,13 +22,13 @@ def test_accepted_selects_read_all_rows_of_extreme_values(tmp_path: Path, monkey
     monkeypatch.setattr("conspectus.data.sources.sql.Connection", selects.shared)
     bench = selects.Bench(tmp_path)
     counts: Counter[str] = Counter()
-    for number in range(200):
+    for number in range(120):
         case = selects.case_of(5, number)
         verdict, said = bench.judged(case, both=number % 8 == 0)
         assert verdict != "stopped", (number, said, case)
         counts[verdict] += 1
-    assert counts["accepted"] > 60
-    assert counts["refused"] > 10
+    assert counts["accepted"] > 36
+    assert counts["refused"] > 6
 
 
 def test_the_fuzzer_sees_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
