@@ -59,6 +59,8 @@ class Entry:
 OFFLINE: dict[str, Entry] = {
     "laplace": Entry(".additive", "Laplace", ("measure-laplace", *NUMBERS), counts_once=True),
     "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian", *NUMBERS), counts_once=True),
+    "histogram": Entry(".joint_table", "JointTable", (*MEASURE, *NUMBERS), counts_once=True),
+    "tree": Entry(".tree_of_intervals", "Tree", (*MEASURE, *NUMBERS), counts_once=True),
     "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE, *NUMBERS)),
     "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE, *NUMBERS)),
     "projection": Entry(".projection", "Projection", (*MEASURE, *NUMBERS), counts_once=True),

@@ -27,6 +27,7 @@ from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.builders.marginals import marginal
 from conspectus.queries.language import from_sql as language
+from conspectus.queries.language.numbers import Where
 from conspectus.queries.query import TableFunction
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -39,6 +40,7 @@ from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
 from .numbers_from_parts import moment_answer
+from .quantiles import asked_of, box_table, quantile_answer
 from .release_file import read_fields, write_fields
 from .tables import cells_table, records_table
 
@@ -195,6 +197,47 @@ class Release:
         if self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows):
             return answer
         return dataclasses.replace(answer, count=None)
+
+    def quantile(self, column: str, q: float, where: Where = None, *, confidence: float = 0.95) -> Answer:
+        """The q-quantile of a column: the first value up to which at least the share q of the rows lies.
+
+        Args:
+            column: The name of an integer, number or date column.
+            q: The share of the rows, from 0 to 1; 0.5 for the median.
+            where: Which rows count: a SQL predicate, a mapping as in `cs.conjunctions`, or a workload of one predicate.
+                Rows without a value do not count.
+            confidence: The probability, over the noise, with which the interval holds the true quantile.
+
+        Returns:
+            An answer whose `value`, `low` and `high` are in the column's units; of dates, in days since 1970-01-01.
+
+        Raises:
+            CannotAnswer: The release does not know the column, or no row counts.
+            WorkloadError: The column has no order, or q is no share.
+        """
+        asked = asked_of(self.schema, self.synopsis, self._evidence, column, where)
+        self._check_seen(asked.everything)
+        return quantile_answer(asked, q, checked_confidence(confidence))
+
+    def box(self, column: str, by: Sequence[str] = (), where: Where = None, *, confidence: float = 0.95) -> pa.Table:
+        """What a box plot shows, by group: the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 with their intervals.
+
+        Args:
+            column: The name of an integer, number or date column.
+            by: The columns to group by; none by default.
+            where: Which rows count, as in `quantile`.
+            confidence: The probability with which each interval holds.
+
+        Returns:
+            A line for each group: its labels, then `q05`, `q25`, `median`, `q75`, `q95`, each with `_low` and `_high`.
+
+        Raises:
+            CannotAnswer: The release does not know the columns together.
+            WorkloadError: The column has no order.
+        """
+        asked = asked_of(self.schema, self.synopsis, self._evidence, column, where)
+        self._check_seen(asked.everything)
+        return box_table(asked, by, checked_confidence(confidence))
 
     def table(self, columns: Sequence[str] | str, *, confidence: float = 0.95) -> ResultTable:
         """A table to print: whole counts, zero or more, each with its interval and a mark if it is too noisy.
