@@ -53,6 +53,7 @@ EXAMPLES = (
     "docs/ledger.md",
     "docs/live-sessions.md",
     "docs/results.md",
+    "docs/sql.md",
     "docs/sparse.md",
     "docs/small-db.md",
     "docs/composition.md",

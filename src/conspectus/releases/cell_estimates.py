@@ -188,13 +188,19 @@ def _fieller(
         lines = [values - end * below for values in (above.low, above.high) for end in {low, high, value}]
         times = max(times, cells.multiple(lines, failure))
         # Both tests change their sign once: one is concave in r, the other convex.
-        low = _crossing(lambda r: _test(cells, above.low - r * below, -times), least, most, rising=False)
-        high = _crossing(lambda r: _test(cells, above.high - r * below, times), least, most, rising=True)
+        low = _crossing(_test(cells, above.low, below, -times), least, most, rising=False)
+        high = _crossing(_test(cells, above.high, below, times), least, most, rising=True)
     return low, high
 
 
-def _test(cells: CellCounts, line: Vector, times: float) -> float:
-    return float(line @ cells.measured) + times * cells.deviation(line)
+def _test(cells: CellCounts, above: Vector, below: Vector, times: float) -> Callable[[float], float]:
+    """Of a ratio: what is seen of (above − r·below), moved by what the noise may be."""
+
+    def seen(r: float) -> float:
+        line = above - r * below
+        return float(line @ cells.measured) + times * cells.deviation(line)
+
+    return seen
 
 
 def _crossing(test: Callable[[float], float], least: float, most: float, *, rising: bool) -> float:
@@ -305,7 +311,7 @@ def quantile(cells: CellCounts, codes: NDArray[np.int64], size: int, q: float, f
     counts = np.bincount(codes, weights=np.maximum(cells.counts, 0.0), minlength=size)
     rows = float(counts.sum())
     upto = np.cumsum(counts)
-    code = int(min(np.searchsorted(upto, q * rows, side="left"), size - 1)) if rows > 0 else size // 2
+    code = min(int(np.searchsorted(upto, q * rows, side="left")), size - 1) if rows > 0 else size // 2
     before = float(upto[code] - counts[code])
     into = min(max((q * rows - before) / counts[code], 0.0), 1.0) if counts[code] > 0 else 0.5
     if not cells.known:

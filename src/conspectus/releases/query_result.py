@@ -15,8 +15,8 @@ from conspectus.tabular import ResultTable
 class QueryResult(ResultTable):
     """What a SELECT was answered: made by `release.query` and `session.query`.
 
-    It has a column for each output of the SELECT. Beside a number `x` stand `x_low` and `x_high`: the truth lies between
-    them with the confidence that was asked for, number by number; null where no interval would be honest.
+    It has a column for each output of the SELECT. Beside a number `x` stand `x_low` and `x_high`: the truth lies
+    between them with the confidence that was asked for, number by number; null where no interval would be honest.
 
     Attributes:
         arrow: The table itself; `to_pandas`, `to_polars`, `to_dict` and `plot` take it elsewhere.

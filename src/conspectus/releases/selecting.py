@@ -143,9 +143,9 @@ class _Asked:
             found = _of_sample(found, chosen) if measure.sample else found
             return _rooted(found) if measure.kind == "deviation" else found
         if measure.kind == "covariance":
-            found = cells.covariance(chosen, *taken, self.failure)
+            found = cells.covariance(chosen, taken[0], taken[1], self.failure)
             return _of_sample(found, chosen) if measure.sample else found
-        return cells.correlation(chosen, *taken, self.failure)
+        return cells.correlation(chosen, taken[0], taken[1], self.failure)
 
     def _quantile(self, measure: Measure, chosen: CellCounts, codes: Values) -> Any:
         column = self.schema.columns[measure.columns[0]]
@@ -201,10 +201,10 @@ class _Quantile:
         return cls(value, low, high, found.basis)
 
     def scaled(self, factor: float) -> _Quantile:
-        return self if factor == 1 else _Quantile(*(None if x is None else x * factor for x in self._ends()), self.basis)
-
-    def _ends(self) -> tuple[Any, Any, Any]:
-        return self.value, self.low, self.high
+        if factor == 1:
+            return self
+        value, low, high = (None if end is None else end * factor for end in (self.value, self.low, self.high))
+        return _Quantile(value, low, high, self.basis)
 
 
 def code_ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

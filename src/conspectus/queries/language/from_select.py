@@ -63,7 +63,7 @@ def _tree(text: str) -> exp.Select:
         raise cannot("set")
     if not isinstance(tree, exp.Select):
         if isinstance(tree, exp.Condition | exp.Column):
-            raise CannotQuery("this is a condition and no SELECT: ask(…) answers it, or write SELECT COUNT(*) … WHERE it")
+            raise CannotQuery("this is a condition and no SELECT: ask(…) answers it, or SELECT COUNT(*) … WHERE")
         raise cannot("write")
     return tree
 
@@ -93,8 +93,10 @@ class _Selection:
             self.key_nodes[_text(node)] = len(self.keys) - 1
         outputs = [self._output(item) for item in self.tree.expressions]
         if not self.measures and not any(output.measure is not None for output in outputs):
-            raise cannot("star") if not self.keys else CannotQuery(
-                "only groups are selected, and their rows are not counted: add COUNT(*)"
+            raise (
+                cannot("star")
+                if not self.keys
+                else CannotQuery("only groups are selected, and their rows are not counted: add COUNT(*)")
             )
         having = self.tree.args.get("having")
         kept = None if having is None else self._expression(having.this)
@@ -102,7 +104,9 @@ class _Selection:
         ordered = tuple(self._ordering(one, outputs) for one in order.expressions) if order is not None else ()
         size = Select(tuple(self.keys), rows, (), ()).size
         if size > MOST_GROUPS:
-            raise CannotQuery(f"this has {size:,} groups, and at most {MOST_GROUPS:,} are served: group by fewer columns")
+            raise CannotQuery(
+                f"{size:,} groups are more than {MOST_GROUPS:,}, which are served: group by fewer columns"
+            )
         notes = list(self.reader.caveats) + (["conditions were widened to whole bins"] if self.reader.widened else [])
         if kept is not None or self.tree.args.get("limit") is not None:
             notes.append("each interval is for its own number: which lines are shown was chosen by noisy numbers")
@@ -122,6 +126,8 @@ class _Selection:
         tree = self.tree
         if tree.args.get("with") or tree.args.get("with_"):
             raise cannot("cte")
+        if tree.find(exp.Placeholder, exp.Parameter):
+            raise cannot("parameter")
         if tree.args.get("distinct"):
             raise cannot("distinct_rows")
         if tree.args.get("joins") or tree.args.get("laterals"):
@@ -147,13 +153,14 @@ class _Selection:
         if table.args.get("joins"):
             raise cannot("join")
         if table.name.casefold() != self.schema.name.casefold():
-            raise CannotQuery(f'this is about the table "{self.schema.name}", and knows no "{table.name}": write FROM it')
+            raise CannotQuery(f'this is about "{self.schema.name}", and knows no table "{table.name}": write FROM it')
 
     def _grouped(self) -> list[exp.Expression]:
         group = self.tree.args.get("group")
         if group is None:
             return []
-        if any(group.args.get(name) for name in _GROUPINGS):
+        sets = any(isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets) for node in group.expressions)
+        if sets or any(group.args.get(name) for name in _GROUPINGS):
             raise cannot("grouping")
         found = []
         for node in group.expressions:
@@ -179,7 +186,7 @@ class _Selection:
         if isinstance(node, exp.Column):
             at = named_key(self.schema, self.reader, node)
             raise CannotQuery(
-                f'"{at}" is selected, and is neither grouped by nor counted: write GROUP BY "{at}", or an aggregate of it'
+                f'"{at}" is selected, and is no group and no aggregate: write GROUP BY "{at}", or an aggregate of it'
             )
         factor, inner, digits = _scaled(node)
         return Output(alias or label_of(inner), measure=self._measure(inner), factor=factor, digits=digits)

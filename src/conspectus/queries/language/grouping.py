@@ -13,6 +13,7 @@ from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.builders.arguments import check_listable
 from conspectus.queries.formulas import Formula, all_of, any_of, literal
+from conspectus.queries.query import Literal
 
 from .from_sql import NotAPredicate, Reader
 from .select_plan import Key
@@ -90,7 +91,7 @@ def _not(schema: Schema, formula: Formula) -> Formula:
     """All other rows, those with missing values included."""
     if isinstance(formula, bool):
         return not formula
-    if hasattr(formula, "codes"):
+    if isinstance(formula, Literal):
         held = set(formula.codes)
         others = [code for code in range(schema.domain.sizes[formula.column]) if code not in held]
         return literal(schema.domain, formula.column, others)
@@ -182,5 +183,3 @@ def _number(node: exp.Expression) -> float | None:
 
 def _whole(number: float) -> float | int:
     return int(number) if float(number).is_integer() else number
-
-

@@ -116,7 +116,11 @@ class MeasureReader:
             above = next((p for p in (above.this, above.expression) if not isinstance(p, exp.Literal)), above)
         if isinstance(below, exp.Window):
             summed = below.this
-            if isinstance(summed, exp.Sum) and isinstance(summed.this, exp.Count) and not below.args.get("partition_by"):
+            if (
+                isinstance(summed, exp.Sum)
+                and isinstance(summed.this, exp.Count)
+                and not below.args.get("partition_by")
+            ):
                 first = self.read(above)
                 if first == Measure("count"):
                     return Measure("share")
@@ -131,7 +135,7 @@ class MeasureReader:
             present = self._present(at, self.schema.columns[at])
             if self._both(second.where, present) == self._both(first.where, present):
                 return replace(first, kind="mean")
-        raise CannotQuery("only counts are divided by counts: ask for AVG, or for both numbers and divide them yourself")
+        raise CannotQuery("only counts are divided by counts: ask for AVG, or for both numbers by themselves")
 
     def _sum_or_mean(self, node: exp.Sum | exp.Avg) -> Measure:
         inner = node.this
@@ -144,7 +148,7 @@ class MeasureReader:
             where = self._cases(inner, zeros=True)
             whole = inner.args.get("default") is not None
             if mean and not whole:
-                raise CannotQuery("an average of a CASE without ELSE leaves rows out: write ELSE 0, or FILTER (WHERE …)")
+                raise CannotQuery("an average of a CASE without ELSE leaves rows out: write ELSE 0, or use FILTER")
             return Measure("ratio" if mean else "count", where=where)
         if isinstance(inner, exp.Distinct):
             raise cannot("distinct")
@@ -219,15 +223,23 @@ class MeasureReader:
         if case.this is not None or len(branches) != 1:
             raise CannotQuery("inside an aggregate a CASE has one WHEN: write one aggregate for each, with FILTER")
         one = branches[0].args["true"]
-        plain = isinstance(one, exp.Literal) and (not zeros or float(one.name or 0) == 1 if not one.is_string else not zeros)
+        plain = isinstance(one, exp.Literal) and (
+            not zeros or float(one.name or 0) == 1 if not one.is_string else not zeros
+        )
         zero = default is None or isinstance(default, exp.Null)
-        zero = zero or (zeros and isinstance(default, exp.Literal) and not default.is_string and float(default.name) == 0)
+        zero = zero or (
+            zeros and isinstance(default, exp.Literal) and not default.is_string and float(default.name) == 0
+        )
         if not plain or not zero:
             raise CannotQuery("inside an aggregate a CASE counts rows: write CASE WHEN … THEN 1 ELSE 0 END")
         return self.reader.formula(branches[0].this, truth=True)
 
     def _both(self, first: Formula, second: Formula) -> Formula:
         return all_of(self.domain, [first, second])
+
+
+def _is_number(node: exp.Expression, number: float) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and float(node.name) == number
 
 
 def label_of(node: exp.Expression) -> str:

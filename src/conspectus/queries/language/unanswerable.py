@@ -86,9 +86,7 @@ _WORDS = {
     "kurtosis": "shape",
     "entropy": "shape",
 }
-SERVED = (
-    "COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN, QUANTILE, CORR and COVAR_POP are answered, with FILTER, CASE and GROUP BY"
-)
+SERVED = "COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN, QUANTILE, CORR and COVAR_POP are answered, by group, with FILTER"
 
 
 def cannot(why: str) -> CannotQuery:
