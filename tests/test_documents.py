@@ -52,6 +52,7 @@ EXAMPLES = (
     "docs/choosing.md",
     "docs/ledger.md",
     "docs/live-sessions.md",
+    "docs/numbers.md",
     "docs/results.md",
     "docs/sparse.md",
     "docs/small-db.md",
