@@ -23,6 +23,7 @@ NAMES = (
     "sessions",
     "passing",
     "streaming",
+    "service",
 )
 
 
