@@ -38,9 +38,10 @@ EXACT = {
     "dual-query": {"rounds": 300, "draws": 2000, "eta": 0.2},
     "small-db": {"size": 3},
     "net": {"net": two_guesses()},
+    "top": {"count": 1000},
     "sparse-project": {"size": 1 << 13, "nonzeros": 1, "public_seed": 0},
 }
-NOISE_ALONE = dict.fromkeys(("laplace", "gaussian", "net", "sparse-project"), 1e-12)
+NOISE_ALONE = dict.fromkeys(("laplace", "gaussian", "net", "sparse-project", "top"), 1e-12)
 TOLERANCE = {**dict.fromkeys(OFFLINE, 2e-3), **NOISE_ALONE, "dual-query": 1e-2, "small-db": 0.3}  # three rows: thirds
 
 
@@ -188,6 +189,7 @@ FEW = {
     "dual-query": {"rounds": 5},
     "small-db": {"size": 2},
     "net": EXACT["net"],
+    "top": {"count": 3},
 }
 
 

@@ -5,8 +5,10 @@ A mechanism plans with these, and the curator debits them: the plan and the debi
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from conspectus.data.schema import Schema
 from conspectus.privacy import exponential
@@ -16,21 +18,26 @@ from conspectus.privacy.events import (
     FurtherHit,
     GaussianNoise,
     LaplaceNoise,
+    MixedGaussianNoise,
     Noise,
+    NoisyMaxima,
     StableKeys,
     ThresholdWatch,
 )
 from conspectus.privacy.relation import Neighbours, Relation, RelationError
+from conspectus.queries.blocks.residual import Residual, joint_shift
 from conspectus.queries.workload import Workload
 
 from .laminar import LaminarDatabases
 from .nets import ListedNet, SmallDatabases
-from .scores import SCORES, Score
+from .scores import SCORES, LargestCounts, Score
 
 Net = ListedNet | SmallDatabases | LaminarDatabases
 NETS: tuple[type[Net], ...] = (ListedNet, SmallDatabases, LaminarDatabases)
 """Ranges to select from that need not be listed; closed, as the list of scores is."""
 Known = TypeVar("Known", bound="Score | Net")
+Rule = Literal["exponential", "permute-and-flip", "noisy-max"]
+"""How a candidate is chosen: by the exponential mechanism, or as the largest score with one- or two-sided noise."""
 
 
 def relation_of(schema: Schema, neighbours: Neighbours, *, filtered: bool) -> Relation:
@@ -63,10 +70,60 @@ def measurement(what: Workload | Score, law: Noise, *, relation: Relation) -> Ev
     return GaussianNoise(l2_squared=l2_squared, sigma_squared=scale * scale)
 
 
+def residual_act(residuals: Sequence[Residual], scales: Sequence[float], *, relation: Relation) -> MixedGaussianNoise:
+    """The act of measuring residuals together, each with noise of a scale in steps of its own 1/N."""
+    if (
+        not residuals
+        or len(scales) != len(residuals)
+        or any(residual.domain != residuals[0].domain for residual in residuals)
+    ):
+        raise ValueError("residuals of one table are measured, each with a scale of its own")
+    squares = [Fraction(scale) ** 2 for scale in scales]
+    if min(scales) <= 0:
+        raise ValueError("noise on a residual has a scale above 0")
+    precisions = [Fraction(residual.cells**2) / square for residual, square in zip(residuals, squares)]
+    moved = ByRelation.of(relation, lambda each: joint_shift(residuals, precisions, each))
+    return MixedGaussianNoise(shift_squared=moved, sigma_squared=min(squares))
+
+
+def residual_scales(
+    residuals: Sequence[Residual], precisions: Sequence[float], price: Fraction, *, relation: Relation
+) -> tuple[float, ...]:
+    """The scales, in steps of each residual's 1/N, at which measuring residuals together costs at most `price` in ρ.
+
+    The variances of the noise are inverse to `precisions`, which are numbers above 0 and matter up to a factor. The
+    noise of a residual has a deviation of scale/N counts before it is projected.
+    """
+    whole = joint_shift(residuals, [Fraction(precision) for precision in precisions], relation)
+    times = math.sqrt(float(whole / (2 * price)))
+    while True:
+        scales = tuple(r.cells * times / math.sqrt(p) for r, p in zip(residuals, precisions))
+        moved = residual_act(residuals, scales, relation=relation).shift_squared.under(relation.neighbours)
+        if moved is not None and moved <= 2 * price:
+            return scales
+        times *= 1 + 2.0**-40
+
+
 def keys_act(scale: float, threshold: int, *, max_rows: int) -> StableKeys:
     """The act of publishing keys; a function of public facts alone."""
     l1 = ByRelation(replace=Fraction(2 * max_rows), add_remove=Fraction(max_rows))
     return StableKeys(l1=l1, rows=max_rows, scale=Fraction(scale), threshold=threshold)
+
+
+def spread_of(score: Score | Net, relation: Relation) -> ByRelation:
+    """The length of the interval in which one unit moves the scores of all candidates; None where there is no bound.
+
+    In general one score may rise and another fall, each by the sensitivity: twice that.
+    """
+    listed(score, (*SCORES, *NETS))
+    if isinstance(score, LargestCounts):
+        return score.spread(relation)
+    return score.sensitivity(relation).mapped(lambda moved: 2 * moved)
+
+
+def choice_act(spread: ByRelation, rate: Fraction, draws: int) -> NoisyMaxima:
+    """The act of choosing the largest of scores with noise of this rate, or of the scale 1/rate."""
+    return NoisyMaxima(epsilon=spread.mapped(lambda moved: rate * moved), draws=draws)
 
 
 def selection_rate(sensitivity: Fraction, epsilon: Fraction) -> Fraction:

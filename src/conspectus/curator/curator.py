@@ -7,7 +7,9 @@ allowance (and written to the ledger, where there is one), then draws, then lets
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +20,34 @@ from conspectus.data.sources import Table
 from conspectus.privacy import exponential, levels, noise
 from conspectus.privacy.accounting import Allowance, Debit, scale_up
 from conspectus.privacy.events import (
+    ByRelation,
     Event,
     ExponentialDraws,
     Noise,
     RowTotal,
 )
+from conspectus.privacy.permute_and_flip import permute_and_flip
 from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.queries.blocks.residual import Residual
 from conspectus.queries.workload import Workload
 
 from .acts import (
-    NETS,
     Net,
+    Rule,
+    choice_act,
     further_act,
     keys_act,
     listed,
     measurement,
     relation_of,
+    residual_act,
     selection_range,
     selection_rate,
+    spread_of,
     watch_act,
 )
 from .keys import Records, shown_keys
-from .scores import ERROR_STEPS, SCORES, Score, error_of
+from .scores import ERROR_STEPS, Score, error_of
 from .truth import Progress, Truth, lists_records
 from .watch import Watch
 
@@ -111,27 +119,66 @@ class Curator:
             draw = noise.discrete_laplace if law.kind == "laplace" else noise.discrete_gaussian
             return draw(self._truth(what), law.scale, self._sampler)
 
+    def measure_residuals(self, residuals: Sequence[Residual], scales: Sequence[float]) -> list[NDArray[np.float64]]:
+        """Noisy residuals in counts: `measure` of whole tables, of which only the projections leave.
+
+        Each cell of each table gets independent discrete Gaussian noise, in steps of 1/N where N is the number of cells
+        of that table; `scales` are in these steps. `residual_scales` finds them for a price.
+
+        Guarantee: the act is MixedGaussianNoise with the joint shift of the residuals, not that of their tables.
+        """
+        with self._lock:
+            self._debit(residual_act(residuals, scales, relation=self.relation))
+            counts = self._truth(Workload(residuals[0].domain, tuple(residual.table for residual in residuals)))
+            found: list[NDArray[np.float64]] = []
+            at = 0
+            for residual, drawn in zip(residuals, self._residual_noise(residuals, scales)):
+                found.append(residual.projected(counts[at : at + residual.cells], drawn))
+                at += residual.cells
+            return found
+
+    def _residual_noise(self, residuals: Sequence[Residual], scales: Sequence[float]) -> list[NDArray[np.int64]]:
+        """Noise for the cells of each table; tables of one scale share one draw, which is quicker."""
+        drawn: dict[int, NDArray[np.int64]] = {}
+        for scale in dict.fromkeys(scales):
+            alike = [i for i, each in enumerate(scales) if each == scale]
+            cells = [residuals[i].cells for i in alike]
+            noisy = noise.discrete_gaussian(np.zeros(sum(cells), dtype=np.int64), scale, self._sampler)
+            drawn |= dict(zip(alike, np.split(noisy, np.cumsum(cells)[:-1])))
+        return [drawn[i] for i in range(len(residuals))]
+
     def select(
-        self, score: Score | Net, epsilon: Fraction, *, draws: int = 1, barred: NDArray[np.int64] | None = None
+        self,
+        score: Score | Net,
+        epsilon: Fraction,
+        *,
+        draws: int = 1,
+        barred: NDArray[np.int64] | None = None,
+        rule: Rule = "exponential",
     ) -> NDArray[np.int64]:
         """`draws` candidates, with replacement, each by the exponential mechanism of range `epsilon` in all.
 
-        With `barred`, candidates of a score that are out of the question by what is public, none is drawn twice.
+        With `barred`, candidates of a score that are out of the question by what is public, none is drawn twice. Any
+        other rule than the exponential mechanism needs it, and each of its draws is pure with this epsilon.
 
         A candidate is a number; a member of a net is a line of numbers that the net explains.
 
-        Guarantee: the act is ExponentialDraws of range epsilon: 2·rate·sensitivity from the score, the rest for
-        rounding.
+        Guarantee: the act is ExponentialDraws of range epsilon: rate·spread from the score, the rest for rounding. By
+        another rule it is NoisyMaxima of epsilon: rate·spread, or spread/scale.
         """
         with self._lock:
-            moved = listed(score, (*SCORES, *NETS)).sensitivity(self.relation)
+            moved = spread_of(score, self.relation)
             here = moved.under(self.relation.neighbours)
             if here is None:
                 raise ValueError("a selection needs a score with a known sensitivity")
             if barred is not None and (isinstance(score, Net) or draws > score.candidates - len(np.unique(barred))):
                 raise ValueError("different candidates are drawn from a score that has as many left")
-            rate = selection_rate(here, epsilon)
-            bounds = moved.mapped(lambda each: selection_range(each, rate))
+            if rule != "exponential":
+                if barred is None or isinstance(score, Net):
+                    raise ValueError("the largest noisy scores are those of different candidates: give barred")
+                return self._largest(score, moved, rule, epsilon / here, draws=draws, barred=barred)
+            rate = selection_rate(here / 2, epsilon)
+            bounds = moved.mapped(lambda each: selection_range(each / 2, rate))
             self._debit(ExponentialDraws(range=bounds, draws=draws))
             if isinstance(score, Net):
                 ranked = score.ranked(self._truth(score.workload), levels.cutoff(score.mass, rate))
@@ -142,6 +189,26 @@ class Curator:
             if barred is None:
                 return exponential.draw(scores, rate=rate, draws=draws, sampler=self._sampler)
             return exponential.peel(scores, barred, rate=rate, draws=draws, sampler=self._sampler)
+
+    def _largest(
+        self,
+        score: Score,
+        spread: ByRelation,
+        rule: Rule,
+        rate: Fraction,
+        *,
+        draws: int,
+        barred: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """The candidates with the largest scores, one after the other, each with fresh noise on all that are left."""
+        if rule == "noisy-max":
+            scale = scale_up(1 / rate)
+            self._debit(choice_act(spread, 1 / Fraction(scale), draws))
+            choose = partial(exponential.report_noisy_max, scale=scale, sampler=self._sampler)
+        else:
+            self._debit(choice_act(spread, rate, draws))
+            choose = partial(permute_and_flip, rate=rate, sampler=self._sampler)
+        return exponential.peeled(self._truth(score), barred, draws, choose)
 
     def above_threshold(
         self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1

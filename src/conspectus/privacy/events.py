@@ -78,6 +78,18 @@ class GaussianNoise:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MixedGaussianNoise:
+    """Integers were drawn with discrete Gaussian noise of several scales, and they or functions of them published.
+
+    `shift_squared` bounds the sum of the squares of what one unit moves, each divided by the σ² of its own noise;
+    `sigma_squared` is the smallest σ², in steps of the integers.
+    """
+
+    shift_squared: ByRelation
+    sigma_squared: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExponentialDraws:
     """`draws` draws by the exponential mechanism, of bounded range.
 
@@ -85,6 +97,17 @@ class ExponentialDraws:
     draw, rounding included."""
 
     range: ByRelation
+    draws: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyMaxima:
+    """`draws` choices, each of the largest of noisy scores, with fresh noise: noisy max, or permute-and-flip.
+
+    Each is pure with this ε. Of such choices no bounded range is known, so that in ρ they are pure acts.
+    """
+
+    epsilon: ByRelation
     draws: int
 
 
@@ -125,7 +148,17 @@ class RowTotal:
     """The exact number of rows was used in the open: free where it is public (rows are replaced), refused elsewhere."""
 
 
-Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | FurtherHit | StableKeys | RowTotal
+Event = (
+    LaplaceNoise
+    | GaussianNoise
+    | MixedGaussianNoise
+    | ExponentialDraws
+    | NoisyMaxima
+    | ThresholdWatch
+    | FurtherHit
+    | StableKeys
+    | RowTotal
+)
 
 
 def to_json(event: Event) -> dict[str, Any]:
@@ -186,7 +219,9 @@ def _read(name: str, value: Any) -> ByRelation | Fraction | int:
 _KIND: dict[str, type[Event]] = {
     "laplace": LaplaceNoise,
     "gaussian": GaussianNoise,
+    "mixed-gaussian": MixedGaussianNoise,
     "exponential": ExponentialDraws,
+    "noisy-maxima": NoisyMaxima,
     "threshold": ThresholdWatch,
     "further-hit": FurtherHit,
     "stable-keys": StableKeys,

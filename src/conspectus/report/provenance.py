@@ -17,6 +17,8 @@ from conspectus.privacy.events import (
     FurtherHit,
     GaussianNoise,
     LaplaceNoise,
+    MixedGaussianNoise,
+    NoisyMaxima,
     RowTotal,
     StableKeys,
     ThresholdWatch,
@@ -130,9 +132,15 @@ def describe(act: Event, neighbours: Neighbours) -> str:
             sigma = float(act.sigma_squared) ** 0.5
             moved = f"the squares of what one unit moves sum to {shown(act.l2_squared)}"
             return f"counts published with Gaussian noise of deviation {sigma:.5g}; {moved}"
+        case MixedGaussianNoise():
+            moved = f"the squares of what one unit moves, over those of its noise, sum to {shown(act.shift_squared)}"
+            return f"parts of tables published with Gaussian noise of several scales; {moved}"
         case ExponentialDraws():
             chosen = "one choice" if act.draws == 1 else f"{act.draws:,} choices"
             return f"{chosen} by the exponential mechanism, of range {shown(act.range)}"
+        case NoisyMaxima():
+            chosen = "one choice" if act.draws == 1 else f"{act.draws:,} choices"
+            return f"{chosen} of the largest of noisy counts, each with ε {shown(act.epsilon)}"
         case ThresholdWatch():
             return f"questions compared with a noisy threshold until the first hit, with ε {shown(act.epsilon)}"
         case FurtherHit():
