@@ -41,6 +41,7 @@ audit: setup
 	$(BIN)/python -m pytest -n 2 -m audit tests/laws tests/edges
 	$(BIN)/python -m tests.fuzzing.selects --count 20000 --seed 1
 	$(BIN)/python -m tests.fuzzing.predicates --count 20000 --seed 1
+	$(BIN)/python -m tests.fuzzing.http_requests --count 20000 --seed 1
 	$(BIN)/conspectus audit
 
 bench: setup

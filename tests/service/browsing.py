@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Browser:
         options.binary_location = str(shutil.which("chromium"))
         for flag in (*FLAGS, f"--user-data-dir={self._profile}", f"--window-size={width},900"):
             options.add_argument(flag)
-        options.add_experimental_option("prefs", {"download.default_directory": str(self.downloads)})
+        options.add_experimental_option("prefs", self._prefs())
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
         self.driver.set_script_timeout(60)
@@ -67,6 +68,7 @@ class Browser:
 
     def open(self, address: str) -> None:
         self.driver.get("about:blank")
+        self.requested()
         self.driver.get(address)
 
     def run(self, script: str, *arguments: Any) -> Any:
@@ -92,22 +94,28 @@ class Browser:
         place.clear()
         place.send_keys(text)
 
-    def wait(self, script: str, seconds: float = 60.0) -> Any:
+    def _prefs(self) -> dict[str, Any]:
+        several = {"profile.default_content_setting_values.automatic_downloads": 1}
+        return {"download.default_directory": str(self.downloads), **several}
+
+    def wait(self, script: str, seconds: float = 120.0) -> Any:
         """Until a script in the page returns something that is true."""
-        from selenium.webdriver.support.ui import WebDriverWait
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if found := self.run(f"return {script}"):
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"{script} did not come true; the page says: {self.text('main')[:2000]}")
 
-        return WebDriverWait(self.driver, seconds, 0.05).until(lambda _: self.run(f"return {script}"))
-
-    def downloaded(self, ending: str, seconds: float = 60.0) -> Path:
+    def downloaded(self, ending: str, seconds: float = 120.0) -> Path:
         """The file that a click has saved."""
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        def found(_: Any) -> Path | None:
-            return next((path for path in self.downloads.iterdir() if path.name.endswith(ending)), None)
-
-        path = WebDriverWait(self.driver, seconds, 0.05).until(found)
-        assert path is not None
-        return path
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            for path in self.downloads.iterdir():
+                if path.name.endswith(ending) and path.stat().st_size:
+                    return path
+            time.sleep(0.05)
+        raise AssertionError(f"nothing that ends in {ending} was saved: {list(self.downloads.iterdir())}")
 
     def violations(self) -> list[str]:
         """What axe-core finds wrong with the page as it stands."""

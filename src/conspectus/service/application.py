@@ -67,6 +67,7 @@ def application(serving: Serving) -> ASGIApp:
         description="Published synopses and live sessions of private tables, each answer with its interval.",
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
         responses=PROBLEMS,
     )
     _add_refusals(app)

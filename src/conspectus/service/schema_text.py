@@ -26,7 +26,8 @@ def schema_text(schema: Schema) -> str:
     """
     declared = schema.to_dict()
     columns = declared.pop("columns")
-    unit = declared.pop("unit", {})
+    unit = declared.pop("unit")
+    unit = {"kind": "row"} if unit["kind"] == "row" else unit
     lines = [f"{key} = {_toml(value)}" for key, value in declared.items() if _said(value)]
     lines += ["", "[unit]", *_lines(unit)]
     named = columns.items() if isinstance(columns, Mapping) else ((one["name"], one) for one in columns)
