@@ -240,9 +240,8 @@ def test_what_cannot_be_answered_is_refused_with_what_can(sure, query, lesson) -
 
 
 def test_bins_that_would_be_cut_are_refused_or_widened(data) -> None:
-    wide = Schema.from_dict(
-        {"name": "clients", "columns": {"age": {"type": "integer", "min": 18, "max": 77, "width": 6}}}
-    )
+    age = {"type": "integer", "min": 18, "max": 77, "width": 6}
+    wide = Schema.from_dict({"name": "clients", "columns": {"age": age}})
     release = cs.release(cs.open_table(data, wide), cs.marginals(wide, 1), epsilon=1e6, mechanism="laplace")
     with pytest.raises(ValueError, match="cuts the bin"):
         release.query("SELECT COUNT(*) FROM clients WHERE age < 40")
@@ -305,8 +304,8 @@ def test_intervals_cover_as_often_as_they_say(law: Noise, runs: int, fewest: int
         held["rate"] += found.low <= float(half @ cells / rows) <= found.high
         fine = quantile(known, np.arange(60), 60, 0.5, 0.05)
         held["median"] += fine.low <= median <= fine.high
-    assert all(times >= 181 for times in held.values()), held
-    assert all(held[name] <= 199 for name in ("sum", "mean", "rate")), held
+    assert all(times >= fewest for times in held.values()), held
+    assert runs < 200 or all(held[name] <= 199 for name in ("sum", "mean", "rate")), held
 
 
 def test_moments_cover_and_bounds_hold_together() -> None:
