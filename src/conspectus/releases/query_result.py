@@ -32,11 +32,12 @@ class QueryResult(ResultTable):
         >>> schema = cs.Schema.from_dict({"name": "people", "columns": {
         ...     "smoker": {"type": "boolean"}, "visits": {"type": "integer", "min": 0, "max": 9}}})
         >>> rows = pa.table({"smoker": [True] * 40 + [False] * 60, "visits": [3] * 40 + [1] * 60})
-        >>> release = cs.release(cs.open_table(rows, schema), cs.marginals(schema, 2), epsilon=1e4)
-        >>> print(release.query("SELECT smoker, AVG(visits) AS mean FROM people GROUP BY smoker ORDER BY 2 DESC"))
-        smoker  mean  mean_low  mean_high
-        true       3     2.949      3.142
-        false      1     0.967      1.129
+        >>> release = cs.release(cs.open_table(rows, schema), cs.marginals(schema, 2), epsilon=1e6)
+        >>> found = release.query("SELECT smoker, AVG(visits) AS mean FROM people GROUP BY smoker ORDER BY 2 DESC")
+        >>> found.to_dict()["smoker"], [round(mean, 3) for mean in found.to_dict()["mean"]]
+        ([True, False], [3.0, 1.0])
+        >>> found.column_names
+        ['smoker', 'mean', 'mean_low', 'mean_high']
     """
 
     confidence: float = 0.95
