@@ -15,13 +15,13 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
 
 DIRECTIONS = """
-suggestions, compiled, interrupts
+suggestions, compiled, interrupts, tabular
                        ->
 data                   -> suggestions, compiled, interrupts
 data.sources           -> data*
 privacy.composition    ->
 privacy                -> privacy.composition, compiled
-privacy.ledger         -> privacy, suggestions
+privacy.ledger         -> privacy, suggestions, tabular
 queries.blocks         -> queries.query, queries.block, queries.sensitivity, queries.literals, queries.ordering,
                           queries.hashing, queries.address_index, queries.rules,
                           data.domain, data.code_sets, data.records, privacy.relation, interrupts
@@ -40,7 +40,7 @@ mechanisms             -> mechanisms.registry, curator, synopses*, privacy, priv
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
                        -> mechanisms*
 releases               -> mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
-                          data, data.sources
+                          data, data.sources, tabular
 sessions               -> releases*
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
 audit                  -> sessions*, privacy.composition

@@ -51,6 +51,7 @@ EXAMPLES = (
     "docs/boosting.md",
     "docs/ledger.md",
     "docs/live-sessions.md",
+    "docs/results.md",
     "docs/sparse.md",
     "docs/small-db.md",
     "docs/composition.md",
@@ -75,7 +76,7 @@ def commands(page: Path) -> list[list[str]]:
 
 def test_session_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = commands(ROOT / "docs" / "live-sessions.md")
-    assert [line[0] for line in found] == ["session", "ask"]
+    assert [line[0] for line in found] == ["plan", "session", "ask", "ask"]
     for line in found:
         assert run(line) == 0, (line, capsys.readouterr().err)
 

@@ -7,11 +7,13 @@ interpreter's lock, and threads of ours run them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from numba import njit
+from threadpoolctl import threadpool_limits
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -42,3 +44,14 @@ def compiled(function: Any = None, /, *, inline: bool = False) -> Any:
 def processors() -> int:
     """The processors that this process may use, where the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Products of matrices on the calling thread alone, while this lasts.
+
+    Products of small matrices lose more by handing out work than they gain, the more so on a busy machine. And sums
+    then have one order, whatever number of processors there is.
+    """
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield

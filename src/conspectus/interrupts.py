@@ -21,21 +21,25 @@ _watches: list[bool] = []
 @contextmanager
 def attentive() -> Iterator[None]:
     """While foreign code may run, note whether Ctrl-C is pressed; one that was swallowed is raised at the end."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
+    before = signal.getsignal(signal.SIGINT)
 
     def note(number: int, frame: FrameType | None) -> None:
         _watches[:] = [True] * len(_watches)
-        before(number, frame)
+        if callable(before):
+            before(number, frame)
 
     _watches.append(False)
-    signal.signal(signal.SIGINT, note)
+    heard = callable(before)  # in the background of a shell the system ignores Ctrl-C, and Python never hears of it
+    if heard:
+        signal.signal(signal.SIGINT, note)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        if heard:
+            signal.signal(signal.SIGINT, before)
         pressed = _watches.pop()
     if pressed:
         raise KeyboardInterrupt

@@ -23,7 +23,9 @@ from conspectus.synopses import files
 from conspectus.synopses.files import BadSynopsisFile, CannotWriteFile
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.median_ensemble import MedianEnsemble
+from conspectus.synopses.mixture_answers import CoarseColumn
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.product_mixture import ProductMixture
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total, load_synopsis
 
@@ -40,6 +42,13 @@ def synopses():
         Rows(DOMAIN, (np.array([0, 1, 1]), np.array([2, 0, 1])), TOTAL, np.array([5, 1, 3])),
         NoisyAnswers(DOMAIN, WORKLOAD, noisy, (Noise("laplace", 0.1), Noise("gaussian", 1 / 3)), TOTAL),
         MedianEnsemble(DOMAIN, members, (1, 2, 4), WORKLOAD, TOTAL),
+        ProductMixture(
+            DOMAIN,
+            np.array([0.1, 0.7, 1 / 3]),
+            np.array([[1 / 3, 2 / 3, 0.1, 0.9], [1, 0, 0.5, 0.5], [0.3, 0.7, 1e-30, 1]]),
+            TOTAL,
+            coarse=(None, CoarseColumn(np.array([0, 1, 0]), np.array([0.3, 1, 0.1]))),
+        ),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 
 import pandas as pd
 import pytest
@@ -25,6 +26,19 @@ class Hostile:
     __repr__ = __hash__ = __index__ = __float__ = __bytes__ = __str__
 
 
+@pytest.fixture(autouse=True, params=["at a keyboard", "in the background"])
+def handler(request: pytest.FixtureRequest) -> Iterator[object]:
+    """Who listens to Ctrl-C: Python, or nobody, as in the background of a shell, which has the system ignore it."""
+    before = signal.getsignal(signal.SIGINT)
+    now = signal.default_int_handler if request.param == "at a keyboard" else signal.SIG_IGN
+    signal.signal(signal.SIGINT, now)
+    yield now
+    signal.signal(signal.SIGINT, before)
+
+
+at_a_keyboard = pytest.mark.parametrize("handler", ["at a keyboard"], indirect=True)
+
+
 def hostile(codes: object) -> float:
     raise KeyboardInterrupt
 
@@ -43,6 +57,7 @@ def test_a_function_that_raises_it_is_no_number() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@at_a_keyboard
 def test_whoever_presses_stops_a_function() -> None:
     asked = cs.unsafe_functions(SCHEMA, {"long": (pressed_once, 0.01)})
     with pytest.raises(KeyboardInterrupt):
@@ -58,6 +73,7 @@ def test_an_object_that_raises_it_is_a_missing_value() -> None:
             )
 
 
+@at_a_keyboard
 def test_ctrl_c_that_foreign_code_swallows_is_not_lost() -> None:
     @attentive()
     def swallowing() -> None:

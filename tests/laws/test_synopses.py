@@ -26,6 +26,7 @@ from conspectus.synopses.histogram import Histogram, cells_to_chunk
 from conspectus.synopses.measured_sums import paid_total
 from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.product_mixture import ProductMixture
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis
 
@@ -88,7 +89,7 @@ pairs_of_workloads = domains().flatmap(lambda domain: st.tuples(st.just(domain),
 
 
 def made(domain, seed):
-    """One histogram and the same thing as rows, with and without multiplicities, beside the table they describe."""
+    """One histogram, the same thing as rows, with and without multiplicities, and as a mixture of single records."""
     table = tables(domain, seed)
     table.ravel()[0] += 1
     cells = np.arange(domain.cells)
@@ -98,7 +99,14 @@ def made(domain, seed):
         Histogram(domain, table / table.sum(), EXACT),
         Rows(domain, repeated.columns, EXACT),
         Rows(domain, counted.columns, EXACT, table.ravel()),
+        ProductMixture(domain, table.ravel(), single_records(domain), EXACT),
     ]
+
+
+def single_records(domain):
+    """Conditional shares of as many components as there are cells, each of which makes one record."""
+    codes = np.unravel_index(np.arange(domain.cells), domain.sizes)
+    return np.concatenate([np.eye(size)[column] for column, size in zip(codes, domain.sizes)], axis=1)
 
 
 @SMALL
@@ -151,7 +159,7 @@ def test_samples_are_valid_rows_near_their_shares(domain, seed, rows):
         counts = np.bincount(cells, minlength=domain.cells)
         shares = rows * table.ravel() / table.sum()
         # A cell of `Rows` is several records, each rounded; the order of records is random, their total is not.
-        slack = 1 if isinstance(synopsis, Histogram) or synopsis.multiplicities is not None else table.ravel() + 1
+        slack = table.ravel() + 1 if isinstance(synopsis, Rows) and synopsis.multiplicities is None else 1
         assert (np.abs(counts - shares) < slack + 1e-6).all()
         again = synopsis.sample(rows, public_seed=seed)
         assert all(np.array_equal(a, b) for a, b in zip(chunk.columns, again.columns))
@@ -356,6 +364,7 @@ def test_parts_that_do_not_fit_are_refused():
         Histogram(PAIR, np.full(4, 0.25), EXACT),
         Rows(PAIR, (np.array([0, 1]), np.array([1, 1])), EXACT, np.array([2, 3])),
         NoisyAnswers(PAIR, workload, np.ones(2), (Noise("laplace", 1.0),), EXACT),
+        ProductMixture(PAIR, np.ones(4), single_records(PAIR), EXACT),
     ]
     whole.append(MedianEnsemble(PAIR, tuple(whole[:2]), (3, 2), workload, EXACT))
     for synopsis in whole:
@@ -413,7 +422,8 @@ def test_another_tables_workload_is_refused():
     workload = Workload(PAIR, (Marginal(PAIR, (0,)),))
     rows = Rows(PAIR, (np.array([0]), np.array([1])), EXACT)
     own = NoisyAnswers(PAIR, workload, np.ones(2), (Noise("laplace", 1.0),), EXACT)
-    for synopsis in (Histogram(PAIR, np.full(4, 0.25), EXACT), rows, own):
+    mixture = ProductMixture(PAIR, np.ones(4), single_records(PAIR), EXACT)
+    for synopsis in (Histogram(PAIR, np.full(4, 0.25), EXACT), rows, own, mixture):
         with pytest.raises(CannotAnswer, match="another table"):
             synopsis.answer(asked)
 
@@ -422,12 +432,14 @@ def test_a_synopsis_holds_arrays_and_no_source():
     """What it keeps is a copy that nobody else can change, and nothing that could read a row again."""
     weights, codes = np.full(4, 0.25), np.array([0, 1])
     histogram, rows = Histogram(PAIR, weights, EXACT), Rows(PAIR, (codes, codes), EXACT)
+    mixture = ProductMixture(PAIR, weights, single_records(PAIR), EXACT)
     weights[0], codes[0] = 9, 1
-    assert histogram.weights[0] == 0.25
+    assert histogram.weights[0] == mixture.weights[0] == 0.25
     assert rows.codes[0][0] == 0
     assert not histogram.weights.flags.writeable
+    assert not mixture.tables.flags.writeable
     kept = (np.ndarray, Domain, Total, Workload, tuple, type(None))
-    for synopsis in (histogram, rows):
+    for synopsis in (histogram, rows, mixture):
         assert all(isinstance(value, kept) for value in vars(synopsis).values())
 
 

@@ -104,27 +104,8 @@ def _in_epsilon(ledger: Any) -> str:
 
 def releases_of(ledger: Any) -> list[dict[str, Any]]:
     """One line for every reservation: what it costs, its acts, and whether it was settled."""
-    lines: dict[int, dict[str, Any]] = {}
-    for entry in ledger.entries():
-        if entry.kind == "reserve":
-            lines[entry.number] = {
-                "number": entry.number,
-                "made": entry.made.replace("T", " ").removesuffix("+00:00"),
-                "label": entry.label,
-                "price": float(entry.price),
-                "delta": float(entry.delta),
-                "acts": 0,
-                "settled": False,
-            }
-        elif entry.kind == "debit":
-            lines[entry.reservation]["acts"] += 1
-        else:
-            lines[entry.reservation] |= {
-                "settled": True,
-                "price": float(entry.price),
-                "delta": float(entry.delta),
-            }
-    return list(lines.values())
+    lines: list[dict[str, Any]] = ledger.to_arrow().to_pylist()
+    return lines
 
 
 def ledger_json(ledger: Any) -> dict[str, Any]:

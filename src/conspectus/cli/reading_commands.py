@@ -88,7 +88,7 @@ def export(
     kind = kind_of(output, TABLES)
     with destination(output, inputs=[out]) as part:
         made = cs.load(out).table(options.columns_of(table), confidence=confidence)
-        write_table(made, part, kind)
+        write_table(made.to_arrow(), part, kind)
     noisy = sum(made["too_noisy"].to_pylist())
     if as_json:
         printing.as_json({"cells": made.num_rows, "too_noisy": noisy, "saved": str(output)})

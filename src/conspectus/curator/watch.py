@@ -45,6 +45,11 @@ class Watch:
         return self._left == 0
 
     @property
+    def unpaid(self) -> bool:
+        """Whether its next question is paid for first, since the one before was a hit. Public, as its answers are."""
+        return self._unpaid
+
+    @property
     def unaffordable(self) -> bool:
         """Whether its next stretch costs more than what is left."""
         return self._unpaid and self._affords is not None and not self._affords()

@@ -26,6 +26,7 @@ from .domain import Codes, Domain
 RELATIONS = ("replace", "add-remove")
 NULL_VALUES = 'null_values is a list of texts, as in null_values = ["?", "NA"]'
 _KEYS = ("name", "neighbours", "null_values", "unit", "columns", "draft", "items", "items_file")
+_MOST_NAMED = 12
 _UNIT_KEYS = ("kind", "column", "max_rows", "item", "users")
 
 
@@ -104,7 +105,7 @@ def _refuse(*rules: tuple[bool, str], where: str = "") -> None:
 
 
 @suggest_keywords
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """The declaration of one table: its columns with their values, the unit of privacy, what counts as missing.
 
@@ -161,6 +162,11 @@ class Schema:
                         raise SchemaError(
                             f'column "{column.name}": "{label}" is listed in values and in null_values: leave one out'
                         )
+
+    def __repr__(self) -> str:
+        named = ", ".join(column.name for column in self.columns[:_MOST_NAMED])
+        more = len(self.columns) - _MOST_NAMED
+        return f'<Schema "{self.name}": {named}{f" and {more:,} more" if more > 0 else ""}>'
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import BudgetExceeded
-from conspectus.privacy.events import Noise
+from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.tails import noise_margin
 from conspectus.queries.workload import Workload
 from conspectus.synopses.estimate import Basis
@@ -162,6 +162,14 @@ class OnlineRun(Protocol):
 
     def guess(self, query: Workload) -> float:
         """The count that the guess gives, and nothing spent; `NoGuess` where there is none."""
+
+    def acts_at_most(self, query: Workload, *, outright: bool = False, later: bool = False) -> tuple[Event, ...]:
+        """The acts that `ask`, or `measure` where it is bought outright, may do at most for one query.
+
+        Public facts decide: nothing is spent, and the table is not looked at. With `later` other questions come first,
+        and may have surprised. What the budget does not pay for is among them, too.
+        """
+        ...
 
     def state(self) -> State:
         """What was learned so far. It changes only in a question that debited an act."""

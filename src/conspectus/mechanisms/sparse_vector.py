@@ -27,11 +27,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from conspectus.curator.acts import further_act, watch_act
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS
 from conspectus.curator.watch import Watch
 from conspectus.privacy.accounting import BudgetExceeded, scale_up
-from conspectus.privacy.events import Noise
+from conspectus.privacy.events import Event, Noise
 from conspectus.queries.query import WEIGHT_STEPS
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
@@ -242,6 +243,18 @@ class NumericSparse:
         except BudgetExceeded:
             self._refused = True
             return None
+
+    def acts_at_most(self, *, later: bool) -> tuple[Event, ...]:
+        """What comparing one guess may cost, before what a surprise costs; `later` where others may surprise before."""
+        plan = self.plan
+        fresh = self._watch is None or self._watch.over
+        if fresh or (later and not plan.one_threshold):
+            return (watch_act(plan.epsilon),)
+        return (further_act((1 - plan.share) * plan.epsilon),) if later or self._watch_unpaid else ()
+
+    @property
+    def _watch_unpaid(self) -> bool:
+        return self._watch is not None and self._watch.unpaid
 
     def _surprised(self, query: Workload, guess: float) -> bool:
         plan = self.plan

@@ -28,7 +28,7 @@ APART = "counts of rows do not mix with functions of the table, nor functions of
 
 
 @suggest_keywords
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Workload:
     """A sequence of queries in a fixed order, held as blocks.
 
@@ -56,6 +56,10 @@ class Workload:
             raise WorkloadError(MIXED)
         if len({block.denominator for block in self.blocks}) > 1:
             raise WorkloadError(APART)
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(dict.fromkeys(type(block).__name__ for block in self.blocks)) or "nothing"
+        return f"<Workload: {len(self):,} queries of {kinds}>"
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
 
 from conspectus.queries.query import Query
 from conspectus.synopses.estimate import Basis, Estimate
 from conspectus.synopses.synopsis import Total
+from conspectus.tabular import Bars, Tabular
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Tabular):
     """A fraction of the rows with its interval.
 
     The numbers are as noise left them, so that sums of them stay without bias: a fraction may lie a little outside 0 to
@@ -44,6 +48,21 @@ class Answer:
     confidence: float
     question: str | None = None
     notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain values, by the names of its attributes."""
+        return {**dataclasses.asdict(self), "notes": list(self.notes)}
+
+    def to_arrow(self) -> pa.Table:
+        """The answer as a table of one line."""
+        return pa.Table.from_pylist([{**self.to_dict(), "notes": "; ".join(self.notes)}])
+
+    def _heading(self) -> str:
+        return str(self)
+
+    def _bars(self) -> Bars:
+        label = self.question or "answer"
+        return Bars(labels=[label], sizes=[self.fraction], lows=[self.low], highs=[self.high], axis="share of the rows")
 
     def __str__(self) -> str:
         shown, digits = _possible(self.fraction), _digits(self.low, self.high)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from conspectus.curator.acts import relation_of
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.choosing import make, settings_of
@@ -29,12 +31,24 @@ from conspectus.queries.builders.sparse import for_records
 from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import did_you_mean
+from conspectus.tabular import Bars, Tabular
 
+_LINES = pa.schema(
+    [
+        ("mechanism", pa.string()),
+        ("expected_max", pa.float64()),
+        ("expected_mean", pa.float64()),
+        ("expected_width", pa.float64()),
+        ("proved_max", pa.float64()),
+        ("memory", pa.int64()),
+        ("refusal", pa.string()),
+    ]
+)
 KEYWORDS = ("rows", "epsilon", "delta", "rho", "mechanism", "neighbours")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Plan(Tabular):
     """What mechanisms say about a problem before anything is spent. Made by `cs.plan`.
 
     Attributes:
@@ -62,6 +76,36 @@ class Plan:
         """The error that says why no mechanism can serve the problem."""
         reasons = "; ".join(f"{refusal.mechanism}: {refusal.reason}" for refusal in self.refusals)
         return NoMechanism(f"no mechanism can serve this: {reasons}")
+
+    def __repr__(self) -> str:
+        best = f"{self.best.mechanism} expects the least error" if self.claims else "nobody can serve it"
+        return f"<{type(self).__name__}: {best}; {len(self.claims)} claims, {len(self.refusals)} refusals>"
+
+    def to_arrow(self) -> pa.Table:
+        """One line for each mechanism, the best first: what it expects in counts, or why it cannot serve."""
+        claims = [
+            {
+                "mechanism": claim.mechanism,
+                "expected_max": float(claim.expected_max),
+                "expected_mean": float(claim.expected_mean),
+                "expected_width": None if claim.expected_width is None else float(claim.expected_width),
+                "proved_max": None if claim.bound is None else float(claim.bound.value),
+                "memory": claim.memory,
+                "refusal": None,
+            }
+            for claim in self.claims
+        ]
+        refusals = [{"mechanism": one.mechanism, "refusal": one.reason} for one in self.refusals]
+        return pa.Table.from_pylist([*claims, *refusals], schema=_LINES)
+
+    def _heading(self) -> str:
+        return repr(self).strip("<>") + ". Errors are in counts, typical and not promised."
+
+    def _bars(self) -> Bars:
+        names, errors = [c.mechanism for c in self.claims], [c.expected_max for c in self.claims]
+        nothing = [None] * len(names)
+        sizes = [error if math.isfinite(error) else None for error in errors]
+        return Bars(labels=names, sizes=sizes, lows=nothing, highs=nothing, axis="expected maximum error, in counts")
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values. Errors are fractions where the number of rows is known, and counts beside them."""

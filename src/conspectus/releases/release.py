@@ -7,6 +7,7 @@ here is post-processing: no method of a release can touch the table again.
 from __future__ import annotations
 
 import dataclasses
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,7 @@ from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.published_records import record_array
 from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_known
+from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
 from .release_file import read_fields, write_fields
@@ -44,7 +46,7 @@ class QuestionsNeeded(ValueError):
 
 
 @suggest_keywords
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Release:
     """What one run published: made by `cs.release` or `session.release`, read back by `cs.load`.
 
@@ -109,6 +111,20 @@ class Release:
                 "sparse-project and stable-histogram can be left out)"
             )
 
+    def __repr__(self) -> str:
+        kept = dataclasses.replace(self.guarantee, warnings=())
+        return f'<Release of "{self.schema.name}": {self.questions:,} questions by {self.mechanism}, {kept}>'
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "table": f"{self.schema.name}, {len(self.schema.columns):,} columns, {self.total.rows:,} rows"
+            + ("" if self.total.exact else " (noisy)"),
+            "questions": f"{self.questions:,}, by {self.mechanism}",
+            "guarantee": str(self.guarantee),
+        }
+        lines = (f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in facts.items())
+        return f"<table><tbody>{''.join(lines)}</tbody></table>"
+
     @property
     def questions(self) -> int:
         """How many questions were answered, whether they are listed or left out."""
@@ -161,7 +177,7 @@ class Release:
             return answer
         return dataclasses.replace(answer, count=None)
 
-    def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> pa.Table:
+    def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> ResultTable:
         """A table to print: whole counts, zero or more, each with its interval and a mark if it is too noisy.
 
         Tables of one release agree with each other wherever its synopsis is a histogram, or its universe is small
@@ -173,8 +189,9 @@ class Release:
             confidence: The probability with which the interval of a cell holds, cell by cell.
 
         Returns:
-            The columns by their labels, then `count`, `low` and `high` in counts, and `too_noisy`. `low` and `high` are
-            null where no interval would be honest.
+            The columns in their declared types, bins by their labels and missing as null; then `count`, `low` and
+            `high` in counts, and `too_noisy`. `low` and `high` are null where no interval would be honest. It has
+            `to_pandas`, `to_polars`, `to_arrow`, `to_dict` and `plot`, and all that an Arrow table has.
 
         Raises:
             CannotAnswer: The release does not hold these columns together.

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from conspectus.data.schema import Schema
 from conspectus.synopses.published_records import record_array
 from conspectus.synopses.synopsis import Ends, ListedRecords
+from conspectus.tabular import ResultTable
 
 TOO_NOISY = 0.5
 """A cell is marked when its interval's half-width is more than this share of its count."""
 
+INTERVALS = (("count", "low", "high"),)
 
-def cells_table(schema: Schema, columns: Sequence[str], counts: NDArray[np.int64], ends: Ends) -> pa.Table:
+
+def cells_table(schema: Schema, columns: Sequence[str], counts: NDArray[np.int64], ends: Ends) -> ResultTable:
     """All cells of some columns in row-major order, each with its count and its interval in whole counts.
 
     Args:
@@ -27,19 +30,20 @@ def cells_table(schema: Schema, columns: Sequence[str], counts: NDArray[np.int64
     """
     shape = schema.domain.shape(tuple(schema.domain.names.index(name) for name in columns))
     places = zip(columns, np.indices(shape))
-    labels = {name: [schema.column(name).labels[code] for code in codes.ravel()] for name, codes in places}
+    labels = {name: schema.column(name).own_values.take(pa.array(codes.ravel())) for name, codes in places}
     known = ~np.isnan(ends[0])
     # Counts that were made consistent may leave their interval: it is widened to hold them, which keeps it honest.
     low = np.minimum(np.maximum(np.floor(np.where(known, ends[0], 0)), 0).astype(np.int64), counts)
     high = np.maximum(np.maximum(np.ceil(np.where(known, ends[1], 0)), 0).astype(np.int64), counts)
     noisy = ~known | (high - low > 2 * TOO_NOISY * np.maximum(counts, 1))
     low, high = pa.array(low, mask=~known), pa.array(high, mask=~known)
-    return pa.table({**labels, "count": counts, "low": low, "high": high, "too_noisy": noisy})
+    made = pa.table({**labels, "count": counts, "low": low, "high": high, "too_noisy": noisy})
+    return ResultTable(made, tuple(columns), INTERVALS)
 
 
-def records_table(name: str, listed: ListedRecords, confidence: float) -> pa.Table:
+def records_table(name: str, listed: ListedRecords, confidence: float) -> ResultTable:
     """The published records with their noisy counts, each with an interval that holds given that it was published."""
     counts = listed.counts
     low, high = listed.bounds(confidence)
     made = {"count": counts, "low": low, "high": high, "too_noisy": high - low > 2 * TOO_NOISY * counts}
-    return pa.table({name: record_array(listed.records), **made})
+    return ResultTable(pa.table({name: record_array(listed.records), **made}), (name,), INTERVALS)

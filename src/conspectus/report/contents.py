@@ -168,7 +168,7 @@ def _column(release: Release, name: str) -> str:
         made = release.table([name]).to_pydict()
     except (CannotAnswer, CannotFit, CannotRound):
         return ""
-    shown = _bars(made, made[name])
+    shown = _bars(made, list(column.labels))
     return page.figure(name, bars(shown, title=f"Counts of {name}", standing=column.ordered and len(shown) > 6))
 
 

@@ -29,7 +29,7 @@ USEFUL = 0.05
 """An interval is useful if its ends are no farther from the answer than this share of the rows."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SessionPlan(Plan):
     """What mechanisms say about a session before anything is spent. Made by `cs.plan_session`.
 

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from itertools import groupby
 from pathlib import Path
-
-import numpy as np
 
 from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.online_mechanism import OnlineProposal, OnlineRun, Reply
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.guarantee import Budget, Guarantee
-from conspectus.queries.block import Block
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import checked_confidence
 from conspectus.releases.release import Release
@@ -30,7 +25,9 @@ from conspectus.suggestions import suggest_keywords
 from .account import Account
 from .forecast import in_words
 from .live_answer import LiveAnswer, shown
-from .questions import Question, canonical, stored
+from .questions import Question, canonical
+from .quote import Quote, quoted
+from .session_release import what_was_learned
 from .store import Given, SessionError, Standing, Store
 
 
@@ -180,6 +177,28 @@ class Session:
                     given = self._answer(asked, standing, outright=True, replacing=given is not None)
             return shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
 
+    def quote(self, question: str | Workload, *, snap: bool = False, outright: bool = False) -> Quote:
+        """What a question would cost at most. Nothing is spent, and the table is not looked at.
+
+        Args:
+            question: What `ask` takes.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+            outright: Whether it would be bought outright, by `measure`.
+
+        Returns:
+            The most that it may cost, in the session's currency, and whether what is left pays for that.
+
+        Raises:
+            NotAPredicate: The question is not a predicate over the columns, or is more than one.
+            WorkloadError: The mechanism does not take such a question.
+            SessionError: The session is closed, belongs to another process, or its file cannot be used.
+        """
+        asked = canonical(self.schema, question, snap=snap)
+        with self._lock:
+            held = self._fresh()
+            over = self._over(self._store.look())
+            return quoted(self._learned(), self._store, held, [asked], over=over, outright=outright)
+
     @property
     def path(self) -> Path | None:
         """The session's file; None for a session in memory."""
@@ -245,22 +264,7 @@ class Session:
         with self._lock:
             self._fresh()
             loop = self._learned()
-            history = list(self._store.history())
-            domain = self.schema.domain
-            asked = stored(domain, [block for question, _ in history for block in question])
-            return Release(
-                schema=self.schema,
-                workload=Workload(domain, tuple(_joined(asked.blocks))),
-                answers=np.array([given.count for _, given in history], dtype=np.float64) / loop.total.divisor,
-                synopsis=loop.synopsis(),
-                guarantee=self.guarantee,
-                mechanism=self.mechanism,
-                parameters=self._proposal.parameters(),
-                claim=self._proposal.claim,
-                certificate=None,
-                measured=loop.measured(),
-                events=self._account.filter.events,
-            )
+            return what_was_learned(self, loop, self._store.history(), self._proposal, self._account.filter.events)
 
     def end(self) -> None:
         """End the session for good: what it did not spend goes back to its ledger, and nothing more can be bought.
@@ -383,12 +387,3 @@ class Session:
         if ended:
             raise BudgetExceeded("this session was ended, and what it did not spend went back: open another one")
         return loop.measure(query)
-
-
-def _joined(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Listed queries put together, so that a long history is a short list of blocks."""
-    for kind, run in groupby(blocks, key=type):
-        if hasattr(kind, "join"):
-            yield kind.join(list(run))
-        else:
-            yield from run

@@ -339,6 +339,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "noisy-answers": ("noisy_answers", "NoisyAnswers"),
     "histogram": ("histogram", "Histogram"),
     "rows": ("rows", "Rows"),
+    "product-mixture": ("product_mixture", "ProductMixture"),
     "random-projection": ("random_projection", "RandomProjection"),
     "sparse-table": ("sparse_table", "SparseTable"),
     "published-records": ("published_records", "PublishedRecords"),

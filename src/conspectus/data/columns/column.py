@@ -150,6 +150,20 @@ class Column(abc.ABC):
         """One printable name per code."""
         return tuple(self.label(code) for code in range(self.size))
 
+    def own_value(self, code: int) -> Any:
+        """What one code stands for in the declared type; a bin of several values is its label, and missing is None."""
+        return None if code == self.missing_code else self.label(code)
+
+    @property
+    def shown_type(self) -> pa.DataType:
+        """The Arrow type of own values."""
+        return self.arrow_type
+
+    @cached_property
+    def own_values(self) -> pa.Array:
+        """One value per code, as `own_value` says."""
+        return pa.array([self.own_value(code) for code in range(self.size)], type=self.shown_type)
+
     def code_of(self, value: object, nulls: Nulls = NO_NULLS) -> int:
         """The code of one value. This is what the value means: `encode` must agree with it on every array."""
         if nulls.match(value):

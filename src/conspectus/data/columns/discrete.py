@@ -113,9 +113,12 @@ class Categorical(Column):
     def arrow_type(self) -> pa.DataType:
         return {None: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}[self._native]
 
-    def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
+    def own_value(self, code: int) -> Any:
         native = self._native
-        listed: list[Any] = [self.label(c) if native is None else native(self.values[c]) for c in range(self.regular)]
+        return super().own_value(code) if native is None or code >= self.regular else native(self.values[code])
+
+    def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
+        listed: list[Any] = [self.own_value(c) for c in range(self.regular)]
         return np.array([*listed, "other"] if self.other else listed, dtype=object)[codes]
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,6 +155,9 @@ class Boolean(Column):
         if code is None:
             raise UnknownValue(f'column "{self.name}" is boolean and has no value "{literal}": use true or false')
         return (code,) if op == "=" else (1 - code,)
+
+    def own_value(self, code: int) -> Any:
+        return bool(code) if code < self.regular else None
 
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
         return codes == 1

@@ -71,6 +71,19 @@ class Ordered(Column):
             return low
         return f"{low} to {high}" if low.startswith("-") else f"{low}–{high}"
 
+    @cached_property
+    def one_value_each(self) -> bool:
+        """Whether every bin holds a single value."""
+        return self.kind != "number" and bool((self.lows == self.highs).all())
+
+    def own_value(self, code: int) -> Any:
+        exact = self.one_value_each and code < self.regular
+        return self._value(self.lows[code]) if exact else super().own_value(code)
+
+    @property
+    def shown_type(self) -> pa.DataType:
+        return self.arrow_type if self.one_value_each else pa.string()
+
     def find(self, value: object) -> int | None:
         point = self._read(value)
         if point is None:

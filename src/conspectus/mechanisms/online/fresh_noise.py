@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.mechanism import (
     Claim,
@@ -33,7 +34,7 @@ from conspectus.mechanisms.mechanism import (
 from conspectus.mechanisms.online_mechanism import Margin, NoGuess, Reply, SessionProblem, State
 from conspectus.mechanisms.sparse_vector import FAILURE
 from conspectus.mechanisms.total import find_total, left_after_total
-from conspectus.privacy.events import Noise
+from conspectus.privacy.events import Event, Noise
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
@@ -76,6 +77,9 @@ class FreshNoise:
         noisy = float(self._curator.measure(query, self._learned.law_of(query))[0]) / query.grid
         self._learned.add(query, noisy)
         return Reply(count=noisy, basis="measured", margin=Margin(noises=((self._learned.law, 1),), grid=query.grid))
+
+    def acts_at_most(self, query: Workload, *, outright: bool = False, later: bool = False) -> tuple[Event, ...]:
+        return (measurement(query, self._learned.law_of(query), relation=self._problem.relation),)
 
     def guess(self, query: Workload) -> float:
         """What the measured answers add up to, where they do."""

@@ -29,10 +29,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.online_mechanism import Margin, Reply, SessionProblem, State
 from conspectus.mechanisms.sparse_vector import NumericSparse, SparsePlan
-from conspectus.privacy.events import Noise
+from conspectus.privacy.events import Event, Noise
 from conspectus.queries.query import Parity, Predicate, Query
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
@@ -121,6 +122,15 @@ class OnlineConstruction:
         noisy = float(self._curator.measure(query, self._learned.law_of(query))[0]) / query.grid
         self._learn(query, noisy)
         return Reply(count=self._possible(noisy), basis="measured", margin=self.plan.measured(query.grid))
+
+    def acts_at_most(self, query: Workload, *, outright: bool = False, later: bool = False) -> tuple[Event, ...]:
+        self._guess.of(query)  # refused as it would be when it is asked
+        measured = measurement(query, self._learned.law_of(query), relation=self._problem.relation)
+        if outright:
+            return (measured,)
+        if (self._primed is not None and self._covers(query.columns)) or self.exhausted:
+            return ()
+        return (*self._sparse.acts_at_most(later=later), measured)
 
     def _bought(self, query: Workload, guessed: float) -> Margin | None:
         """How wrong the guess may be where the marginals bought in advance add up to the question: no watch is needed.

@@ -17,15 +17,19 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from conspectus.privacy.accounting import BudgetExceeded, cap_of, guarantee_of
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import USUAL_DELTA, Budget, Guarantee, large_epsilon
 from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down
 from conspectus.privacy.relation import Neighbours
 from conspectus.suggestions import suggest_keywords
+from conspectus.tabular import Bars, Tabular
 
 from .ledger_file import Entry as Entry
 from .ledger_file import LedgerFile, Lines, damaged
+from .ledger_lines import lines_of, pictured
 from .ledger_terms import LedgerError as LedgerError
 from .ledger_terms import terms_for
 from .reservation import Reservation
@@ -37,7 +41,7 @@ class LedgerMismatch(LedgerError):
 
 
 @suggest_keywords
-class Ledger:
+class Ledger(Tabular):
     """A cap on everything that is ever released about one table, kept in a file that many processes may share.
 
     `Ledger.create` makes one, `Ledger.open` opens it again. `cs.release` and `cs.open_session` take it as `ledger=`.
@@ -356,6 +360,24 @@ class Ledger:
             f"this release publishes keys with a delta of {float(cost.delta):.6g}, and the ledger has {left} left of "
             f"the {of} that it set aside for such acts: ask for a smaller delta"
         )
+
+    def to_arrow(self) -> pa.Table:
+        """One line for every release and session: when, what it is called, what it counts for, its acts.
+
+        Returns:
+            A table, oldest first. An open reservation counts with all that it reserved.
+        """
+        return lines_of(self.entries())
+
+    def __repr__(self) -> str:
+        sign = "epsilon" if self.currency == "pure" else "rho"
+        return f'<Ledger of "{self.table}": {sign} {float(self.spent):.6g} of {float(self.cap):.6g} spent>'
+
+    def _heading(self) -> str:
+        return repr(self).strip("<>")
+
+    def _bars(self) -> Bars:
+        return pictured(self.to_arrow(), float(self.remaining), "ε" if self.currency == "pure" else "ρ")
 
     def resume(self, number: int) -> Reservation:
         """An open reservation of an earlier process, by its number.

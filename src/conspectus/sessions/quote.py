@@ -1,0 +1,84 @@
+"""What questions would cost at most, before they are asked: from public facts alone.
+
+Which questions were answered before, whether the mechanism has a watch open and what is left of the budget are all
+public. So is a quote: it spends nothing, and asking for many of them tells nothing about the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from conspectus.mechanisms.online_mechanism import OnlineRun
+from conspectus.privacy.accounting import Filter
+from conspectus.privacy.prices import cost_of
+
+from .questions import Question
+from .store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quote:
+    """What a question, or a query that puts several, would cost at most. Made by `session.quote`.
+
+    Attributes:
+        cost: The most that it may take from the budget, in the session's currency. A guess that is good costs less.
+        currency: "epsilon" or "rho".
+        questions: How many new questions it would put to the session.
+        repeated: How many of its questions were answered before, and cost nothing.
+        remaining: What is left of the budget now.
+        affordable: Whether what is left pays for the most that it may cost, and the declared number of questions
+            allows it. Otherwise some answers may come without a guarantee, or be refused.
+    """
+
+    cost: float
+    currency: Literal["epsilon", "rho"]
+    questions: int
+    repeated: int
+    remaining: float
+    affordable: bool
+
+    def __str__(self) -> str:
+        sign = "ε" if self.currency == "epsilon" else "ρ"
+        asked = f"{self.questions:,} new question{'' if self.questions == 1 else 's'}"
+        if self.repeated:
+            asked += f", {self.repeated:,} answered before"
+        if not self.cost:
+            return f"costs nothing: {asked}; {sign} {self.remaining:.4g} left"
+        short = "" if self.affordable else ", which does not pay for all of it with a guarantee"
+        return f"costs at most {sign} {self.cost:.4g}: {asked}; {sign} {self.remaining:.4g} left{short}"
+
+
+def quoted(
+    run: OnlineRun, store: Store, held: Filter, asked: Iterable[Question], *, over: bool, outright: bool = False
+) -> Quote:
+    """What some different questions would cost at most, one after the other.
+
+    Args:
+        run: What would answer them.
+        store: What was answered before.
+        held: What the session may spend.
+        asked: The questions.
+        over: Whether nothing more is bought, since the session was ended or its questions are used up.
+        outright: Whether their answers would be bought outright.
+    """
+    new, repeated, price = 0, 0, Fraction(0)
+    for question in {one.key: one for one in asked}.values():
+        given = store.find(question.key)
+        if given is not None and (given.bought or not outright):
+            repeated += 1
+            continue
+        if not over or outright:
+            acts = run.acts_at_most(question.workload, outright=outright, later=new > 0)
+            price += sum((cost_of(act, held.currency, held.neighbours).price for act in acts), Fraction(0))
+        new += 1
+    return Quote(
+        cost=float(min(price, held.remaining)),
+        currency="epsilon" if held.currency == "pure" else "rho",
+        questions=new,
+        repeated=repeated,
+        remaining=float(held.remaining),
+        affordable=price <= held.remaining and not (over and new) and not (run.exhausted and new and not outright),
+    )

@@ -1,0 +1,350 @@
+"""Mixtures of products: closed forms against the whole universe, fits that reach their targets, rows that keep them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.laws.test_synopses import domains, workloads
+from tests.reference import sums
+
+import conspectus as cs
+from conspectus.data.domain import Domain
+from conspectus.queries.addresses import addresses
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.parity_list import ParityList
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.workload import Workload
+from conspectus.synopses import mixture_answers
+from conspectus.synopses.fitting import mixture_steps
+from conspectus.synopses.fitting.mixture_fit import fit_mixture
+from conspectus.synopses.fitting.mixture_targets import CannotFit, Target
+from conspectus.synopses.mixture_answers import CoarseColumn
+from conspectus.synopses.product_mixture import ProductMixture
+from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis
+
+TOTAL = Total(value=400.0, exact=True)
+FEW = settings(max_examples=40, deadline=None)
+
+
+def coins(seed):
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def mixtures(domain, seed, components=3):
+    """A mixture with some grouped columns, and its whole universe as a table."""
+    rng = coins(seed)
+    weights = rng.dirichlet(np.ones(components))
+    coarse, parts, sides = [], [], []
+    for size in domain.sizes:
+        how = None
+        if size > 1 and rng.random() < 0.5:
+            groups = rng.permutation(np.concatenate([np.arange(size - 1), [rng.integers(size - 1)]]))
+            within = rng.random(size) + 0.1
+            within /= np.bincount(groups, weights=within)[groups]
+            how = CoarseColumn(groups, within)
+        shares = rng.dirichlet(np.ones(size if how is None else how.size), components).astype(np.float32)
+        parts.append(shares)
+        exact = shares.astype(np.float64) / shares.astype(np.float64).sum(axis=1, keepdims=True)
+        sides.append(exact if how is None else exact[:, how.groups] * how.within)
+        coarse.append(how)
+    table = np.zeros(domain.sizes)
+    for k, weight in enumerate(weights):
+        cell = np.array(weight)
+        for side in sides:
+            cell = np.multiply.outer(cell, side[k])
+        table += cell
+    return ProductMixture(domain, weights, np.concatenate(parts, axis=1), TOTAL, coarse=tuple(coarse)), table
+
+
+problems = domains().flatmap(lambda domain: st.tuples(st.just(domain), workloads(domain), st.integers(0, 99)))
+
+
+@FEW
+@given(problems)
+def test_closed_forms_are_sums_over_the_universe(problem):
+    domain, workload, seed = problem
+    mixture, table = mixtures(domain, seed)
+    np.testing.assert_allclose(mixture.answer(workload), sums(workload, table), atol=1e-12)
+    meta, parts = mixture.parts()
+    again = load_synopsis(domain, mixture.kind, meta, parts)
+    assert again.answer(workload).tobytes() == mixture.answer(workload).tobytes()
+
+
+def test_memory_is_bounded_and_answers_stay_the_same(monkeypatch):
+    """Cut into runs of single components, tables and boxes are what they were in one piece."""
+    domain = Domain(("a", "b", "c", "d"), (4, 3, 2, 4))
+    mixture, table = mixtures(domain, 5, components=50)
+    boxes = [Predicate(((Literal(0, (1, 3)), Literal(c, (0,))),)) for c in (1, 2, 3)]
+    asked = Workload(domain, (Marginal(domain, (3, 1, 0)), Conjunctions.of(domain, boxes)))
+    monkeypatch.setattr(mixture_answers, "_MOST_ENTRIES", 1)
+    np.testing.assert_allclose(mixture.answer(asked), sums(asked, table), atol=1e-12)
+
+
+def test_wide_questions_need_no_table_of_their_columns():
+    """A conjunction and a parity of 200 columns, whose table no computer holds."""
+    width, rng = 200, coins(2)
+    domain = Domain(tuple(f"c{i}" for i in range(width)), (2,) * width)
+    ones = rng.random((4, width))
+    weights = np.full(4, 0.25)
+    tables = np.stack([1 - ones, ones], axis=2).reshape(4, -1).astype(np.float32)
+    mixture = ProductMixture(domain, weights, tables, TOTAL)
+    box = tuple(Literal(c, (c % 2,)) for c in range(width))
+    asked = Workload(domain, (Conjunctions.of(domain, [Predicate((box,))]), ParityList(domain, (tuple(range(width)),))))
+    shares = tables.astype(np.float64).reshape(4, width, 2)
+    shares /= shares.sum(axis=2, keepdims=True)
+    all_of = shares[:, np.arange(width), np.arange(width) % 2].prod(axis=1).mean()
+    even = (1 + (1 - 2 * shares[:, :, 1]).prod(axis=1).mean()) / 2
+    np.testing.assert_allclose(mixture.answer(asked), [all_of, even], rtol=1e-9)
+
+
+def test_listed_records_have_their_own_shares():
+    domain = Domain(("a", "b", "c"), (4, 3, 5))
+    mixture, table = mixtures(domain, 8)
+    codes = [coins(1).integers(0, size, 12) for size in domain.sizes]
+    held = addresses(domain, codes, 12)
+    block = SparseQueries.build(domain, np.array([0, 5, 12]), held, np.full(12, 1 << 16))
+    queries = [block.query(i) for i in range(2)]
+    cells = table.ravel()
+    expected = [sum(cells[a] * s / q.grid for a, s in zip(q.addresses, q.steps)) for q in queries]
+    np.testing.assert_allclose(mixture.answer(Workload(domain, (block,))), expected, atol=1e-12)
+    wide = Domain(tuple("abcdefgh"), (1 << 10,) * 8)
+    flat = ProductMixture(wide, np.ones(1), np.ones((1, 8 << 10)), TOTAL)
+    block = SparseQueries.build(wide, np.array([0, 1]), np.array([5], dtype=np.uint64), np.array([1 << 16]))
+    with pytest.raises(CannotAnswer, match="fingerprints"):
+        flat.answer(Workload(wide, (block,)))
+
+
+def test_columns_that_are_not_held_are_refused():
+    domain = Domain(("a", "b", "c"), (2, 3, 4))
+    mixture = ProductMixture(domain, np.ones(1), np.array([[0.5, 0.5, 0.1, 0.2, 0.3, 0.4]]), TOTAL, columns=(0, 2))
+    asked = Workload(domain, (Marginal(domain, (2, 0)),))
+    np.testing.assert_allclose(mixture.answer(asked).reshape(4, 2)[:, 0], [0.05, 0.1, 0.15, 0.2], atol=1e-7)
+    with pytest.raises(CannotAnswer, match="about b"):
+        mixture.answer(Workload(domain, (Marginal(domain, (1,)),)))
+    with pytest.raises(CannotAnswer, match="about b"):
+        mixture.integer_marginal((1,))
+    again = load_synopsis(domain, mixture.kind, *mixture.parts())
+    assert tuple(again.known_columns) == (0, 2)
+    assert mixture.sample(10, public_seed=1).column(1).max() < 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_printed_tables_add_up_and_agree(seed):
+    domain = Domain(("a", "b", "c"), (4, 3, 5))
+    mixture, _ = mixtures(domain, seed, components=20)
+    whole = mixture.integer_marginal((0, 1, 2)).reshape(domain.sizes)
+    assert whole.sum() == TOTAL.rows
+    assert whole.min() >= 0
+    for columns in [(0,), (2, 0), (1, 2)]:
+        rest = tuple(c for c in range(3) if c not in columns)
+        kept = sorted(columns)
+        table = whole.sum(axis=rest).transpose([kept.index(c) for c in columns])
+        assert np.array_equal(mixture.integer_marginal(columns), table.ravel())
+
+
+def test_rows_have_the_law_of_the_mixture():
+    """Each row by itself: over many draws of few rows, every cell comes up as often as its share says.
+
+    With 30,000 rows in 2,000 draws a cell's frequency is within 6 standard deviations of an independent draw's, which
+    fails with probability below 1e-7 for 24 cells together.
+    """
+    domain = Domain(("a", "b", "c"), (4, 3, 2))
+    mixture, table = mixtures(domain, 4)
+    counts = np.zeros(domain.cells)
+    for seed in range(2_000):
+        chunk = mixture.sample(15, public_seed=seed)
+        cells = np.ravel_multi_index([chunk.column(c).astype(np.int64) for c in range(3)], domain.sizes)
+        counts += np.bincount(cells, minlength=domain.cells)
+    shares = table.ravel()
+    far = 6 * np.sqrt(30_000 * shares * (1 - shares)) + 1
+    assert (np.abs(counts - 30_000 * shares) < far).all()
+
+
+def test_rows_lose_less_than_independent_ones():
+    domain = Domain(("a", "b", "c"), (4, 4, 4))
+    mixture, table = mixtures(domain, 6, components=5)
+    rng, ours, theirs = coins(3), [], []
+    for seed in range(30):
+        chunk = mixture.sample(500, public_seed=seed)
+        cells = np.ravel_multi_index([chunk.column(c).astype(np.int64) for c in range(3)], domain.sizes)
+        for found, drawn in ((ours, cells), (theirs, rng.choice(domain.cells, 500, p=table.ravel() / table.sum()))):
+            one_way = np.bincount(drawn, minlength=64).reshape(4, 4, 4).sum(axis=(1, 2)) / 500
+            found.append(np.abs(one_way - table.sum(axis=(1, 2))).sum())
+    assert np.mean(ours) < 0.3 * np.mean(theirs)
+
+
+def test_what_is_no_mixture_is_refused():
+    pair = Domain(("a", "b"), (2, 2))
+    good = np.full((2, 4), 0.5)
+    for weights, tables, more in [
+        ([1.0], good, {}),
+        ([-1.0, 2.0], good, {}),
+        ([np.nan, 1.0], good, {}),
+        ([0.0, 0.0], good, {}),
+        ([], np.zeros((0, 4)), {}),
+        ([0.5, 0.5], good[:, :3], {}),
+        ([0.5, 0.5], good - 0.5, {}),
+        ([0.5, 0.5], np.where(good > 0, np.inf, 0), {}),
+        ([0.5, 0.5], good, {"columns": (1, 0)}),
+        ([0.5, 0.5], good, {"columns": ()}),
+        ([0.5, 0.5], good, {"coarse": (None,)}),
+        ([0.5, 0.5], good, {"coarse": (None, CoarseColumn(np.array([0, 2]), np.ones(2)))}),
+        ([0.5, 0.5], good, {"coarse": (None, CoarseColumn(np.array([0, -1]), np.ones(2)))}),
+        ([0.5, 0.5], good[:, :3], {"coarse": (None, CoarseColumn(np.array([0, 0]), np.zeros(2)))}),
+        ([0.5, 0.5], good[:, :3], {"coarse": (None, CoarseColumn(np.array([0, 1 << 30]), np.ones(2)))}),
+    ]:
+        with pytest.raises(BadSynopsis):
+            ProductMixture(pair, np.array(weights), tables, TOTAL, **more)
+
+
+def test_changed_parts_are_refused():
+    mixture, _ = mixtures(Domain(("a", "b"), (4, 4)), 0)
+    meta, parts = mixture.parts()
+    assert meta["grouped"]
+    for change in ({"columns": [0]}, {"columns": None}, {"columns": [0, 5]}, {"grouped": None}, {"grouped": [7]}):
+        with pytest.raises(BadSynopsis):
+            load_synopsis(mixture.domain, mixture.kind, {**meta, **change}, parts)
+
+
+# Fits
+
+
+FOUR = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))
+
+
+def tables_of(seed, columns, *, order=(1, 2)):
+    """Targets of a made mixture over some columns: all its tables of these orders."""
+    _, table = mixtures(FOUR, seed, components=3)
+    made = []
+    for k in order:
+        for chosen in itertools.combinations(columns, k):
+            rest = tuple(c for c in range(len(FOUR)) if c not in chosen)
+            made.append(Target(chosen, table.sum(axis=rest)))
+    return table, made
+
+
+def test_a_fit_reaches_tables_that_a_mixture_has():
+    _, targets = tables_of(1, range(4), order=(1, 2, 3))
+    fit = fit_mixture(FOUR, targets, components=60, iterations=400, public_seed=3)
+    mixture = ProductMixture.of_fit(FOUR, fit, TOTAL)
+    assert fit.miss < 0.003
+    for target in targets:
+        apart = np.abs(mixture.marginal(target.columns) - target.shares).sum()
+        assert apart < 0.01, target.columns
+    pairs = [t for t in targets if len(t.columns) == 2]
+    miss = np.mean([np.abs(mixture.marginal(t.columns) - t.shares).sum() for t in pairs])
+    assert abs(miss - fit.miss) < 1e-4
+
+
+def test_a_fit_is_a_function_of_its_seed():
+    _, targets = tables_of(1, range(4), order=(1, 2, 3))
+    one, two, other = (
+        fit_mixture(FOUR, targets, components=20, iterations=30, public_seed=seed, tables_per_step=2)
+        for seed in (1, 1, 2)
+    )
+    assert one.tables.tobytes() == two.tables.tobytes()
+    assert one.weights.tobytes() == two.weights.tobytes()
+    assert one.tables.tobytes() != other.tables.tobytes()
+
+
+def test_a_fit_goes_on_with_more_targets():
+    table, targets = tables_of(2, range(4))
+    start = fit_mixture(FOUR, targets, components=60, iterations=60, public_seed=1)
+    triple = Target((0, 1, 3), table.sum(axis=2), weight=2.0)
+    more = fit_mixture(FOUR, [*targets, triple], components=60, iterations=200, public_seed=1, start=start)
+    far = [
+        np.abs(ProductMixture.of_fit(FOUR, fit, TOTAL).marginal((0, 1, 3)) - triple.shares).sum()
+        for fit in (start, more)
+    ]
+    assert far[1] < 0.3 * far[0]
+    assert more.miss < start.miss
+
+
+def test_a_coarse_table_moves_only_its_groups(monkeypatch):
+    """A target over groups is met as one over the merged columns would be, in one piece or many."""
+    _, table = mixtures(FOUR, 3)
+    groups = (np.array([0, 1, 0]), None, None, np.array([1, 0, 0, 1, 1]))
+    merged = np.zeros((2, 4, 2, 2))
+    np.add.at(merged, np.ix_(groups[0], np.arange(4), np.arange(2), groups[3]), table)
+    singles = tables_of(3, range(4), order=(1,))[1]
+    target = Target((0, 1, 2, 3), merged, groups=groups)
+    found = []
+    for most in (1 << 24, 1):
+        monkeypatch.setattr(mixture_steps, "_MOST_ENTRIES", most)
+        fit = fit_mixture(FOUR, [*singles, target], components=40, iterations=300, public_seed=2)
+        whole = ProductMixture.of_fit(FOUR, fit, TOTAL).marginal((0, 1, 2, 3))
+        again = np.zeros_like(merged)
+        np.add.at(again, np.ix_(groups[0], np.arange(4), np.arange(2), groups[3]), whole)
+        assert np.abs(again - merged).sum() < 0.01
+        found.append(whole)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-4)
+
+
+def test_a_fit_stops_when_it_is_close_enough():
+    _, targets = tables_of(1, range(4))
+    seen = []
+    fit = fit_mixture(
+        FOUR,
+        targets,
+        components=60,
+        iterations=2000,
+        public_seed=1,
+        close_enough=0.001,
+        least_gain=0.0,
+        progress=lambda steps, miss: seen.append((steps, miss)),
+    )
+    assert fit.miss < 0.001 <= seen[-2][1]
+    assert (seen[0][0], seen[1][0], seen[-1][0]) == (40, 60, fit.steps)
+    settled = fit_mixture(FOUR, targets, components=60, iterations=2000, public_seed=1, close_enough=0.0)
+    assert settled.steps < 2000
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        Target((), np.ones(())),
+        Target((1, 0), np.ones((4, 3))),
+        Target((0, 9), np.ones((3, 3))),
+        Target((0,), np.ones(4)),
+        Target((0,), np.array([1.0, -0.1, 0.1])),
+        Target((0,), np.zeros(3)),
+        Target((0,), np.array([1, np.nan, 0])),
+        Target((0,), np.ones(3), weight=0.0),
+        Target((0, 1), np.ones((2, 4)), groups=(np.array([0, 2, 0]), None)),
+        Target((0, 1), np.ones((2, 4)), groups=(np.array([0, 1]), None)),
+        Target((0, 1), np.ones((2, 4)), groups=(np.array([0, 1, 0]),)),
+    ],
+)
+def test_what_is_no_target_is_refused(target):
+    with pytest.raises(CannotFit):
+        fit_mixture(FOUR, [target], components=2, iterations=1, public_seed=0)
+
+
+def test_a_pair_has_one_target_and_a_start_the_same_columns():
+    pair = Target((0, 1), np.ones((3, 4)))
+    with pytest.raises(CannotFit, match="two targets"):
+        fit_mixture(FOUR, [pair, pair], components=2, iterations=1, public_seed=0)
+    start = fit_mixture(FOUR, [pair], components=2, iterations=1, public_seed=0)
+    other = Domain(("a", "b"), (3, 4))
+    with pytest.raises(CannotFit, match="other columns"):
+        fit_mixture(other, [pair], components=2, iterations=1, public_seed=0, start=start)
+
+
+def test_functions_of_the_table_are_evaluated_on_rows():
+    """They have no closed form: the share of the most common value, from as many rows as the table has."""
+    schema = cs.Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "categorical", "values": list("abcd")}, "y": {"type": "boolean"}}}
+    )
+    domain = schema.domain
+    tables = np.concatenate([np.eye(domain.sizes[0])[1] * 0.6 + 0.1, np.ones(domain.sizes[1])])[None]
+    mixture = ProductMixture(domain, np.ones(1), tables, TOTAL)
+    asked = cs.mode_shares(schema, ["x"])
+    share = mixture.marginal((0,)).max()
+    assert abs(mixture.answer(asked)[0] - share) <= 1 / TOTAL.rows
+    assert mixture.answer(asked).tobytes() == mixture.answer(asked).tobytes()

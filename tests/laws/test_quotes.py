@@ -1,0 +1,94 @@
+"""Quotes: what a question costs is never more, and asking for a quote spends nothing and looks at nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pyarrow as pa
+import pytest
+from tests.made import people
+
+import conspectus as cs
+from conspectus.queries.language.from_sql import NotAPredicate
+
+QUESTIONS = [
+    "smoker",
+    "smoker AND ill",
+    "age < 42 OR region = 'north'",
+    "NOT ill AND region IN ('east', 'west')",
+    "smoker AND age >= 54 AND region = 'south'",
+    "ill AND smoker",
+    "age >= 66",
+    "TRUE",
+]
+KINDS = [
+    ("laplace", {"epsilon": 1.0}),
+    ("gaussian", {"rho": 0.1}),
+    ("pmw", {"epsilon": 1.0}),
+    ("pmw", {"epsilon": 1.0, "delta": 1e-6}),
+    ("median", {"epsilon": 2.0}),
+    ("perceptron", {"epsilon": 2.0}),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "budget"), KINDS, ids=[f"{name}-{len(kind)}" for name, kind in KINDS])
+def test_a_question_never_costs_more_than_was_quoted(mechanism, budget) -> None:
+    _, table = people()
+    with cs.open_session(table, mechanism=mechanism, questions=12, **budget) as session:
+        for question in QUESTIONS:
+            before = session.spent
+            quote = session.quote(question)
+            assert session.spent == before
+            answer = session.ask(question)
+            spent = session.spent - before
+            assert answer.cost <= quote.cost * (1 + 1e-12)
+            assert spent <= quote.cost * (1 + 1e-12)
+            assert quote.remaining == pytest.approx(session.remaining + spent)
+            assert quote.repeated == int(answer.repeated)
+            assert quote.questions == 1 - int(answer.repeated)
+            again = session.quote(question)
+            assert (again.cost, again.repeated) == (0.0, 1)
+            assert str(again).startswith("costs nothing")
+
+
+def test_fresh_noise_costs_exactly_what_was_quoted_and_then_nothing_is_left() -> None:
+    _, table = people()
+    with cs.open_session(table, mechanism="laplace", epsilon=1.0, questions=2) as session:
+        for question in QUESTIONS[:2]:
+            quote = session.quote(question)
+            assert quote.cost == session.ask(question).cost == pytest.approx(0.5)
+            assert quote.affordable
+        last = session.quote(QUESTIONS[2])
+        assert (last.cost, last.affordable) == (0.0, False)
+
+
+def test_bought_outright_costs_what_measure_costs() -> None:
+    _, table = people()
+    with cs.open_session(table, mechanism="pmw", epsilon=3.0, questions=50) as session:
+        session.ask("smoker")
+        quote = session.quote("smoker", outright=True)
+        assert quote.questions == 1 - int(session.measure("smoker").repeated)
+        assert session.quote("smoker", outright=True).cost == 0
+        quote = session.quote("ill AND age < 30", outright=True)
+        assert session.measure("ill AND age < 30").cost == quote.cost > 0
+
+
+def test_quotes_do_not_depend_on_the_rows() -> None:
+    """Two tables that could not differ more, with the same public facts: the same quotes."""
+    schema, _ = people()
+    said = []
+    for value in (True, False):
+        rows = {"region": ["north"] * 500, "age": [20] * 500, "smoker": [value] * 500, "ill": [value] * 500}
+        with cs.open_session(cs.open_table(pa.table(rows), schema), mechanism="pmw", epsilon=1.0) as session:
+            said.append([dataclasses.asdict(session.quote(question)) for question in QUESTIONS])
+    assert said[0] == said[1]
+
+
+def test_what_cannot_be_asked_cannot_be_quoted() -> None:
+    _, table = people()
+    with cs.open_session(table, mechanism="laplace", epsilon=1.0, questions=2) as session:
+        with pytest.raises(NotAPredicate):
+            session.quote("age")
+        with pytest.raises(ValueError, match="cuts the bin"):
+            session.quote("age < 40")
+        assert session.quote("age < 40", snap=True).cost == pytest.approx(0.5)
