@@ -161,7 +161,8 @@ def problem_of(
         raise ProblemError("the workload holds no query: ask at least one")
     check_rows(rows)
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=filtered)
-    return Problem(workload=workload, budget=budget, relation=relation, rows=rows)
+    in_order = tuple(column.regular if column.ordered else 0 for column in schema.columns)
+    return Problem(workload=workload, budget=budget, relation=relation, rows=rows, in_order=in_order)
 
 
 def rank(problem: Problem, mechanisms: Iterable[Mechanism[Any]]) -> tuple[tuple[Proposal, ...], Plan]:

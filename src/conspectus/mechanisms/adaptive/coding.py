@@ -65,17 +65,24 @@ class Coding:
         return np.take(tables, self.groups, axis=axis) * self.shares.reshape(shape).astype(tables.dtype)
 
 
-def code_column(noisy: Floats, deviation: float, total: float, in_order: int) -> Coding:
+def code_column(noisy: Floats, deviation: float, total: float, in_order: int, most: int = 1 << 62) -> Coding:
     """How one column is modelled, from its noisy counts of this deviation and the number of rows.
 
-    `in_order` is how many of its codes, from the first on, stand in an order: 0 where none do.
+    `in_order` is how many of its codes, from the first on, stand in an order: 0 where none do. At most `most` groups
+    are made.
     """
     even = noisy.copy()
     if in_order >= SHORTEST:
         even[:in_order] = smoothed(noisy[:in_order], deviation, STRICTNESS)
     counts = to_simplex(even, max(total, 1.0))
     limit = STANDS_OUT * deviation
+    if len(noisy) > most:
+        # What stands out is so much that it would not fit: only the largest do.
+        limit = max(limit, float(np.sort(noisy)[-(most // 2)]))
     runs = _runs(noisy[:in_order], limit) if in_order else []
+    if len(runs) > most // 2:
+        together = -(-len(runs) // max(most // 2, 1)) if len(noisy) > most else 1
+        runs = [np.concatenate(runs[at : at + together]) for at in range(0, len(runs), together)]
     loose = np.arange(in_order, len(noisy))
     told = loose[noisy[loose] > limit]
     rare = loose[noisy[loose] <= limit]

@@ -8,7 +8,7 @@ triples together, which keeps its tables of three columns near those of most ent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -30,8 +30,6 @@ CLOSE_ENOUGH = 0.2
 
 MOST_STEPS = 300
 TRIPLE_WEIGHT = 2.0
-
-Reports = Callable[[str, int, int], None]
 
 
 def coded_domain(model: Model) -> Domain:
@@ -74,7 +72,7 @@ def cross_fitted(model: Model, steps: int, public_seed: int) -> None:
     through_predictions(model, found)
 
 
-def fit_pairs(model: Model, components: int, close: float, public_seed: int, told: Reports) -> MixtureFit:
+def fit_pairs(model: Model, components: int, close: float, public_seed: int) -> MixtureFit:
     """A mixture with the pair tables of a model, stopped when it is close enough."""
     return fit_mixture(
         coded_domain(model),
@@ -83,7 +81,6 @@ def fit_pairs(model: Model, components: int, close: float, public_seed: int, tol
         iterations=MOST_STEPS,
         close_enough=CLOSE_ENOUGH * close,
         public_seed=public_seed,
-        progress=lambda steps, _: told("fitting", steps, MOST_STEPS),
     )
 
 

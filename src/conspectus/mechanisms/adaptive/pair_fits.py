@@ -122,7 +122,7 @@ class Model:
         for level in pair.levels:
             if level < measured.level:
                 continue
-            coarse = self._coarser(known, pair.columns, measured.level, level)
+            coarse = self.coarser(known, pair.columns, measured.level, level)
             sigma = measured.sigma * math.sqrt(known.size / coarse.size)
             parts.append(
                 Part(
@@ -139,7 +139,7 @@ class Model:
         a, b = (self.codings[column].maps[level] for column in columns)
         return (a[:, None] * (int(b[-1]) + 1) + b[None, :]).astype(np.int32).ravel()
 
-    def _coarser(self, table: Floats, columns: Sequence[int], level: int, coarser: int) -> Floats:
+    def coarser(self, table: Floats, columns: Sequence[int], level: int, coarser: int) -> Floats:
         """A table of one level as one of a coarser level."""
         for axis, column in enumerate(columns):
             starts = self.codings[column].starts
