@@ -44,7 +44,8 @@ releases               -> mechanisms.small_db, mechanisms*, queries.language, pr
 sessions               -> releases*
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
 audit                  -> sessions*, privacy.composition
-cli                    -> audit*, report, conspectus
+service                -> sessions*, report, conspectus
+cli                    -> service*, audit*, report, conspectus
 __main__               -> cli
 """
 """Room by room, whom it may import besides itself. The same text stands in docs/architecture.md.
@@ -81,6 +82,8 @@ MAY_DEFER = ("cli", "__init__")
 
 CATCH_ALL = (
     "cli",  # prints nothing of what it catches
+    "service.gate",  # answers strangers: a fault is logged by its kind and place, and told as one
+    "service.home",
     "queries.blocks.unsafe_functions",  # foreign functions: a failure may depend on one row, so it is a value
     "mechanisms.boosting.own_generator",  # foreign generators: a failure must not waste what was paid for
     "data.records.forms",  # values of foreign types, whose own code runs when they are read: each failure is a value

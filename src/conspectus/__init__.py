@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from conspectus.releases.release import Release as Release
     from conspectus.releases.release import load as load
     from conspectus.releases.run import release as release
+    from conspectus.service.client import connect as connect
     from conspectus.sessions.forecast import plan_session as plan_session
     from conspectus.sessions.opening import open_session as open_session
     from conspectus.sessions.opening import resume_session as resume_session
@@ -72,6 +73,7 @@ _HOMES = {
     "open_session": "sessions.opening",
     "plan_session": "sessions.forecast",
     "resume_session": "sessions.opening",
+    "connect": "service.client",
     "between": "queries.builders.conjunctions",
     "conjunctions": "queries.builders.conjunctions",
     "random_conjunctions": "queries.builders.random_conjunctions",

@@ -63,6 +63,17 @@ def test_acts_that_did_not_draw_the_noise_of_a_file_are_refused(tmp_path: Path, 
         cs.load(path)
 
 
+@pytest.mark.parametrize("unit", ["household", {"kind": "id", "column": "person", "max_rows": 1}])
+def test_a_promise_to_others_than_the_schema_protects_is_refused(tmp_path: Path, unit: object) -> None:
+    """A file once said of a household what its noise kept of a row."""
+    path = tmp_path / "one.conspectus"
+    cs.release(TABLE, cs.marginals(SCHEMA, 1), mechanism="laplace", epsilon=1.0).save(path)
+    part = "guarantee" if isinstance(unit, str) else "schema"
+    rewritten(path, lambda manifest: manifest[part].update(unit=unit))
+    with pytest.raises(files.BadSynopsisFile, match="than its schema protects"):
+        cs.load(path)
+
+
 def ipc(table: pa.Table, *, stream: bool, compression: str | None) -> bytes:
     out = io.BytesIO()
     make = pa.ipc.new_stream if stream else pa.ipc.new_file

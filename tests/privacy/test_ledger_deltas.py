@@ -217,7 +217,7 @@ def test_the_guarantee_states_both(tmp_path: Path, neighbours: Neighbours, aside
         (Budget(epsilon=1.0), 0.5, "a delta above 0"),
         (Budget(rho=1.0), 0.5, "a delta above 0"),
         (Budget(rho=1.0, delta=1e-6), 0.5, "a delta above 0"),
-        (Budget(epsilon=1.0, delta=5e-324), 0.1, "try aside"),
+        (Budget(epsilon=1.0, delta=1e-300), 1e-30, "try aside"),
     ],
 )
 def test_shares_that_are_none_are_refused(tmp_path: Path, budget: Budget, aside: float, said: str) -> None:

@@ -26,6 +26,9 @@ from . import (
     schema_commands as schema,
 )
 from . import (
+    service_commands as service,
+)
+from . import (
     session_commands as session,
 )
 
@@ -79,4 +82,18 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
 }
 for group, commands in COMMANDS.items():
     for command in commands:
-        group.command(command.__name__)(command)
+        group.command(command.__name__.rstrip("_"))(command)
+
+serving = typer.Typer(
+    cls=service.FolderFirst,
+    subcommand_metavar="FOLDER [--port P] … | token …",
+    no_args_is_help=True,
+    help=service.folder.__doc__,
+    pretty_exceptions_enable=False,
+)
+serving.command("folder", hidden=True)(service.folder)
+tokens = typer.Typer(no_args_is_help=True, help="The tokens of those who may ask.", pretty_exceptions_enable=False)
+for command in (service.add, service.list_, service.revoke):
+    tokens.command(command.__name__.rstrip("_"))(command)
+serving.add_typer(tokens, name="token")
+app.add_typer(serving, name="serve")

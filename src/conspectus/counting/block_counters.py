@@ -19,6 +19,7 @@ from conspectus.data.fold import Vectors
 from conspectus.data.records.field import Elements
 from conspectus.queries.addresses import addresses_of
 from conspectus.queries.block import Block
+from conspectus.queries.blocks.grouped_marginal import GroupedMarginal
 from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
@@ -61,6 +62,33 @@ class SparseCounts:
 
     def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
         return self._block.counts_of(parts[0])
+
+
+class GroupedCounts:
+    """Tabulates the rows by groups of their codes."""
+
+    gathers = False
+
+    def __init__(self, block: GroupedMarginal) -> None:
+        self._block = block
+        self._table = np.zeros(len(block), dtype=np.int64)
+        self._lookups = [None if grouping is None else np.array(grouping) for grouping in block.groups]
+
+    def add(self, chunk: CodedRows) -> None:
+        cells = np.zeros(chunk.rows, dtype=np.int64)
+        for column, groups, size in zip(self._block.columns, self._lookups, self._block.shape):
+            codes = chunk.column(column)
+            if len(codes) and int(codes.max()) >= self._block.domain.sizes[column]:
+                raise ValueError("a chunk does not fit its domain: it must come from a table of the same schema")
+            cells *= size
+            cells += codes if groups is None else groups[codes]
+        self._table += np.bincount(cells, minlength=len(self._table))
+
+    def parts(self) -> Vectors:
+        return (self._table,)
+
+    def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
+        return parts[0].copy()
 
 
 class ProjectionCounts:
@@ -122,6 +150,7 @@ class GatheredRows:
 
 
 BLOCK_COUNTERS: dict[type, Callable[[Any], BlockCounter]] = {
+    GroupedMarginal: GroupedCounts,
     SparseQueries: SparseCounts,
     SparseProjection: ProjectionCounts,
     Statistics: lambda block: StatisticCounts(layout_of(block)),

@@ -5,6 +5,8 @@ A mechanism plans with these, and the curator debits them: the plan and the debi
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeVar
 
@@ -16,11 +18,13 @@ from conspectus.privacy.events import (
     FurtherHit,
     GaussianNoise,
     LaplaceNoise,
+    MixedGaussianNoise,
     Noise,
     StableKeys,
     ThresholdWatch,
 )
 from conspectus.privacy.relation import Neighbours, Relation, RelationError
+from conspectus.queries.blocks.residual import Residual, joint_shift
 from conspectus.queries.workload import Workload
 
 from .laminar import LaminarDatabases
@@ -61,6 +65,40 @@ def measurement(what: Workload | Score, law: Noise, *, relation: Relation) -> Ev
     if law.kind == "laplace":
         return LaplaceNoise(l1=l1, l2_squared=l2_squared, linf=linf, scale=scale)
     return GaussianNoise(l2_squared=l2_squared, sigma_squared=scale * scale)
+
+
+def residual_act(residuals: Sequence[Residual], scales: Sequence[float], *, relation: Relation) -> MixedGaussianNoise:
+    """The act of measuring residuals together, each with noise of a scale in steps of its own 1/N."""
+    if (
+        not residuals
+        or len(scales) != len(residuals)
+        or any(residual.domain != residuals[0].domain for residual in residuals)
+    ):
+        raise ValueError("residuals of one table are measured, each with a scale of its own")
+    squares = [Fraction(scale) ** 2 for scale in scales]
+    if min(scales) <= 0:
+        raise ValueError("noise on a residual has a scale above 0")
+    precisions = [Fraction(residual.cells**2) / square for residual, square in zip(residuals, squares)]
+    moved = ByRelation.of(relation, lambda each: joint_shift(residuals, precisions, each))
+    return MixedGaussianNoise(shift_squared=moved, sigma_squared=min(squares))
+
+
+def residual_scales(
+    residuals: Sequence[Residual], precisions: Sequence[float], price: Fraction, *, relation: Relation
+) -> tuple[float, ...]:
+    """The scales, in steps of each residual's 1/N, at which measuring residuals together costs at most `price` in ρ.
+
+    The variances of the noise are inverse to `precisions`, which are numbers above 0 and matter up to a factor. The
+    noise of a residual has a deviation of scale/N counts before it is projected.
+    """
+    whole = joint_shift(residuals, [Fraction(precision) for precision in precisions], relation)
+    times = math.sqrt(float(whole / (2 * price)))
+    while True:
+        scales = tuple(r.cells * times / math.sqrt(p) for r, p in zip(residuals, precisions))
+        moved = residual_act(residuals, scales, relation=relation).shift_squared.under(relation.neighbours)
+        if moved is not None and moved <= 2 * price:
+            return scales
+        times *= 1 + 2.0**-40
 
 
 def keys_act(scale: float, threshold: int, *, max_rows: int) -> StableKeys:

@@ -7,6 +7,7 @@ allowance (and written to the ledger, where there is one), then draws, then lets
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -24,6 +25,7 @@ from conspectus.privacy.events import (
     RowTotal,
 )
 from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.queries.blocks.residual import Residual
 from conspectus.queries.workload import Workload
 
 from .acts import (
@@ -34,6 +36,7 @@ from .acts import (
     listed,
     measurement,
     relation_of,
+    residual_act,
     selection_range,
     selection_rate,
     watch_act,
@@ -110,6 +113,34 @@ class Curator:
             self._debit(measurement(what, law, relation=self.relation))
             draw = noise.discrete_laplace if law.kind == "laplace" else noise.discrete_gaussian
             return draw(self._truth(what), law.scale, self._sampler)
+
+    def measure_residuals(self, residuals: Sequence[Residual], scales: Sequence[float]) -> list[NDArray[np.float64]]:
+        """Noisy residuals in counts: `measure` of whole tables, of which only the projections leave.
+
+        Each cell of each table gets independent discrete Gaussian noise, in steps of 1/N where N is the number of cells
+        of that table; `scales` are in these steps. `residual_scales` finds them for a price.
+
+        Guarantee: the act is MixedGaussianNoise with the joint shift of the residuals, not that of their tables.
+        """
+        with self._lock:
+            self._debit(residual_act(residuals, scales, relation=self.relation))
+            counts = self._truth(Workload(residuals[0].domain, tuple(residual.table for residual in residuals)))
+            found: list[NDArray[np.float64]] = []
+            at = 0
+            for residual, drawn in zip(residuals, self._residual_noise(residuals, scales)):
+                found.append(residual.projected(counts[at : at + residual.cells], drawn))
+                at += residual.cells
+            return found
+
+    def _residual_noise(self, residuals: Sequence[Residual], scales: Sequence[float]) -> list[NDArray[np.int64]]:
+        """Noise for the cells of each table; tables of one scale share one draw, which is quicker."""
+        drawn: dict[int, NDArray[np.int64]] = {}
+        for scale in dict.fromkeys(scales):
+            alike = [i for i, each in enumerate(scales) if each == scale]
+            cells = [residuals[i].cells for i in alike]
+            noisy = noise.discrete_gaussian(np.zeros(sum(cells), dtype=np.int64), scale, self._sampler)
+            drawn |= dict(zip(alike, np.split(noisy, np.cumsum(cells)[:-1])))
+        return [drawn[i] for i in range(len(residuals))]
 
     def select(
         self, score: Score | Net, epsilon: Fraction, *, draws: int = 1, barred: NDArray[np.int64] | None = None

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.grouped_marginal import GroupedMarginal
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
@@ -63,6 +64,10 @@ class ExactCounts:
             case Marginal():
                 table = self._marginals.get(_told_apart(block))
                 return None if table is None else _arranged(block, table)
+            case GroupedMarginal():
+                # Its cells are sums of those of the marginal over all codes, where that was counted.
+                whole = self.find(Marginal(block.domain, block.columns)) if self._spans(block) else None
+                return None if whole is None else block.coarsened(whole)
             case Conjunctions():
                 return self._unions(block)
             case Parities() | ParityList():
@@ -89,6 +94,11 @@ class ExactCounts:
                 case SparseQueries() | Statistics() | UnsafeFunctions():
                     self._named.update(zip(_names(block), (counts * _finer(block)).tolist()))
         self._new = []
+
+    def _spans(self, block: GroupedMarginal) -> bool:
+        """Whether the marginal over all codes of its columns was counted."""
+        told_apart = tuple(sorted(c for c in block.columns if block.domain.sizes[c] > 1))
+        return told_apart in self._marginals
 
     def _listed(self, block: Conjunctions, counts: Counts) -> None:
         for literal in block.literals:

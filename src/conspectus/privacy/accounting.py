@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from . import composition
-from .events import ByRelation, Event, GaussianNoise, LaplaceNoise, StableKeys
+from .events import ByRelation, Event, GaussianNoise, LaplaceNoise, MixedGaussianNoise, StableKeys
 from .guarantee import Budget, Guarantee
 from .prices import Cost, cost_of, pure_acts, scale_down
 from .prices import Currency as Currency
@@ -277,7 +277,7 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
         epsilon, _, _ = best(rest, float(left_over * (1 - Fraction(1, 2**50))), neighbours)
         return (None if epsilon is None else epsilon + added), None, theorem
     rho = sum((price_rho(event, neighbours) for event in events), Fraction(0))
-    pure = all(not isinstance(event, GaussianNoise) for event in events)
+    pure = all(not isinstance(event, GaussianNoise | MixedGaussianNoise) for event in events)
     proofs: list[tuple[Fraction, str]] = []
     if pure:
         proofs.append((sum((price_pure(event, neighbours) for event in events), Fraction(0)), "basic composition"))

@@ -78,6 +78,18 @@ class GaussianNoise:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MixedGaussianNoise:
+    """Integers were drawn with discrete Gaussian noise of several scales, and they or functions of them published.
+
+    `shift_squared` bounds the sum of the squares of what one unit moves, each divided by the σ² of its own noise;
+    `sigma_squared` is the smallest σ², in steps of the integers.
+    """
+
+    shift_squared: ByRelation
+    sigma_squared: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExponentialDraws:
     """`draws` draws by the exponential mechanism, of bounded range.
 
@@ -125,7 +137,16 @@ class RowTotal:
     """The exact number of rows was used in the open: free where it is public (rows are replaced), refused elsewhere."""
 
 
-Event = LaplaceNoise | GaussianNoise | ExponentialDraws | ThresholdWatch | FurtherHit | StableKeys | RowTotal
+Event = (
+    LaplaceNoise
+    | GaussianNoise
+    | MixedGaussianNoise
+    | ExponentialDraws
+    | ThresholdWatch
+    | FurtherHit
+    | StableKeys
+    | RowTotal
+)
 
 
 def to_json(event: Event) -> dict[str, Any]:
@@ -186,6 +207,7 @@ def _read(name: str, value: Any) -> ByRelation | Fraction | int:
 _KIND: dict[str, type[Event]] = {
     "laplace": LaplaceNoise,
     "gaussian": GaussianNoise,
+    "mixed-gaussian": MixedGaussianNoise,
     "exponential": ExponentialDraws,
     "threshold": ThresholdWatch,
     "further-hit": FurtherHit,

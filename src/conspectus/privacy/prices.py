@@ -19,6 +19,7 @@ from .events import (
     FurtherHit,
     GaussianNoise,
     LaplaceNoise,
+    MixedGaussianNoise,
     RowTotal,
     StableKeys,
     ThresholdWatch,
@@ -43,7 +44,7 @@ def price_pure(event: Event, neighbours: Neighbours) -> Fraction:
             return _bound(event.range, neighbours) * _times(event.draws)
         case ThresholdWatch() | FurtherHit():
             return _bound(event.epsilon, neighbours)
-        case GaussianNoise():
+        case GaussianNoise() | MixedGaussianNoise():
             raise Unpriced("Gaussian noise is never pure: allow a delta above 0, or use Laplace noise")
         case StableKeys():
             raise Unpriced("published keys are never pure: allow a delta above 0")
@@ -56,7 +57,8 @@ def price_rho(event: Event, neighbours: Neighbours) -> Fraction:
     """The ρ of an act under a relation: acts add up (Bun & Steinke 2016).
 
     Laplace: every coordinate moved by Δ is (Δ/b)-pure and so (Δ/b)²/2; independent coordinates add to L2²/2b².
-    Gaussian: L2²/2σ², for discrete noise on integers too (Canonne, Kamath & Steinke 2020, Theorem 14).
+    Gaussian: L2²/2σ², for discrete noise on integers too (Canonne, Kamath & Steinke 2020, Theorem 14). Of several
+    scales: half of the sum of the squared shifts, each over its own σ².
     Exponential mechanism: range²/8 a draw, by bounded range (Cesar & Rogers 2021).
     """
     match event:
@@ -64,6 +66,8 @@ def price_rho(event: Event, neighbours: Neighbours) -> Fraction:
             return _bound(event.l2_squared, neighbours) / (2 * _positive(event.scale) ** 2)
         case GaussianNoise():
             return _bound(event.l2_squared, neighbours) / (2 * _positive(event.sigma_squared))
+        case MixedGaussianNoise():
+            return _bound(event.shift_squared, neighbours) / 2
         case ExponentialDraws():
             return _bound(event.range, neighbours) ** 2 / 8 * _times(event.draws)
         case ThresholdWatch():

@@ -77,6 +77,8 @@ def read_fields(path: Path) -> dict[str, Any]:
         if answers.shape != (len(workload),) or workload.domain != schema.domain:
             raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
         promised = Guarantee(**{**guarantee, "warnings": tuple(guarantee["warnings"])})
+        if promised.unit != str(schema.unit):
+            raise files.BadSynopsisFile("it promises to others than its schema protects: get the file again")
         events = tuple(acts.from_json(event) for event in manifest["events"])
         if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
             raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from conspectus.privacy import composition
 from conspectus.privacy.accounting import epsilon_of, price_pure, price_rho
-from conspectus.privacy.events import Event, ExponentialDraws, GaussianNoise, RowTotal
+from conspectus.privacy.events import Event, ExponentialDraws, GaussianNoise, MixedGaussianNoise, RowTotal
 from conspectus.privacy.prices import Unpriced
 from conspectus.privacy.relation import Neighbours
 
@@ -32,7 +32,7 @@ def comparison(events: Sequence[Event], delta: float, neighbours: Neighbours) ->
     tight conversion: half of δ is spread over such acts, and Theorem 3.20 takes the other half.
     """
     acts = [event for event in events if not isinstance(event, RowTotal)]
-    noisy = sum(isinstance(event, GaussianNoise) for event in acts)
+    noisy = sum(isinstance(event, GaussianNoise | MixedGaussianNoise) for event in acts)
     pure = not noisy
     try:
         rho = sum((price_rho(event, neighbours) for event in acts), Fraction(0))
@@ -57,7 +57,7 @@ def _epsilons(acts: Sequence[Event], delta: float, neighbours: Neighbours) -> li
     """The ε of every act on its own, draws counted one by one."""
     found: list[float] = []
     for act in acts:
-        if isinstance(act, GaussianNoise):
+        if isinstance(act, GaussianNoise | MixedGaussianNoise):
             found.append(epsilon_of(price_rho(act, neighbours), delta))
         elif isinstance(act, ExponentialDraws) and 0 < act.draws <= MOST_ACTS:
             found += [float(price_pure(act, neighbours) / act.draws)] * act.draws

@@ -17,6 +17,7 @@ from conspectus.privacy.events import (
     FurtherHit,
     GaussianNoise,
     LaplaceNoise,
+    MixedGaussianNoise,
     RowTotal,
     StableKeys,
     ThresholdWatch,
@@ -130,6 +131,9 @@ def describe(act: Event, neighbours: Neighbours) -> str:
             sigma = float(act.sigma_squared) ** 0.5
             moved = f"the squares of what one unit moves sum to {shown(act.l2_squared)}"
             return f"counts published with Gaussian noise of deviation {sigma:.5g}; {moved}"
+        case MixedGaussianNoise():
+            moved = f"the squares of what one unit moves, over those of its noise, sum to {shown(act.shift_squared)}"
+            return f"parts of tables published with Gaussian noise of several scales; {moved}"
         case ExponentialDraws():
             chosen = "one choice" if act.draws == 1 else f"{act.draws:,} choices"
             return f"{chosen} by the exponential mechanism, of range {shown(act.range)}"

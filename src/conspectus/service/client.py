@@ -1,0 +1,366 @@
+"""Far away: a release or a session that somebody serves, with the same calls and the same answers as one at hand."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import math
+import threading
+import warnings
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import pyarrow as pa
+
+from conspectus.data.columns.column import CutsBin, NotOrdered, UnknownValue
+from conspectus.data.schema import Schema
+from conspectus.privacy.accounting import BudgetExceeded
+from conspectus.privacy.guarantee import Guarantee
+from conspectus.queries.builders.arguments import UnknownColumn
+from conspectus.queries.language import from_sql as language
+from conspectus.queries.workload import Workload
+from conspectus.releases.answer import Answer, ConfidenceError, checked_confidence
+from conspectus.sessions.live_answer import LiveAnswer
+from conspectus.sessions.store import SessionError
+from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.synopsis import CannotAnswer
+
+from .refusing import Refused
+
+Told = TypeVar("Told", bound=Answer)
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_KINDS: dict[str, type[Exception]] = {
+    "unknown-column": UnknownColumn,
+    "unknown-value": UnknownValue,
+    "no-order": NotOrdered,
+    "not-a-question": language.NotAPredicate,
+    "confidence": ConfidenceError,
+    "not-held": CannotAnswer,
+    "budget": BudgetExceeded,
+    "session": SessionError,
+}
+
+
+class ServiceError(ValueError):
+    """The service cannot be reached, or refused for a reason that only a service has: no token, no such name, busy."""
+
+
+@suggest_keywords
+class RemoteRelease:
+    """A release that is served somewhere: made by `cs.connect`. Threads may share it.
+
+    Attributes:
+        address: Where it is served.
+        schema: The schema of the table.
+        guarantee: What the release promises to every unit of the table.
+        mechanism: The name of the mechanism that made it.
+    """
+
+    def __init__(self, link: _Link) -> None:
+        self._link = link
+        about = link.get("")
+        self.address = link.address
+        self.schema = Schema.from_dict(link.get("/schema"))
+        self.guarantee = _guarantee(about["guarantee"])
+        self.mechanism = str(about["mechanism"])
+
+    def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> Answer:
+        """Answer one question, as the release does.
+
+        Args:
+            question: A SQL predicate over the columns, or a workload of one query that a predicate can say.
+            confidence: The probability, over the noise, with which the interval holds the truth.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges.
+
+        Returns:
+            The fraction and its count, the interval, and what they rest on.
+
+        Raises:
+            CannotAnswer: The release does not hold what the question asks for.
+            NotAPredicate: The question is not a predicate over the columns.
+            ServiceError: The service cannot be reached, or refuses.
+        """
+        return _answer(Answer, self._link.post("/ask", _question(self.schema, question, confidence, snap)))
+
+    def table(self, columns: list[str], *, confidence: float = 0.95) -> pa.Table:
+        """A table to print, as the release makes it: whole counts with intervals, and a mark on noisy cells.
+
+        Args:
+            columns: The names of the columns, in the order in which the table has them.
+            confidence: The probability with which the interval of a cell holds.
+
+        Returns:
+            The columns by their labels, then `count`, `low`, `high` and `too_noisy`.
+
+        Raises:
+            CannotAnswer: The release does not hold these columns together.
+            ServiceError: The service cannot be reached, or refuses.
+        """
+        checked_confidence(confidence)
+        return self._link.arrow("/table", {"by": list(columns), "confidence": confidence})
+
+    def query(self, sql: str, *, confidence: float = 0.95) -> RemoteResult:
+        """The lines of a SELECT, as the release answers it.
+
+        Args:
+            sql: A SELECT over the columns.
+            confidence: The probability with which each interval holds.
+
+        Returns:
+            A result with `.to_arrow()`, `.to_pandas()` and `.to_polars()`.
+
+        Raises:
+            ServiceError: The service cannot be reached, or reads no such SELECT.
+        """
+        body = {"sql": sql, "confidence": checked_confidence(confidence)}
+        return RemoteResult(_read_arrow(self._link.send("POST", "/query?as=arrow", body)))
+
+    def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
+        """Synthetic rows in the schema's own values; they are nobody's records.
+
+        Args:
+            rows: How many rows to make.
+            public_seed: A seed that makes the rows repeatable.
+
+        Returns:
+            One column for each of the schema's.
+
+        Raises:
+            CannotAnswer: The release holds no rows to draw.
+            ServiceError: The service cannot be reached, or refuses.
+        """
+        asked = {"n": rows} | ({} if public_seed is None else {"seed": public_seed})
+        return self._link.arrow("/rows", asked)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._link.close()
+
+
+@suggest_keywords
+class RemoteSession:
+    """A live session that is served somewhere: made by `cs.connect`. Threads may share it.
+
+    Attributes:
+        address: Where it is served.
+        schema: The schema of the table.
+        guarantee: What the session promises to every unit of the table.
+        mechanism: The name of the online mechanism.
+        currency: What `spent`, `remaining` and costs are counted in.
+        questions: How many different questions it was opened for.
+    """
+
+    def __init__(self, link: _Link) -> None:
+        self._link = link
+        about = link.get("")
+        self.address = link.address
+        self.schema = Schema.from_dict(link.get("/schema"))
+        self.guarantee = _guarantee(about["guarantee"])
+        self.mechanism, self.currency = str(about["mechanism"]), str(about["currency"])
+        self.questions = int(about["questions"])
+
+    def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
+        """Answer one question, as the session does; one that was asked before gets the same answer for nothing.
+
+        Args:
+            question: A SQL predicate over the columns, or a workload of one query that a predicate can say.
+            confidence: The probability, over the noise, with which the interval holds the truth.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges.
+
+        Returns:
+            The answer, with what it cost and whether it was given before.
+
+        Raises:
+            NotAPredicate: The question is not a predicate over the columns.
+            ServiceError: The service cannot be reached, or refuses: no token, a cap, a full queue.
+        """
+        return _answer(LiveAnswer, self._link.post("/ask", _question(self.schema, question, confidence, snap)))
+
+    def measure(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
+        """Buy the answer to one question outright.
+
+        Args:
+            question: A SQL predicate over the columns, or a workload of one query that a predicate can say.
+            confidence: The probability, over the noise, with which the interval holds the truth.
+            snap: Whether a predicate that cuts a bin is widened to the bin's edges.
+
+        Returns:
+            The measured answer, with what it cost and whether it was given before.
+
+        Raises:
+            BudgetExceeded: What is left of the budget does not pay for it.
+            ServiceError: The service cannot be reached, or refuses.
+        """
+        return _answer(LiveAnswer, self._link.post("/measure", _question(self.schema, question, confidence, snap)))
+
+    @property
+    def spent(self) -> float:
+        """What all analysts have spent in this session, in its currency."""
+        return float(self._link.get("")["spent"])
+
+    @property
+    def remaining(self) -> float:
+        """What is left of the session's budget, in its currency."""
+        return float(self._link.get("")["remaining"])
+
+    @property
+    def asked(self) -> int:
+        """How many different questions were answered."""
+        return int(self._link.get("")["asked"])
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the next new question will be answered without a guarantee."""
+        return bool(self._link.get("")["exhausted"])
+
+    def close(self) -> None:
+        """Let go of the connection. The session goes on."""
+        self._link.close()
+
+
+class RemoteResult:
+    """The lines of a SELECT that a service answered."""
+
+    def __init__(self, made: pa.Table) -> None:
+        self._made = made
+
+    def to_arrow(self) -> pa.Table:
+        """The lines as an Arrow table."""
+        return self._made
+
+    def to_pandas(self) -> Any:
+        """The lines as a pandas frame."""
+        return self._made.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The lines as a polars frame."""
+        import polars
+
+        return polars.from_arrow(self._made)
+
+
+def connect(address: str, *, token: str | None = None, timeout: float = 60.0) -> RemoteRelease | RemoteSession:
+    """Use a release or a session that `conspectus serve` serves, as if it were here.
+
+    Args:
+        address: The address of a synopsis, as in "http://127.0.0.1:8765/synopses/patients", or of a session,
+            ".../sessions/NAME".
+        token: What the owner gave you. Sessions need one; published synopses do unless they are open to all.
+        timeout: How many seconds to wait for an answer.
+
+    Returns:
+        A `RemoteRelease` with `.ask`, `.table`, `.query`, `.synthetic` and `.guarantee`; or a `RemoteSession` with
+        `.ask`, `.measure`, `.spent`, `.remaining` and `.guarantee`.
+
+    Raises:
+        ServiceError: The address is not of this kind, nobody answers there, or the name is not served to you.
+
+    Example:
+        >>> import conspectus as cs
+        >>> cs.connect("https://example.org/patients")
+        Traceback (most recent call last):
+        ...
+        conspectus.service.client.ServiceError: https://example.org/patients is no address of a synopsis or session: it
+        ends in /synopses/NAME or /sessions/NAME
+    """
+    parts = urlsplit(address)
+    place = parts.path.rstrip("/").split("/")
+    if parts.scheme not in ("http", "https") or not parts.hostname or len(place) < 3 or parts.query:
+        kind = ""
+    else:
+        kind = place[-2]
+    if kind not in ("synopses", "sessions"):
+        raise ServiceError(
+            f"{address} is no address of a synopsis or session: it ends in /synopses/NAME or /sessions/NAME"
+        )
+    if token is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        warnings.warn("this token travels over plain http, where others can read it: use https", stacklevel=2)
+    link = _Link(address.rstrip("/"), token, timeout)
+    return RemoteRelease(link) if kind == "synopses" else RemoteSession(link)
+
+
+class _Link:
+    """Requests to one address over one connection that is kept open."""
+
+    def __init__(self, address: str, token: str | None, timeout: float) -> None:
+        parts = urlsplit(address)
+        self.address = address
+        self._path = quote(parts.path, safe="/%")
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        assert parts.hostname is not None
+        self._connection = kind(parts.hostname, parts.port, timeout=timeout)
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._lock = threading.Lock()
+
+    def get(self, path: str) -> Any:
+        return json.loads(self.send("GET", path))
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        return json.loads(self.send("POST", path, body))
+
+    def arrow(self, path: str, asked: dict[str, Any]) -> pa.Table:
+        return _read_arrow(self.send("GET", f"{path}?{urlencode({**asked, 'as': 'arrow'}, doseq=True)}"))
+
+    def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+        """The body of an answer; a refusal is raised as the library would."""
+        content = None if body is None else json.dumps(body).encode()
+        headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
+        with self._lock:
+            for attempt in (1, 2):
+                try:
+                    self._connection.request(method, self._path + path, content, headers)
+                    response = self._connection.getresponse()
+                    said = response.read()
+                    break
+                except (OSError, http.client.HTTPException) as problem:
+                    self._connection.close()
+                    # A connection that was kept open may have been closed by the other side meanwhile. To ask again is
+                    # safe: a question that was answered gets the same answer for nothing.
+                    if attempt == 2 or isinstance(problem, TimeoutError):
+                        raise ServiceError(f"{self.address} does not answer ({type(problem).__name__})") from None
+        if response.status == 200:
+            return said
+        try:
+            told = json.loads(said)
+        except ValueError:
+            told = None
+        raise _raised(Refused.from_json(response.status, told))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _raised(refused: Refused) -> Exception:
+    if refused.error == "cuts-bin":
+        return CutsBin(refused.text, ())
+    kind = _KINDS.get(refused.error, ServiceError)
+    return kind(refused.text if kind is not ServiceError else f"{refused.title}: {refused.text}")
+
+
+def _question(schema: Schema, question: str | Workload, confidence: float, snap: bool) -> dict[str, Any]:
+    checked_confidence(confidence)
+    if isinstance(question, Workload):
+        if len(question) != 1:
+            raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
+        question = language.to_sql(schema, question.query(0))
+    return {"where": question, "confidence": confidence, "snap": snap}
+
+
+def _answer(kind: type[Told], told: dict[str, Any]) -> Told:
+    names = kind.__dataclass_fields__
+    fields = {name: value for name, value in told.items() if name in names}
+    if not math.isfinite(fields["fraction"]):
+        raise ServiceError("the service sent an answer that is no number")
+    return kind(**{**fields, "notes": tuple(fields["notes"])})
+
+
+def _guarantee(told: dict[str, Any]) -> Guarantee:
+    names = Guarantee.__dataclass_fields__
+    fields = {name: value for name, value in told.items() if name in names}
+    return Guarantee(**{**fields, "warnings": tuple(fields["warnings"])})
+
+
+def _read_arrow(content: bytes) -> pa.Table:
+    with pa.ipc.open_stream(io.BytesIO(content)) as reader:
+        return reader.read_all()

@@ -1,0 +1,181 @@
+"""The desk of the service: who is asking, what they may use, and the published synopses."""
+
+from __future__ import annotations
+
+import io
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from starlette.requests import Request
+
+from conspectus.releases.release import Release
+from conspectus.report import report_of
+from conspectus.synopses.synopsis import CannotAnswer
+
+from . import describing
+from .analysts import Analyst, Analysts
+from .refusing import Refused, no_token, refusal_of, unknown
+from .shelf import Published, Shelf
+from .wire import Question, Select
+
+T = TypeVar("T")
+MOST_ROWS = 1_000_000
+"""Synthetic rows in one request. They cost nothing but time and memory, so whoever needs more asks again."""
+KINDS = {
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
+_KEPT = 256
+
+
+class Desk:
+    """What all requests share. With `closed`, synopses too are for those who have a token."""
+
+    def __init__(self, shelf: Shelf, analysts: Analysts, *, closed: bool) -> None:
+        self.shelf, self.analysts, self.closed = shelf, analysts, closed
+        self._pages: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._lock = Lock()
+
+    def analyst(self, request: Request, *, needed: bool) -> Analyst | None:
+        """Who asks. A token that is not known is refused everywhere, and where one is needed, so is none."""
+        given = request.headers.get("authorization")
+        if given is None:
+            if needed:
+                raise no_token()
+            return None
+        scheme, _, token = given.partition(" ")
+        found = self.analysts.find(token.strip()) if scheme.casefold() == "bearer" else None
+        if found is None:
+            raise no_token()
+        request.state.analyst = found.name
+        return found
+
+    def synopses(self, request: Request) -> list[Published]:
+        """The releases that the asker may use."""
+        who = self.analyst(request, needed=self.closed)
+        return [one for one in self.shelf.all() if who is None or who.may(one.name)]
+
+    def synopsis(self, request: Request, name: str) -> Published:
+        """One of them; a name that is not there and one that is not theirs are refused alike."""
+        who = self.analyst(request, needed=self.closed)
+        found = self.shelf.find(name) if who is None or who.may(name) else None
+        if found is None:
+            raise unknown("synopsis")
+        return found
+
+    def remembered(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """Something that follows from a published file alone, made once."""
+        with self._lock:
+            if key in self._pages:
+                self._pages.move_to_end(key)
+                return self._pages[key]  # type: ignore[no-any-return]
+        made = make()
+        with self._lock:
+            self._pages[key] = made
+            while len(self._pages) > _KEPT:
+                self._pages.popitem(last=False)
+        return made
+
+
+def summary(published: Published) -> dict[str, Any]:
+    """One line of the list."""
+    release = published.release
+    return {
+        "name": published.name,
+        "table": release.schema.name,
+        "made": published.made,
+        "rows": release.total.rows if release.counts_rows else None,
+        "rows_public": release.total.exact,
+        "questions": release.questions,
+        "mechanism": release.mechanism,
+        "guarantee": str(release.guarantee),
+        "has_rows": describing.has_rows(release),
+    }
+
+
+def ask(release: Release, question: Question) -> dict[str, Any]:
+    """One answer of a release."""
+    where = question.where
+    try:
+        where = describing.spelled(release.schema, where, question.picks)
+        answer = release.ask(where, confidence=question.confidence, snap=question.snap)
+        why = describing.why_none(release, answer.question or where) if answer.low is None else None
+        return describing.answered(release.schema, answer, where, why=why)
+    except (ValueError, LookupError) as error:
+        raise refusal_of(error, schema=release.schema, where=where) from error
+
+
+def query(release: Release, select: Select) -> pa.Table:
+    """The lines of a SELECT."""
+    method = getattr(release, "query", None)
+    if method is None:
+        raise Refused(
+            status=422,
+            error="no-select",
+            title="This version reads no SELECT",
+            text="Ask a predicate, or take a table of some columns.",
+        )
+    try:
+        return method(select.sql, confidence=select.confidence).to_arrow()
+    except (ValueError, LookupError) as error:
+        raise refusal_of(error) from error
+
+
+def rows(release: Release, number: int, public_seed: int | None) -> pa.Table:
+    """Synthetic rows; users of pairs as pairs."""
+    if not 0 <= number <= MOST_ROWS:
+        raise Refused(
+            status=422,
+            error="too-many-rows",
+            title="Too many rows at once",
+            text=f"Ask for {MOST_ROWS:,} at most, several times with different seeds where more are needed.",
+        )
+    make = release.synthetic_pairs if release.schema.unit.kind == "pairs" else release.synthetic
+    try:
+        return make(number, public_seed=public_seed)
+    except CannotAnswer as error:
+        raise refusal_of(error) from error
+
+
+def table(release: Release, by: Sequence[str], confidence: float) -> pa.Table:
+    """A published table, as the library makes it."""
+    try:
+        return release.table(list(by), confidence=confidence)
+    except (ValueError, LookupError) as error:
+        raise refusal_of(error) from error
+
+
+def shown_table(release: Release, by: Sequence[str], confidence: float) -> dict[str, Any]:
+    """A published table by the codes of its cells."""
+    try:
+        return describing.table_json(release, by, confidence)
+    except (ValueError, LookupError) as error:
+        raise refusal_of(error) from error
+
+
+def report(published: Published) -> str:
+    """The page for an ethics board."""
+    return report_of(published.release, source=published.path)
+
+
+def written(made: pa.Table, kind: str) -> bytes:
+    """A table as a file: CSV, Parquet, or an Arrow stream."""
+    sink = io.BytesIO()
+    if kind == "csv":
+        for place, column in enumerate(made.schema):
+            if pa.types.is_binary(column.type):  # CSV holds texts: bytes are written as Python writes them
+                spelled = [None if raw is None else repr(raw) for raw in made.column(place).to_pylist()]
+                made = made.set_column(place, column.name, [spelled])
+        pyarrow.csv.write_csv(made, sink)
+    elif kind == "parquet":
+        pyarrow.parquet.write_table(made, sink)
+    else:
+        with pa.ipc.new_stream(sink, made.schema) as writer:
+            writer.write_table(made)
+    return sink.getvalue()

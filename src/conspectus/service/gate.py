@@ -1,0 +1,217 @@
+"""The gate in front of every request: whose host, how large, how slow, how many; and one shape for what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .journal import Journal
+from .metrics import Metrics
+from .refusing import Refused, busy, internal
+
+T = TypeVar("T")
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+SEALED = b"default-src 'none'; frame-ancestors 'none'"
+"""What a browser may load for an answer that is no page: nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one worker takes at once.
+
+    Attributes:
+        body: Bytes of a request.
+        seconds: How long a client may take to send it.
+        working: Requests that are worked on at the same time.
+        waiting: Requests that wait for their turn; the next one is told 503.
+    """
+
+    body: int = 64 << 10
+    seconds: float = 10.0
+    working: int = 4
+    waiting: int = 256
+
+
+class Queue:
+    """Work in threads, a bounded number of it at a time, with a bounded number of requests that wait."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=limits.working)
+        self._most = limits.working + limits.waiting
+        self._inside = 0
+
+    async def run(self, work: Callable[..., T], *args: Any, **keywords: Any) -> T:
+        """The result of the work; refused at once where too many wait."""
+        if self._inside >= self._most:
+            raise busy()
+        self._inside += 1
+        try:
+            call = functools.partial(work, *args, **keywords)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        finally:
+            self._inside -= 1
+
+
+class Gate:
+    """Middleware around everything. Nothing gets in that is too large or too slow, and no fault gets out as it is."""
+
+    def __init__(
+        self, app: ASGIApp, *, hosts: frozenset[str], limits: Limits, journal: Journal, metrics: Metrics
+    ) -> None:
+        self._app, self._hosts, self._limits = app, hosts, limits
+        self._journal, self._metrics = journal, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return  # a WebSocket is closed by not being accepted
+        began, status, started = time.perf_counter(), 0, False
+        late: list[Refused] = []  # what the framework would tell in its own words
+        self._metrics.in_progress += 1
+
+        async def answer(message: Message) -> None:
+            nonlocal status, started
+            if late and not started:
+                return
+            if message["type"] == "http.response.start":
+                status, started = message["status"], True
+                message["headers"] = _dressed(message["headers"])
+            await send(message)
+
+        try:
+            self._check(scope)
+            await self._app(scope, _bounded(receive, self._limits, late), answer)
+            if late and not started:
+                raise late.pop()
+        except Refused as refused:
+            late.clear()
+            if not started:
+                await _tell(refused, answer)
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            self._journal.fault("fault", error, route=_route(scope))
+            if not started:
+                await _tell(internal(), answer)
+        finally:
+            self._metrics.in_progress -= 1
+            seconds = time.perf_counter() - began
+            self._metrics.count(_route(scope), status, seconds)
+            who = scope.get("state", {}).get("analyst")
+            self._journal.say(
+                "request",
+                level="info" if status < 500 else "warning",
+                method=scope["method"] if scope["method"] in _METHODS else "other",
+                route=_route(scope),
+                name=scope.get("path_params", {}).get("name") if status not in (401, 404) else None,
+                status=status,
+                ms=round(1000 * seconds, 2),
+                analyst=who,
+            )
+
+    def _check(self, scope: Scope) -> None:
+        headers = {name: value for name, value in scope["headers"] if name in (b"host", b"origin", b"content-length")}
+        host = headers.get(b"host", b"").decode("latin-1").casefold()
+        if self._hosts and _bare(host) not in self._hosts:
+            # A stranger's page can point its own name at this machine; its requests then come under that name.
+            raise Refused(
+                status=421,
+                error="host",
+                title="This name is not served here",
+                text="The service answers under the names that it was started with: add this one with --name.",
+            )
+        origin = headers.get(b"origin", b"").decode("latin-1").casefold()
+        if origin and urlsplit(origin).netloc != host:
+            raise Refused(
+                status=403,
+                error="origin",
+                title="Another origin",
+                text="Pages of other origins may not ask here.",
+            )
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._limits.body:
+            raise _too_large(self._limits)
+
+
+def _bounded(receive: Receive, limits: Limits, late: list[Refused]) -> Receive:
+    """The same request, refused once it is too long, or took too long to arrive."""
+    taken, whole = 0, False
+    until = time.monotonic() + limits.seconds
+
+    async def bounded() -> Message:
+        nonlocal taken, whole
+        if whole:
+            return await receive()  # what comes now is that the client went away
+        try:
+            message = await asyncio.wait_for(receive(), max(0.0, until - time.monotonic()))
+        except TimeoutError:
+            text = "Send it again, at once."
+            late.append(Refused(status=408, error="slow", title="The request came too slowly", text=text))
+            raise late[0] from None
+        taken += len(message.get("body", b""))
+        whole = not message.get("more_body", False)
+        if taken > limits.body:
+            late.append(_too_large(limits))
+            raise late[0]
+        return message
+
+    return bounded
+
+
+def _too_large(limits: Limits) -> Refused:
+    text = f"A request has {limits.body:,} bytes at most: ask less at a time."
+    return Refused(status=413, error="too-large", title="The request is too large", text=text)
+
+
+async def _tell(refused: Refused, send: Send) -> None:
+    body = json.dumps(refused.to_json(), ensure_ascii=False).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"connection", b"close")] if refused.status in (408, 413) else []
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers + extra(refused)})
+    await send({"type": "http.response.body", "body": body})
+
+
+def extra(refused: Refused) -> list[tuple[bytes, bytes]]:
+    """The headers that belong to a refusal."""
+    found = [] if refused.wait is None else [(b"retry-after", str(refused.wait).encode())]
+    return found + ([(b"www-authenticate", b"Bearer")] if refused.status == 401 else [])
+
+
+def _dressed(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    given = {name.lower() for name, _ in headers}
+    more = [pair for pair in HEADERS if pair[0] not in given]
+    more += [] if b"content-security-policy" in given else [(b"content-security-policy", SEALED)]
+    more += [] if b"cache-control" in given else [(b"cache-control", b"no-store")]
+    return [*headers, *more]
+
+
+def _bare(host: str) -> str:
+    """A host name without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+_METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH")
+
+
+def _route(scope: Scope) -> str:
+    """Which route was taken; the address itself may hold anything, and is not written down."""
+    route = scope.get("route")
+    return getattr(route, "path", "unknown")

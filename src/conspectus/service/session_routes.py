@@ -1,0 +1,78 @@
+"""The addresses of live sessions. Each needs a token, and is answered by the session's home."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+
+from .analysts import Analyst
+from .desk import Desk
+from .refusing import unknown
+from .switchboard import Line, Switchboard
+from .wire import ListedSessions, LiveAnswered, Question
+
+__all__ = ["Switchboard", "add_sessions"]
+
+
+def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
+    """Add what can be done with a live session: look, ask, measure, and take what it has learned."""
+
+    def found(request: Request, name: str) -> tuple[Line, Analyst]:
+        who = counter.analyst(request, needed=True)
+        line = switchboard.line(name) if who is not None and who.may(name) else None
+        if line is None or who is None:
+            raise unknown("session")
+        return line, who
+
+    @app.get("/sessions", response_model=ListedSessions, tags=["sessions"])
+    async def sessions(request: Request) -> dict[str, Any]:
+        """The live sessions that the asker may use."""
+        who = counter.analyst(request, needed=True)
+        return {"sessions": [{"name": name} for name in switchboard.names() if who is not None and who.may(name)]}
+
+    @app.get("/sessions/{name}", tags=["sessions"])
+    async def session(request: Request, name: str) -> dict[str, Any]:
+        """What the session promises, what it has spent, and what was asked last."""
+        line, who = found(request, name)
+        about: dict[str, Any] = await line.call("about")
+        return {**about, "history": await line.call("history"), "analyst": _caps(who)}
+
+    @app.get("/sessions/{name}/schema", tags=["sessions"])
+    async def schema(request: Request, name: str) -> Any:
+        """The schema of the table, as the library reads it."""
+        line, _ = found(request, name)
+        return await line.call("schema")
+
+    @app.post("/sessions/{name}/ask", response_model=LiveAnswered, tags=["sessions"])
+    async def ask(request: Request, name: str, question: Question) -> Any:
+        """Answer one question. One that was asked before, in whatever words, gets the same answer and costs nothing."""
+        line, who = found(request, name)
+        return await line.call("ask", **question.model_dump(), analyst=_caps(who))
+
+    @app.post("/sessions/{name}/measure", response_model=LiveAnswered, tags=["sessions"])
+    async def measure(request: Request, name: str, question: Question) -> Any:
+        """Buy the answer to one question outright."""
+        line, who = found(request, name)
+        return await line.call("measure", **question.model_dump(), analyst=_caps(who))
+
+    @app.get("/sessions/{name}/release", tags=["sessions"], response_class=Response)
+    async def release(request: Request, name: str) -> Response:
+        """What the session has learned, as the file of a release. Nothing is spent."""
+        line, _ = found(request, name)
+        handle, path = tempfile.mkstemp(suffix=".conspectus")
+        os.close(handle)
+        try:
+            await line.call("release", to=path)
+            content = Path(path).read_bytes()
+        finally:
+            Path(path).unlink(missing_ok=True)
+        headers = {"content-disposition": f'attachment; filename="{name}.conspectus"'}
+        return Response(content, media_type="application/zip", headers=headers)
+
+
+def _caps(who: Analyst) -> dict[str, Any]:
+    return {"name": who.name, "questions": who.questions, "share": who.share, "asked": who.asked}

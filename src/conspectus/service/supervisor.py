@@ -1,0 +1,227 @@
+"""The parent of the service: binds the address, starts homes and workers, and starts again what died.
+
+It answers no request and opens no table. Its children hold the other end of a pipe, and end when it ends, however that
+happens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from .gate import Limits
+from .home import QUEUE
+from .journal import Journal
+from .shelf import FolderError, Hosted, Shelf, sessions_of
+from .switchboard import HOMES
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_TICK = 0.05
+_GRACE = 15.0
+_CALM = 30.0
+"""Seconds after which a child that died is no longer thought to die at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What the owner asked for.
+
+    Attributes:
+        folder: The folder with releases and sessions.
+        host: The address to listen at: this machine alone, unless told.
+        port: The port; 0 for any that is free.
+        workers: How many web workers answer requests.
+        closed: Whether synopses too need a token.
+        names: Host names under which the service is reached besides, by a reverse proxy.
+        log: From which level on the journal is written.
+        queue: How many questions may wait for a session.
+    """
+
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = 8765
+    workers: int = 1
+    closed: bool = False
+    names: tuple[str, ...] = ()
+    log: str = "info"
+    queue: int = QUEUE
+
+
+@dataclass
+class _Child:
+    """A process that is kept alive: how it is started, and how often it died of late."""
+
+    what: str
+    module: str
+    argument: dict[str, Any]
+    inherited: tuple[int, ...] = ()
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    deaths: int = 0
+    again: float = 0.0
+    lost: list[int] = field(default_factory=list)
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", self.module, json.dumps(self.argument)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=self.inherited, start_new_session=True)
+        self.started = time.monotonic()
+
+    def died(self) -> int | None:
+        """The code with which it ended, if it did."""
+        return None if self.process is None else self.process.poll()
+
+
+class Supervisor:
+    """One service."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._journal = Journal("parent", plan.log)
+        shelf = Shelf(plan.folder)
+        self._published = [one.name for one in shelf.all()]
+        for file, problem in shelf.unreadable.items():
+            self._journal.say("unreadable", level="warning", file=file, problem=problem)
+        self._hosted = sessions_of(plan.folder)
+        twice = {one.name for one in self._hosted if [other.name for other in self._hosted].count(one.name) > 1}
+        if twice:
+            raise FolderError(f"two sessions are called {sorted(twice)[0]}: give one of the files another name")
+        if not self._published and not self._hosted:
+            raise FolderError(f"{plan.folder} holds no release and no session: put a .conspectus file into it")
+        self._socket = _listening(plan.host, plan.port)
+        self._runtime = Path(tempfile.mkdtemp(prefix="conspectus-"))
+        self._stopping = False
+        self._children = [*self._homes(), *self._workers()]
+
+    @property
+    def address(self) -> str:
+        """Where the service is reached from this machine."""
+        host, port = self._socket.getsockname()[:2]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    @property
+    def published(self) -> list[str]:
+        return self._published
+
+    @property
+    def hosted(self) -> list[Hosted]:
+        return self._hosted
+
+    def run(self) -> None:
+        """Serve until somebody says stop (SIGTERM, SIGINT); requests that are being answered are finished."""
+        before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        self._journal.say("serving", address=self.address, synopses=len(self._published), sessions=len(self._hosted))
+        try:
+            for child in self._children:
+                child.start()
+            while not self._stopping:
+                self._look()
+                time.sleep(_TICK)
+        finally:
+            self._end()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        for child in self._children:
+            code = child.died()
+            if code is not None and child.process is not None:
+                child.deaths = child.deaths + 1 if now - child.started < _CALM else 1
+                # The first death is made good at once; whatever dies again and again is given ever more time.
+                child.again = now + (0.0 if child.deaths == 1 else min(30.0, 0.1 * 2**child.deaths))
+                self._journal.say("died", level="warning", what=child.what, code=code, deaths=child.deaths)
+                child.process = None
+            if child.process is None and now >= child.again:
+                child.start()
+
+    def _end(self) -> None:
+        self._socket.close()
+        self._journal.say("closing")
+        until = time.monotonic() + _GRACE
+        # Workers first, so that questions they have passed on are still answered.
+        for child in reversed(self._children):
+            if child.process is not None and child.process.stdin is not None:
+                child.process.stdin.close()
+                _wait(child.process, until)
+        shutil.rmtree(self._runtime, ignore_errors=True)
+        self._journal.say("closed")
+
+    def _homes(self) -> list[_Child]:
+        sockets = {hosted.name: f"h{number}.sock" for number, hosted in enumerate(self._hosted)}
+        (self._runtime / HOMES).write_text(json.dumps(sockets), encoding="utf-8")
+        plain = [{name: str(value) for name, value in dataclasses.asdict(one).items()} for one in self._hosted]
+        for one in plain:
+            self._journal.say("session", **{name: one[name] for name in ("name", "data", "schema", "ledger")})
+        return [
+            _Child(
+                what=f"home of {one['name']}",
+                module="conspectus.service.home",
+                argument={
+                    "hosted": one,
+                    "folder": str(self._plan.folder.resolve()),
+                    "socket": str(self._runtime / sockets[one["name"]]),
+                    "log": self._plan.log,
+                    "queue": self._plan.queue,
+                },
+            )
+            for one in plain
+        ]
+
+    def _workers(self) -> list[_Child]:
+        plan = self._plan
+        hosts = {*LOOPBACK, "[::1]", *plan.names} | ({plan.host} if plan.host not in ("0.0.0.0", "::") else set())
+        return [
+            _Child(
+                what=f"worker {slot}",
+                module="conspectus.service.worker",
+                argument={
+                    "fd": self._socket.fileno(),
+                    "folder": str(plan.folder.resolve()),
+                    "runtime": str(self._runtime),
+                    "slot": slot,
+                    "closed": plan.closed,
+                    "hosts": sorted(name.casefold() for name in hosts),
+                    "limits": dataclasses.asdict(Limits()),
+                    "log": plan.log,
+                },
+                inherited=(self._socket.fileno(),),
+            )
+            for slot in range(plan.workers)
+        ]
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as problem:
+        listening.close()
+        raise FolderError(f"{host}:{port} cannot be listened at ({problem.strerror}): choose another --port") from None
+    listening.listen(512)
+    listening.set_inheritable(True)
+    return listening
+
+
+def _wait(process: subprocess.Popen[bytes], until: float) -> None:
+    try:
+        process.wait(max(0.1, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()

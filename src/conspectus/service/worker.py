@@ -1,0 +1,127 @@
+"""One web worker: takes connections from the parent's socket, and ends with the parent."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from .application import Serving, application
+from .gate import Limits
+from .journal import Journal, take_over
+
+HEAD_SECONDS = 10.0
+MOST_CONNECTIONS = 1_000
+_GRACE = 10
+
+
+class Impatient(H11Protocol):
+    """HTTP that hangs up on clients who send the head of a request drop by drop, and on one connection too many."""
+
+    _slow: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.close()
+            return
+        self._wait()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.conn.their_state is h11.IDLE:
+            self._wait()
+        else:
+            self._forget()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self._slow is None:
+            self._slow = asyncio.get_running_loop().call_later(HEAD_SECONDS, self._hang_up)
+
+    def _forget(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+    def _hang_up(self) -> None:
+        self._slow = None
+        idle = self.cycle is None or self.cycle.response_complete
+        if idle and not self.transport.is_closing():
+            self.transport.close()
+
+
+async def serve(serving: Serving, listening: socket.socket, journal: Journal) -> None:
+    """Answer requests until the parent goes away or says so; those that are being answered are finished first."""
+    config = uvicorn.Config(
+        application(serving),
+        http=Impatient,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=_GRACE,
+        h11_max_incomplete_event_size=32 << 10,
+    )
+    server = uvicorn.Server(config)
+
+    def parent_spoke() -> None:
+        if not os.read(sys.stdin.fileno(), 1):
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            server.should_exit = True
+
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), parent_spoke)
+    journal.say("worker", slot=serving.slot, standing="ready")
+    await server.serve(sockets=[listening])
+    journal.say("worker", slot=serving.slot, standing="closed")
+
+
+def told(serving: Serving) -> dict[str, Any]:
+    """How to serve, for the command line of a worker."""
+    return {
+        "folder": str(serving.folder),
+        "runtime": None if serving.runtime is None else str(serving.runtime),
+        "slot": serving.slot,
+        "closed": serving.closed,
+        "hosts": sorted(serving.hosts),
+        "limits": dataclasses.asdict(serving.limits),
+        "log": serving.log,
+    }
+
+
+def main(argument: str) -> None:
+    """The entry point of the process: everything that the owner decided, as JSON."""
+    given = json.loads(argument)
+    serving = Serving(
+        folder=Path(given["folder"]),
+        runtime=None if given["runtime"] is None else Path(given["runtime"]),
+        slot=given["slot"],
+        closed=given["closed"],
+        hosts=frozenset(given["hosts"]),
+        limits=Limits(**given["limits"]),
+        log=given["log"],
+    )
+    journal = Journal(f"worker-{serving.slot}", serving.log)
+    take_over(journal)
+    listening = socket.socket(fileno=given["fd"])
+    asyncio.run(serve(serving, listening, journal))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

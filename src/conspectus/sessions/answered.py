@@ -1,0 +1,73 @@
+"""Answers that a session has given, found beside the session while it is busy with other questions.
+
+Post-processing: an answer that stands in the session's file is public, and may be told again at any time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+
+from conspectus.data.schema import Schema
+from conspectus.queries.language import from_sql as language
+from conspectus.queries.workload import Workload
+from conspectus.synopses.synopsis import Total
+
+from .live_answer import LiveAnswer, shown
+from .questions import Question, canonical, stored
+from .store import Store
+
+_TEXTS = 8_192
+
+
+class Answered:
+    """A reader of a session's file. It never takes the session's lock, and sees an answer once it was committed.
+
+    Used by one thread at a time. Texts of questions are remembered with their meaning: to parse one takes twenty times
+    as long as to find its answer.
+    """
+
+    def __init__(self, path: Path, schema: Schema, total: Total) -> None:
+        self._store = Store.open(path)
+        self._schema, self._total = schema, total
+        self._texts: OrderedDict[tuple[str, bool], Question] = OrderedDict()
+
+    def question(self, text: str, *, snap: bool = False) -> Question:
+        """What a text asks, in its one form; refused as `ask` would."""
+        found = self._texts.get((text, snap))
+        if found is None:
+            found = canonical(self._schema, text, snap=snap)
+            if len(self._texts) >= _TEXTS:
+                self._texts.popitem(last=False)
+            self._texts[(text, snap)] = found
+        else:
+            self._texts.move_to_end((text, snap))
+        return found
+
+    def find(self, asked: Question, *, confidence: float, bought: bool = False) -> LiveAnswer | None:
+        """The answer that was given to a question; with `bought`, only one that was measured for itself."""
+        given = self._store.find(asked.key)
+        if given is None or (bought and not given.bought):
+            return None
+        return shown(given, asked, self._total, confidence=confidence, repeated=True)
+
+    def history(self, most: int) -> list[tuple[str, LiveAnswer, float]]:
+        """The last questions with their answers and what each cost, the newest first."""
+        told = []
+        for blocks, given in list(self._store.history())[-most:]:
+            workload = stored(self._schema.domain, blocks)
+            asked = Question(workload, "", "", _words(self._schema, workload))
+            answer = shown(given, asked, self._total, confidence=0.95, repeated=True)
+            told.append((asked.words or "a question that no predicate says", answer, float(given.price)))
+        return told[::-1]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._store.close()
+
+
+def _words(schema: Schema, workload: Workload) -> str | None:
+    try:
+        return language.to_sql(schema, workload.query(0))
+    except (ValueError, LookupError):  # a list of records, or a long parity
+        return None
