@@ -77,16 +77,16 @@ BOOSTING_UNMEASURED = 1.15
 """Times `iterative.unmeasured` is the largest error of a question that was never drawn. Chosen with UNMEASURED, on
 NLTCS."""
 
-# adaptive: what is read off tables that were run, between two kinds of them. With x the noise of columns (`shares_of`), the
-# L1 error of a marginal is b·x^p and the largest error of a cell B·x^q.
+# adaptive: what is read off tables that were run, between two kinds of them. With x the noise of columns (`shares_of`),
+# the L1 error of a marginal is b·x^p and the largest error of a cell B·x^q.
 
 ADAPTIVE_SMALL = (1.3, 0.75, 1.25, 0.8)
 """b, p, B and q for tables of up to ADAPTIVE_SMALL_CELLS cells. From NLTCS, ε = 0.1, 1 and 10 (`python -m bench
 ordinary`)."""
 
 ADAPTIVE_LARGE = (0.46, 0.3, 0.07, 0.6)
-"""The same for tables of ADAPTIVE_LARGE_CELLS cells and more. From Adult, ε = 0.1, 1 and 10 (`python -m bench ordinary`).
-In between, on a logarithmic scale."""
+"""The same for tables of ADAPTIVE_LARGE_CELLS cells and more. From Adult, ε = 0.1, 1 and 10 (`python -m bench
+ordinary`). In between, on a logarithmic scale."""
 
 ADAPTIVE_SMALL_CELLS, ADAPTIVE_LARGE_CELLS = 8, 8000
 """Cells of a marginal of three columns of NLTCS, and of a usual one of Adult."""

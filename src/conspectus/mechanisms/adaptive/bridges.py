@@ -1,14 +1,14 @@
 """Better guesses of a pair than independence: through other columns.
 
 Two columns that depend on a third depend on one another. Where the table through a third column, or through all of
-them at once (a mixture that was fitted without this pair), is nearer to what was measured than independence is, the pair
-is fitted again from there, with a ridge that is stronger by as much as the rest is smaller. Post-processing.
+them at once (a mixture that was fitted without this pair), is nearer to what was measured than independence is, the
+pair is fitted again from there, with a ridge that is stronger by as much as the rest is smaller. Post-processing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,9 +76,7 @@ def refitted(model: Model, pair: Pair, guess: Guess, independent: float) -> Floa
     freedom = math.prod(size - 1 for size in measured.residual.shape)
     left = max(guess.misfit - freedom, LEAST_LEFT * freedom) / max(independent - freedom, LEAST_OF_ALL * freedom)
     factor = min(1.0, math.sqrt(left))
-    increments = {
-        level: max(each * factor, SMALLEST_STRENGTH * model.total) for level, each in pair.increments.items()
-    }
+    increments = {level: max(each * factor, SMALLEST_STRENGTH * model.total) for level, each in pair.increments.items()}
     return model.fitted(pair, np.maximum(guess.table, TINY), increments)
 
 
@@ -119,8 +117,8 @@ def through_predictions(model: Model, predicted: Mapping[tuple[int, int], Floats
     _replace(model, [pair for pair in model.pairs.values() if pair.columns in predicted], improved)
 
 
-def _replace(model: Model, pairs: Sequence[Pair], improved: object) -> None:
-    found = in_parallel(improved, pairs)  # type: ignore[arg-type]
+def _replace(model: Model, pairs: Sequence[Pair], improved: Callable[[Pair], Floats | None]) -> None:
+    found = in_parallel(improved, pairs)
     model.tables |= {pair.columns: table for pair, table in zip(pairs, found) if table is not None}
 
 

@@ -59,7 +59,7 @@ def left_over(guess: Floats, strength: float, total: float, sigmas: Floats) -> F
         edges = np.linspace(0, len(cells), _BUCKETS + 1).astype(np.int64)
         many = np.diff(edges).astype(float)
         cells = np.add.reduceat(cells, edges[:-1]) / many
-    return _left_over(cells, many, SCALE_OF_EFFECTS * strength / total, sigmas)
+    return np.asarray(_left_over(cells, many, SCALE_OF_EFFECTS * strength / total, sigmas))
 
 
 @compiled

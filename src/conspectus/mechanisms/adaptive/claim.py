@@ -84,9 +84,8 @@ def _errors(noise: float, cells: float) -> tuple[float, float]:
 
 def _noise(problem: Problem, plan: AdaptivePlan, price: float) -> Noise:
     """About the noise on a cell of a pair, or of a column where there are no pairs, were all measured alike."""
-    tables = list(plan.pairs) or [(place,) for place in range(len(plan.columns))]
     cost = unit_cost(problem.relation)
     if plan.pairs:
-        stays = [math.prod(1 - 1 / max(plan.sizes[c], 2) for c in columns) for columns in tables]
+        stays = [math.prod(1 - 1 / max(plan.sizes[c], 2) for c in columns) for columns in plan.pairs]
         return Noise("gaussian", math.sqrt(cost * sum(stays) / (2 * price)))
-    return Noise("gaussian", math.sqrt(cost * len(tables) / (2 * price)))
+    return Noise("gaussian", math.sqrt(cost * len(plan.columns) / (2 * price)))

@@ -8,12 +8,13 @@ triples together, which keeps its tables of three columns near those of most ent
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from conspectus.data.domain import Domain
-from conspectus.synopses.fitting.mixture_fit import MixtureFit, Target, fit_mixture
+from conspectus.synopses.fitting.mixture_fit import MixtureFit, fit_mixture
+from conspectus.synopses.fitting.mixture_targets import Target
 from conspectus.synopses.synopsis import public_sampler
 
 from .bridges import through_predictions
@@ -22,8 +23,9 @@ from .smoothing import Floats
 from .triple_fits import Columns
 
 FOLDS = 5
-SMALL, SMALL_CONCENTRATION, SMALL_SINGLE_WEIGHT = 300, 10.0, 3.0
-"""Components of the mixtures that predict pairs, how alike they start, and the weight of single columns in their fit."""
+SMALL, SMALL_PER_GROUP, SMALL_CONCENTRATION, SMALL_SINGLE_WEIGHT = 300, 10, 10.0, 3.0
+"""Components of the mixtures that predict pairs, at most and for each group; how alike they start; and the weight of
+single columns."""
 
 CLOSE_ENOUGH = 0.2
 """The fit to pairs stops at this share of their expected distance to the truth: what is missed acts as shrinkage."""
@@ -38,7 +40,9 @@ def coded_domain(model: Model) -> Domain:
     return Domain(tuple(str(place) for place in range(len(sizes))), sizes)
 
 
-def targets(model: Model, single_weight: float = 1.0, without: frozenset[tuple[int, int]] = frozenset()) -> list[Target]:
+def targets(
+    model: Model, single_weight: float = 1.0, without: frozenset[tuple[int, int]] = frozenset()
+) -> list[Target]:
     """The columns and the pairs that a mixture is fitted to."""
     single = [Target((place,), coding.law, single_weight) for place, coding in enumerate(model.codings)]
     return single + [Target(r, table) for r, table in model.tables.items() if r not in without]
@@ -56,7 +60,7 @@ def cross_fitted(model: Model, steps: int, public_seed: int) -> None:
         fit = fit_mixture(
             domain,
             targets(model, SMALL_SINGLE_WEIGHT, folds[fold]),
-            components=SMALL,
+            components=min(SMALL, SMALL_PER_GROUP * int(ends[-1])),
             iterations=steps,
             first_steps=steps,
             public_seed=public_seed * FOLDS + fold,
@@ -106,7 +110,7 @@ def fit_triples(
     )
 
 
-def triple_targets(model: Model, triples: Mapping[Columns, tuple[int, Floats]]) -> Sequence[Target]:
+def triple_targets(model: Model, triples: Mapping[Columns, tuple[int, Floats]]) -> list[Target]:
     """Triples as targets of a fit."""
     found = []
     for columns, (level, table) in triples.items():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conspectus.curator.acts import residual_scales
 from conspectus.curator.curator import Curator
@@ -26,7 +25,7 @@ from conspectus.synopses.synopsis import Total
 from .budgeting import Choice, Option, choose, gains, sigma_grid
 from .coding import Coding, code_column
 from .pair_fits import Measurement, Model
-from .pair_scores import increments, nearest_scored, sampling_distance, signals
+from .pair_scores import increments, sampling_distance, signals
 from .parameters import AdaptivePlan, residual_cost, unit_cost
 from .smoothing import Floats
 
@@ -67,7 +66,12 @@ def measure_columns(
         sums = [first.value, *(float(counts.sum()) for counts in noisy)]
         weights = [1 / first.scale**2, *(1 / (len(counts) * law.scale**2) for counts, law in zip(noisy, laws))]
         value = math.fsum(w * s for w, s in zip(weights, sums)) / math.fsum(weights)
-        total = Total(value=value, exact=False, kind="gaussian", scale=math.fsum(weights) ** -0.5, terms=1)
+        # Its noise is no larger than that of the best of them alone, which is a law that was drawn.
+        scale, terms = min(
+            [(first.scale, 1), *((law.scale, len(counts)) for counts, law in zip(noisy, laws))],
+            key=lambda known: known[1] * known[0] ** 2,
+        )
+        total = Total(value=value, exact=False, kind="gaussian", scale=scale, terms=terms)
     codings = [
         code_column(counts, law.scale, total.divisor, in_order, plan.most_groups)
         for counts, law, in_order in zip(noisy, laws, plan.in_order)

@@ -54,7 +54,9 @@ from .triples import measure_triples, triple_tables
 EVALUATIONS, EVALUATIONS_PRECISE = 40, 120
 """Of the function that a pair is fitted by: more where measurements are precise."""
 
-COMPONENTS, COMPONENTS_PRECISE = 1500, 3000
+COMPONENTS, COMPONENTS_PRECISE, COMPONENTS_PER_GROUP = 1500, 3000, 30
+"""Products of the mixture: more where triples were measured, fewer where all columns together have few values."""
+
 ROUNDS, ROUNDS_PRECISE = 4, 2
 FEWEST_ROWS = 100.0
 _STEPS = 8
@@ -77,13 +79,13 @@ class Adaptive(Mechanism[AdaptivePlan]):
         >>> import conspectus as cs, pyarrow as pa
         >>> columns = {"smoker": {"type": "boolean"}, "ill": {"type": "boolean"}, "old": {"type": "boolean"}}
         >>> schema = cs.Schema.from_dict({"name": "visits", "columns": columns})
-        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, True, False, False] * 250,
-        ...                  "old": [True, False, False, False, True] * 200})
+        >>> data = pa.table({"smoker": [True, False] * 500, "ill": [True, False, False, False, False] * 200,
+        ...                  "old": [True, False, False, True] * 250})
         >>> table = cs.open_table(data, schema)
         >>> release = cs.release(table, cs.marginals(schema, 2), epsilon=50, delta=1e-6, mechanism="adaptive",
         ...                      components=50)
         >>> round(release.ask("smoker AND ill").fraction, 1), release.parameters["components"]
-        (0.2, 50)
+        (0.1, 50)
     """
 
     components: int | None = None
@@ -132,13 +134,14 @@ class Adaptive(Mechanism[AdaptivePlan]):
         for turn in range(ROUNDS_PRECISE if precise else ROUNDS) if model.pairs else ():
             cross_fitted(model, 60 if precise else 40, 100 * self.public_seed + turn)
         told(5)
-        components = self.components or (COMPONENTS_PRECISE if precise else COMPONENTS)
+        width = sum(coding.size for coding in codings)
+        usual = min(COMPONENTS_PRECISE if precise else COMPONENTS, COMPONENTS_PER_GROUP * width)
+        components = self.components or usual
         fit = _alone(model) if not model.pairs else fit_pairs(model, components, close, self.public_seed)
         told(6)
         wanted = triple_tables(model, measured, self.public_seed, uniform=shares.uniform)
         told(7)
         if wanted:
-            width = sum(coding.size for coding in codings)
             steps = (150 if width < 80 else 60) if precise else 30
             each = _each_step(len(wanted), 0.15 if precise else 0.1, 120 if precise else 60)
             fit = fit_triples(model, fit, wanted, steps=steps, each_step=each, public_seed=self.public_seed)
@@ -152,16 +155,13 @@ class Adaptive(Mechanism[AdaptivePlan]):
             "triples_measured": len(measured),
             "groups": [coding.size for coding in codings],
         }
-        return Outcome(
-            synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters
-        )
+        return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
 
 
 def _prices(price: Fraction, shares: Shares) -> dict[str, Fraction]:
     """What each step costs: exact fractions whose sum is the price."""
     parts = {
-        name: price * Fraction(getattr(shares, name))
-        for name in ("columns", "scores", "triples", "triple_scores")
+        name: price * Fraction(getattr(shares, name)) for name in ("columns", "scores", "triples", "triple_scores")
     }
     parts["pairs"] = price - sum(parts.values())
     return parts
@@ -189,9 +189,7 @@ def _measure_pairs(
     }
     scored = {columns: nearest_scored(found, shares.levels) for columns, found in levels.items()}
     variance = unit_cost(problem.relation) * len(levels) / (2 * float(problem.cap))
-    strengths = measure_strengths(
-        curator, tables, model, guesses, scored, price=parts["scores"], variance=variance
-    )
+    strengths = measure_strengths(curator, tables, model, guesses, scored, price=parts["scores"], variance=variance)
     chosen = choose_measurements(curator, model, guesses, strengths, plan.pairs, float(parts["pairs"]))
     wanted = {columns: (choice.level, choice.sigma) for columns, choice in chosen.items()}
     measured = measure_residuals(curator, tables, wanted, parts["pairs"])
@@ -214,12 +212,11 @@ def _alone(model: Model) -> MixtureFit:
     return MixtureFit(np.ones(1, dtype=np.float32), law[None, :], 0, math.nan)
 
 
-def _synopsis(
-    problem: Problem, plan: AdaptivePlan, model: Model, fit: MixtureFit, total: Total
-) -> ProductMixture:
+def _synopsis(problem: Problem, plan: AdaptivePlan, model: Model, fit: MixtureFit, total: Total) -> ProductMixture:
     coarse = tuple(
-        CoarseColumn(coding.groups.astype(np.int32), coding.shares) if coding.size < len(coding.groups) or
-        not np.array_equal(coding.groups, np.arange(coding.size)) else None
+        CoarseColumn(coding.groups.astype(np.int32), coding.shares)
+        if coding.size < len(coding.groups) or not np.array_equal(coding.groups, np.arange(coding.size))
+        else None
         for coding in model.codings
     )
     return ProductMixture.of_fit(problem.workload.domain, fit, total, columns=plan.columns, coarse=coarse)

@@ -150,7 +150,10 @@ class Model:
 
     def expected_distance(self) -> float:
         """About how far the pair tables are from the truth on average, in L1, by what was measured of them."""
-        pairs = [HALF_NORMAL * float((self.tables[r] * np.sqrt(self._variance(pair))).sum()) for r, pair in self.pairs.items()]
+        pairs = [
+            HALF_NORMAL * float((self.tables[r] * np.sqrt(self._variance(pair))).sum())
+            for r, pair in self.pairs.items()
+        ]
         single = [
             HALF_NORMAL * float(np.minimum(coding.deviations, np.maximum(coding.law * self.total, 1.0)).sum())
             for coding in self.codings
@@ -176,7 +179,7 @@ class Model:
 
 def ridge_of(noise: float, strength: float) -> float:
     """λ of a level, from its noise and its strength as shares of the rows."""
-    return RIDGE * noise**RIDGE_POWER / max(SCALE_OF_EFFECTS * strength, LEAST_EFFECT)
+    return RIDGE * math.pow(noise, RIDGE_POWER) / max(SCALE_OF_EFFECTS * strength, LEAST_EFFECT)
 
 
 def without_margins(table: Floats) -> Floats:

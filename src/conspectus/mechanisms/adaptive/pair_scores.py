@@ -24,13 +24,11 @@ def posterior_mean(noisy: NDArray[np.float64], deviation: float, mean: float) ->
     shifted = noisy - deviation * deviation / mean
     ratio = shifted / deviation
     density = -0.5 * ratio * ratio - 0.5 * math.log(2 * math.pi)
-    return shifted + deviation * np.exp(density - log_ndtr(ratio))
+    return np.asarray(shifted + deviation * np.exp(density - log_ndtr(ratio)))
 
 
-def signals(
-    noisy: NDArray[np.float64], deviation: float, sampling: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Distances that are due to dependence, from noisy ones: what sampling alone would make is taken away in squares."""
+def signals(noisy: NDArray[np.float64], deviation: float, sampling: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Distances that are due to dependence, from noisy ones: what sampling would make is taken away, in squares."""
     mean = max(float(noisy.mean()), 0.3 * deviation)
     behind = posterior_mean(noisy, deviation, mean)
     return np.sqrt(np.maximum(behind**2 - sampling**2, (LEAST_SIGNAL * behind) ** 2))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from conspectus.mechanisms.mechanism import CannotServe, Problem, not_counting, refuse_for
 from conspectus.privacy.relation import Relation
@@ -33,6 +35,7 @@ TOTAL_SHARE = Fraction(1, 500)
 
 PAIR_LEVELS, TRIPLE_LEVELS = (0, 1, 2, 3, 4), (2, 3)
 
+Columns = TypeVar("Columns", bound=tuple[int, ...])
 Pairs = Mapping[tuple[int, int], float]
 Triples = Mapping[tuple[int, int, int], float]
 
@@ -94,10 +97,11 @@ def plan_of(problem: Problem) -> AdaptivePlan:
     if len(held) > MOST_COLUMNS:
         raise CannotServe(f"it models pairs of {len(held):,} columns (limit {MOST_COLUMNS}): ask about fewer columns")
     place = {column: at for at, column in enumerate(held)}
-    sets = Counter[tuple[int, ...]]()
+    sets: dict[tuple[int, ...], float] = defaultdict(float)
     for columns, weight in column_sets(problem.workload):
         sets[tuple(sorted(place[column] for column in columns))] += weight
-    pairs, triples = Counter[tuple[int, int]](), Counter[tuple[int, int, int]]()
+    pairs: dict[tuple[int, int], float] = defaultdict(float)
+    triples: dict[tuple[int, int, int], float] = defaultdict(float)
     for columns, weight in sets.items():
         for a, b in combinations(columns, 2):
             pairs[a, b] += weight
@@ -105,7 +109,9 @@ def plan_of(problem: Problem) -> AdaptivePlan:
             for a, b, c in combinations(columns, 3):
                 triples[a, b, c] += weight
     if len(pairs) > MOST_PAIRS:
-        raise CannotServe(f"it measures {len(pairs):,} pairs of columns (limit {MOST_PAIRS:,}): ask about fewer columns")
+        raise CannotServe(
+            f"it measures {len(pairs):,} pairs of columns (limit {MOST_PAIRS:,}): ask about fewer columns"
+        )
     sizes = domain.shape(held)
     most = most_groups(sizes)
     if most < 2:
@@ -134,7 +140,7 @@ def most_groups(sizes: Iterable[int]) -> int:
     return low
 
 
-def _evened(weights: Mapping[tuple[int, ...], float]) -> dict:  # type: ignore[type-arg]
+def _evened(weights: Mapping[Columns, float]) -> dict[Columns, float]:
     """Weights with mean one, in the order of the columns."""
     mean = sum(weights.values()) / max(len(weights), 1)
     return {columns: weights[columns] / mean for columns in sorted(weights)}
@@ -156,7 +162,7 @@ def column_sets(workload: Workload) -> Iterable[tuple[tuple[int, ...], float]]:
                 yield from _counted(np.asarray(block.matrix, dtype=np.int64))
 
 
-def _counted(columns: np.ndarray) -> Iterable[tuple[tuple[int, ...], float]]:  # type: ignore[type-arg]
+def _counted(columns: NDArray[np.int64]) -> Iterable[tuple[tuple[int, ...], float]]:
     if not columns.size:
         return
     found, many = np.unique(np.sort(columns, axis=1), axis=0, return_counts=True)
@@ -176,8 +182,8 @@ def residual_cost(shape: Iterable[int], relation: Relation) -> float:
     if not relation.replace:
         return stays * relation.max_rows**2
     # Two records that differ on the axis of fewest values alone are farthest apart.
-    least = min(math.prod((-1 / m if m_at == at else 1 - 1 / m) for m_at, m in enumerate(sizes)) for at in range(len(sizes)))
-    return 2 * (stays - least) * relation.max_rows**2
+    alone = [stays / (1 - 1 / n) * (-1 / n) if n > 1 else 0.0 for n in sizes]
+    return 2 * (stays - min(alone)) * relation.max_rows**2
 
 
 def shares_of(plan: AdaptivePlan, relation: Relation, rho: float, rows: float, *, triples: bool) -> Shares:

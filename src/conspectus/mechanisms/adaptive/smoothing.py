@@ -40,4 +40,4 @@ def to_simplex(counts: Floats, total: float) -> Floats:
     falling = np.sort(counts)[::-1]
     shift = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)
     last = int(np.flatnonzero(falling > shift)[-1])
-    return np.maximum(counts - shift[last], 0.0)
+    return np.asarray(np.maximum(counts - shift[last], 0.0))

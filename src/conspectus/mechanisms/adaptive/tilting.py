@@ -1,7 +1,7 @@
 """A table tilted towards noisy measurements: maximum entropy next to a base table, with ridges, in compiled code.
 
-p ∝ base·exp(Σ_f θ_f[the part f of the cell]). A part is a margin, whose target is met nearly exactly, or the residual of
-a coarser table, whose θ has no margins of its own and a ridge λ. The function that is minimised is
+p ∝ base·exp(Σ_f θ_f[the part f of the cell]). A part is a margin, whose target is met nearly exactly, or the residual
+of a coarser table, whose θ has no margins of its own and a ridge λ. The function that is minimised is
 
     log Σ base·exp(Σ θ) − Σ_f ⟨θ_f, target_f⟩ + ½ Σ_f λ_f‖θ_f‖²,
 
@@ -56,7 +56,8 @@ def tilted(base: Floats, parts: Sequence[Part], evaluations: int) -> Floats:
     target = np.concatenate([part.target.ravel() for part in parts])
     ridge = np.concatenate([np.broadcast_to(part.ridge, part.target.shape).ravel() for part in parts])
     flat = np.maximum(base.ravel(), _LEAST)
-    return _tilt(flat, places, begins, shapes, target, ridge, evaluations).reshape(base.shape)
+    found: Floats = _tilt(flat, places, begins, shapes, target, ridge, evaluations)
+    return found.reshape(base.shape)
 
 
 @compiled
@@ -95,7 +96,7 @@ def _without_margins(values: Any, shape: Any) -> None:
 def _value(
     logs: Any, places: Any, begins: Any, shapes: Any, target: Any, ridge: Any, scale: Any, point: Any, theta: Any,
     table: Any, gradient: Any,
-) -> float:  # fmt: skip
+) -> Any:  # fmt: skip
     """The function at a point of the scaled variables; fills θ, the table and the gradient."""
     for i in range(len(point)):
         theta[i] = point[i] * scale[i]

@@ -12,9 +12,9 @@ import numpy as np
 from conspectus.compiled import compiled
 
 from .budgeting import SCALE_OF_EFFECTS
-from .pair_fits import MARGIN_RIDGE, Measurement, Model, ridge_of, without_margins
+from .pair_fits import Measurement, Model, ridge_of, without_margins
 from .smoothing import Floats
-from .tilting import Part, tilted
+from .tilting import MARGIN_RIDGE, Part, tilted
 
 Columns = tuple[int, int, int]
 
@@ -43,7 +43,8 @@ def crossed(model: Model, columns: Columns, level: int) -> Floats:
         sides = [model.merged(side, pair, level) for side, pair in zip(sides, ((a, b), (a, c), (b, c)))]
         laws = [model.merged(law, (column,), level) for law, column in zip(laws, columns)]
     table = laws[0][:, None, None] * laws[1][None, :, None] * laws[2]
-    proportional(table, *(np.ascontiguousarray(side) for side in sides), ROUNDS)
+    ab, ac, bc = (np.ascontiguousarray(side) for side in sides)
+    proportional(table, ab, ac, bc, ROUNDS)
     return model.merged(table, columns, level) if fine else table
 
 

@@ -13,7 +13,7 @@ from conspectus.curator.curator import Curator
 from conspectus.synopses.synopsis import public_sampler
 
 from .measuring import MOST_CELLS, Tables, choose_measurements, measure_residuals, measure_strengths
-from .pair_fits import Measurement, Model, in_parallel, without_margins
+from .pair_fits import Model, in_parallel, without_margins
 from .pair_scores import HALF_NORMAL
 from .parameters import TRIPLE_LEVELS, AdaptivePlan, Shares, residual_cost, unit_cost
 from .smoothing import Floats
@@ -58,9 +58,7 @@ def measure_triples(
     chosen = choose_measurements(curator, model, guesses, strengths, plan.triples, float(price))
     wanted = {columns: (choice.level, choice.sigma) for columns, choice in chosen.items()}
     measured = measure_residuals(curator, tables, wanted, price)
-    return {
-        columns: Triple(columns, levels[columns], strengths[columns], found) for columns, found in measured.items()
-    }
+    return {columns: Triple(columns, levels[columns], strengths[columns], found) for columns, found in measured.items()}
 
 
 def _strongest(model: Model, plan: AdaptivePlan) -> list[Columns]:
@@ -81,7 +79,7 @@ def _all_alike(
     """All triples with the same noise. How strong they are is then seen in what was measured: in its χ²."""
     cost = sum(residual_cost(guess.shape, curator.relation) for guess in guesses.values())
     sigma = math.sqrt(cost / (2 * float(price)))
-    measured = measure_residuals(curator, tables, {columns: (LEVEL, sigma) for columns in guesses}, price)
+    measured = measure_residuals(curator, tables, dict.fromkeys(guesses, (LEVEL, sigma)), price)
     excess, freedom = {}, {}
     for columns, found in measured.items():
         left = found.residual - without_margins(guesses[columns])
@@ -109,7 +107,7 @@ def triple_tables(
         every: list[Columns] = list(combinations(alive, 3))
     else:
         drawn = public_sampler(public_seed).random((SOME_TRIPLES, len(alive))).argsort(axis=1)[:, :3]
-        every = sorted({tuple(sorted(alive[i] for i in line)) for line in drawn.tolist()} | set(measured))  # type: ignore[arg-type]
+        every = sorted({tuple(sorted(alive[i] for i in line)) for line in drawn.tolist()} | set(measured))
 
     def table(columns: Columns) -> tuple[int, Floats]:
         triple = measured.get(columns)
