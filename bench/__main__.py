@@ -19,6 +19,7 @@ NAMES = (
     "dimension",
     "sparse",
     "small_db",
+    "top",
     "live",
     "sessions",
     "passing",

@@ -49,6 +49,7 @@ EXAMPLES = (
     "README.md",
     "docs/guarantees.md",
     "docs/boosting.md",
+    "docs/choosing.md",
     "docs/ledger.md",
     "docs/live-sessions.md",
     "docs/results.md",

@@ -282,7 +282,7 @@ def dependent(rows=20_000, neighbours="add-remove"):
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_it_finds_what_columns_share(neighbours):
-    """Far from chance: independence is off by about 0.45 a triple, noise at this budget moves a fit by less than 0.05."""
+    """Far from chance: independence is off by more than 0.4 a triple, and noise at this budget moves a fit by 0.05."""
     schema, table = dependent(neighbours=neighbours)
     workload = cs.marginals(schema, 3)
     counts, rows = truth(table, workload)
@@ -298,7 +298,6 @@ def test_it_finds_what_columns_share(neighbours):
     assert near < 0.15
     tables = {columns: release.synopsis.marginal(columns) for columns in combinations(range(3), 2)}
     np.testing.assert_allclose(tables[0, 1].sum(axis=0), tables[1, 2].sum(axis=1), atol=1e-9)
-    assert release.synthetic(500).num_rows == 500 if hasattr(release.synthetic(10), "num_rows") else True
 
 
 UNIT = {"kind": "id", "column": "person", "max_rows": 2}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
-from tests.made import people
+from tests.made import needed, people
 
 import conspectus as cs
 from conspectus.mechanisms.choosing import make
@@ -67,7 +66,7 @@ def test_a_delta_that_has_no_digits_is_refused(delta):
 def test_marginals_are_released_or_refused_at_the_extremes(mechanism, epsilon):
     """Only a budget that is too small for a draw is refused."""
     schema, table = people(30)
-    settings = {"net": cs.net(schema, [np.zeros((2, len(schema.domain)), dtype=int)])} if mechanism == "net" else {}
+    settings = needed(mechanism, schema)
     budget = {"epsilon": epsilon, "delta": 1e-9}
     try:
         release = cs.release(table, cs.marginals(schema, 1), mechanism=mechanism, **budget, **settings)

@@ -230,13 +230,20 @@ DOORS = {
     "LaplaceNoise": ("measure-laplace", "project"),
     "GaussianNoise": ("measure-gaussian", "project"),
     "MixedGaussianNoise": ("residual",),
-    "ExponentialDraws": ("select", "boosting", "dual-query", "net"),
+    "ExponentialDraws": ("select", "boosting", "dual-query", "net", "top"),
+    "NoisyMaxima": ("top",),
     "StableKeys": ("stable-keys", "stable-records"),
     "ThresholdWatch": ("above-threshold", "watch"),
     "FurtherHit": ("watch",),
     "RowTotal": ("",),  # the public number of rows, which is free
 }
-FEW = {"mwem": {"rounds": 2}, "boosting": {"rounds": 2}, "dual-query": {"rounds": 2}, "small-db": {"size": 2}}
+FEW = {
+    "mwem": {"rounds": 2},
+    "boosting": {"rounds": 2},
+    "dual-query": {"rounds": 2},
+    "small-db": {"size": 2},
+    "top": {"count": 2},
+}
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}])

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.made import people, truth
+from tests.made import needed, people, truth
 
 import conspectus as cs
 from conspectus.mechanisms.mechanism import NoMechanism
@@ -71,7 +71,7 @@ def farthest(release, tables, counts):
 @pytest.mark.parametrize("name", OFFLINE)
 def test_tables_of_every_mechanism_agree_and_keep_its_bound(name, neighbours, unit):
     schema, table = people(rows=1000, neighbours=neighbours, unit=unit)
-    own = {"net": cs.net(schema, [np.ones(schema.domain.cells), np.eye(4, dtype=np.int64)])} if name == "net" else {}
+    own = needed(name, schema)
     workload = cs.marginals(schema, 2)
     counts, rows = truth(table, workload)
     release = cs.release(table, workload, epsilon=2, delta=1e-6, mechanism=name, **own)

@@ -33,6 +33,8 @@ PUBLIC = {
         "data/columns/column.py:Column._check",
         "data/columns/dates.py:Date.__post_init__",
         "data/columns/discrete.py:Categorical.__post_init__",
+        "data/columns/discrete.py:Boolean._check_spellings",
+        "data/columns/ordered.py:Integer.between",
         "data/columns/ordered.py:Ordered._check",
         "data/columns/ordered.py:Integer.__post_init__",
         "data/columns/ordered.py:Number.__post_init__",
@@ -112,7 +114,7 @@ ELSEWHERE = {
     "read from files that were released, or typed, where no table is at hand": [
         *("BadSynopsis", "BadSynopsisFile", "BadState", "CannotAnswer", "CannotFit", "CannotRound", "CannotWriteFile"),
         *("CompositionError", "ForgottenFunction", "NotCanonical", "OptionError", "OutputError", "QuestionsNeeded"),
-        *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy"),
+        *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy", "CannotPlot"),
     ],
     "raised by what mechanisms ask, which see noisy answers alone": [
         *(

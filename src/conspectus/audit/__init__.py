@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from conspectus.privacy.relation import Neighbours
 
 from . import (
+    choices,
     composition_game,
     distances_audit,
     doors,
@@ -27,6 +28,7 @@ from .plays import lower_bound as lower_bound
 
 ROOMS = (
     doors,
+    choices,
     watches,
     net_draws_audit,
     keys_and_projections,

@@ -272,8 +272,37 @@ class TableDistances:
         )
 
 
-Score = WorstErrors | Reweighting | LogPotential | DualPayoffs | TableDistances
-SCORES: tuple[type[Score], ...] = (WorstErrors, Reweighting, LogPotential, DualPayoffs, TableDistances)
+@dataclass(frozen=True, eq=False)
+class LargestCounts:
+    """The counts themselves, in grid steps: the largest are sought.
+
+    Guarantee: one unit moves every score by at most as much as it moves any query, in whole grid steps; and where
+    every query counts rows and a unit is added or removed, it moves all of them in the same direction.
+    """
+
+    workload: Workload
+
+    @property
+    def candidates(self) -> int:
+        return len(self.workload)
+
+    def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        return steps_of(counts, self.workload.grid)
+
+    def sensitivity(self, relation: Relation) -> ByRelation:
+        return error_sensitivity(self.workload, relation)
+
+    def spread(self, relation: Relation) -> ByRelation:
+        """The length of the interval in which one unit moves all scores: half of what it is in general, if monotone."""
+        moved = self.sensitivity(relation)
+        assert moved.replace is not None
+        assert moved.add_remove is not None
+        monotone = self.workload.counting
+        return ByRelation(replace=2 * moved.replace, add_remove=moved.add_remove * (1 if monotone else 2))
+
+
+Score = WorstErrors | Reweighting | LogPotential | DualPayoffs | TableDistances | LargestCounts
+SCORES: tuple[type[Score], ...] = (WorstErrors, Reweighting, LogPotential, DualPayoffs, TableDistances, LargestCounts)
 """The list is closed: the curator refuses any other type, subclasses included."""
 
 

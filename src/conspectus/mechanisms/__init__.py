@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # what editors and type checkers know; the classes themselves
     from .small_db.net_mechanism import NetMechanism as NetMechanism
     from .sparse_project.mechanism import SparseProject as SparseProject
     from .stable_histogram import StableHistogram as StableHistogram
+    from .top import Top as Top
 
 
 def __getattr__(name: str) -> Any:

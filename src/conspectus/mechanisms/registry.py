@@ -21,6 +21,7 @@ PROJECT = (
 )
 RESIDUALS = ("residual", "residuals-joint")
 KEYS = ("stable-keys-own", "stable-keys-counts", "stable-records-collision", "stable-records-tail")
+TOP = ("top-exponential", "top-permute-and-flip", "top-noisy-max", "top-value")
 WATCHES = ("above-threshold", "watch-one-threshold", "watch-restarted", "watch-ended", "watch-released")
 
 
@@ -69,6 +70,7 @@ OFFLINE: dict[str, Entry] = {
     "sparse-project": Entry(
         ".sparse_project.mechanism", "SparseProject", (*PROJECT, *MEASURE), by_itself=True, whole_rows=True
     ),
+    "top": Entry(".top", "Top", (*TOP, *MEASURE)),
     "stable-histogram": Entry(
         ".stable_histogram", "StableHistogram", (*KEYS, *MEASURE), by_itself=True, whole_rows=True, keys=True
     ),

@@ -139,6 +139,17 @@ class Release:
         return self.synopsis.total
 
     @property
+    def winners(self) -> tuple[int, ...]:
+        """The positions in the workload of what `mechanism="top"` found, in the order in which they were found.
+
+        Raises:
+            CannotAnswer: The release did not choose among its questions.
+        """
+        if self.mechanism != "top":
+            raise CannotAnswer('this release answered all of its questions: release with mechanism="top" to choose')
+        return tuple(self.parameters["winners"])
+
+    @property
     def counts_rows(self) -> bool:
         """Whether the total is a number of rows, so that shares of it are too."""
         return self.workload.denominator is None
@@ -177,7 +188,7 @@ class Release:
             return answer
         return dataclasses.replace(answer, count=None)
 
-    def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> ResultTable:
+    def table(self, columns: Sequence[str] | str, *, confidence: float = 0.95) -> ResultTable:
         """A table to print: whole counts, zero or more, each with its interval and a mark if it is too noisy.
 
         Tables of one release agree with each other wherever its synopsis is a histogram, or its universe is small
@@ -185,7 +196,7 @@ class Release:
         each of them in its own value, and no other line.
 
         Args:
-            columns: The names of the columns, in the order in which the table has them.
+            columns: The names of the columns, in the order in which the table has them; or a single name.
             confidence: The probability with which the interval of a cell holds, cell by cell.
 
         Returns:
@@ -198,6 +209,7 @@ class Release:
             ConfidenceError: The confidence is not strictly between 0 and 1.
         """
         checked_confidence(confidence)
+        columns = [columns] if isinstance(columns, str) else list(columns)
         if not self.counts_rows:
             raise CannotAnswer("this release of functions holds no number of rows to count: make rows with synthetic")
         listed = self.synopsis.listed()
