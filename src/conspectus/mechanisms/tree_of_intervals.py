@@ -92,8 +92,8 @@ class Tree(Mechanism[TreePlan]):
         column = _column(problem.workload)
         if domain.sizes[column] < SHORTEST:
             raise CannotServe(
-                f"it cuts a long column into intervals, and {domain.names[column]!r} has {domain.sizes[column]} values: "
-                "use histogram"
+                f"it cuts a long column into intervals, and {domain.names[column]!r} has only "
+                f"{domain.sizes[column]} values: use histogram"
             )
         by = tuple(c for c in sorted(held) if c != column)
         if 2 * domain.project(held).cells > MOST_NODES:

@@ -33,7 +33,7 @@ from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
 from conspectus.synopses.synopsis import CannotAnswer, Synopsis
 from conspectus.synopses.tree_counts import TreeCounts
 
-from .answer import Answer, count_confidence
+from .answer import Answer, checked_confidence, count_confidence
 
 BOX = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 """The quantiles of a box plot: whiskers, box and median."""
@@ -200,3 +200,58 @@ def box_table(asked: Ordered, by: Iterable[str], confidence: float) -> pa.Table:
             for suffix, each in zip(("", "_low", "_high"), line):
                 columns[name + suffix].append(each)
     return pa.table(columns)
+
+
+class Quantiles:
+    """Quantiles of a release: what `Release` inherits."""
+
+    schema: Schema
+    synopsis: Synopsis
+
+    @property
+    def _evidence(self) -> Evidence:
+        raise NotImplementedError
+
+    def _check_seen(self, asked: Workload) -> None:
+        raise NotImplementedError
+
+    def quantile(self, column: str, q: float, where: Where = None, *, confidence: float = 0.95) -> Answer:
+        """The q-quantile of a column: the first value up to which at least the share q of the rows lies.
+
+        Args:
+            column: The name of an integer, number or date column.
+            q: The share of the rows, from 0 to 1; 0.5 for the median.
+            where: Which rows count: a SQL predicate, a mapping as in `cs.conjunctions`, or a workload of one predicate.
+                Rows without a value do not count.
+            confidence: The probability, over the noise, with which the interval holds the true quantile.
+
+        Returns:
+            An answer whose `value`, `low` and `high` are in the column's units; of dates, in days since 1970-01-01.
+
+        Raises:
+            CannotAnswer: The release does not know the column, or no row counts.
+            WorkloadError: The column has no order, or q is no share.
+        """
+        asked = asked_of(self.schema, self.synopsis, self._evidence, column, where)
+        self._check_seen(asked.everything)
+        return quantile_answer(asked, q, checked_confidence(confidence))
+
+    def box(self, column: str, by: Sequence[str] = (), where: Where = None, *, confidence: float = 0.95) -> pa.Table:
+        """What a box plot shows, by group: the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 with their intervals.
+
+        Args:
+            column: The name of an integer, number or date column.
+            by: The columns to group by; none by default.
+            where: Which rows count, as in `quantile`.
+            confidence: The probability with which each interval holds.
+
+        Returns:
+            A line for each group: its labels, then `q05`, `q25`, `median`, `q75`, `q95`, each with `_low` and `_high`.
+
+        Raises:
+            CannotAnswer: The release does not know the columns together.
+            WorkloadError: The column has no order.
+        """
+        asked = asked_of(self.schema, self.synopsis, self._evidence, column, where)
+        self._check_seen(asked.everything)
+        return box_table(asked, by, checked_confidence(confidence))

@@ -27,7 +27,7 @@ from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.builders.marginals import marginal
 from conspectus.queries.language import from_sql as language
-from conspectus.queries.language.numbers import Where
+from conspectus.queries.language.from_select import read_select
 from conspectus.queries.query import TableFunction
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -40,8 +40,11 @@ from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
 from .numbers_from_parts import moment_answer
-from .quantiles import asked_of, box_table, quantile_answer
+from .quantiles import Quantiles
+from .query_result import QueryResult
 from .release_file import read_fields, write_fields
+from .released_counts import ReleasedCounts
+from .selecting import answer_select
 from .tables import cells_table, records_table
 
 
@@ -51,7 +54,7 @@ class QuestionsNeeded(ValueError):
 
 @suggest_keywords
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Release:
+class Release(Quantiles):
     """What one run published: made by `cs.release` or `session.release`, read back by `cs.load`.
 
     Attributes:
@@ -198,47 +201,6 @@ class Release:
             return answer
         return dataclasses.replace(answer, count=None)
 
-    def quantile(self, column: str, q: float, where: Where = None, *, confidence: float = 0.95) -> Answer:
-        """The q-quantile of a column: the first value up to which at least the share q of the rows lies.
-
-        Args:
-            column: The name of an integer, number or date column.
-            q: The share of the rows, from 0 to 1; 0.5 for the median.
-            where: Which rows count: a SQL predicate, a mapping as in `cs.conjunctions`, or a workload of one predicate.
-                Rows without a value do not count.
-            confidence: The probability, over the noise, with which the interval holds the true quantile.
-
-        Returns:
-            An answer whose `value`, `low` and `high` are in the column's units; of dates, in days since 1970-01-01.
-
-        Raises:
-            CannotAnswer: The release does not know the column, or no row counts.
-            WorkloadError: The column has no order, or q is no share.
-        """
-        asked = asked_of(self.schema, self.synopsis, self._evidence, column, where)
-        self._check_seen(asked.everything)
-        return quantile_answer(asked, q, checked_confidence(confidence))
-
-    def box(self, column: str, by: Sequence[str] = (), where: Where = None, *, confidence: float = 0.95) -> pa.Table:
-        """What a box plot shows, by group: the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 with their intervals.
-
-        Args:
-            column: The name of an integer, number or date column.
-            by: The columns to group by; none by default.
-            where: Which rows count, as in `quantile`.
-            confidence: The probability with which each interval holds.
-
-        Returns:
-            A line for each group: its labels, then `q05`, `q25`, `median`, `q75`, `q95`, each with `_low` and `_high`.
-
-        Raises:
-            CannotAnswer: The release does not know the columns together.
-            WorkloadError: The column has no order.
-        """
-        asked = asked_of(self.schema, self.synopsis, self._evidence, column, where)
-        self._check_seen(asked.everything)
-        return box_table(asked, by, checked_confidence(confidence))
-
     def table(self, columns: Sequence[str] | str, *, confidence: float = 0.95) -> ResultTable:
         """A table to print: whole counts, zero or more, each with its interval and a mark if it is too noisy.
 
@@ -270,6 +232,35 @@ class Release:
         self._check_seen(cells)
         counts = self.synopsis.integer_marginal(cells.blocks[0].columns)
         return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self._evidence))
+
+    def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
+        """Answer a SELECT: counts, sums, averages, medians and the like by group, each with its interval.
+
+        It costs nothing: everything follows from what was released.
+
+        Args:
+            select: One SELECT over the table, by its name. Served are COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN,
+                QUANTILE, CORR, COVAR_POP, ratios of counts, FILTER and CASE; WHERE as `ask` reads it; GROUP BY columns,
+                bins, conditions and CASE; HAVING, ORDER BY, LIMIT and OFFSET.
+            confidence: The probability, over the noise, with which each interval holds the truth.
+            snap: Whether a condition that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+
+        Returns:
+            A table: beside each number `x` its ends `x_low` and `x_high`, null where no interval would be honest. It
+            has `to_pandas`, `to_polars`, `to_arrow`, `to_dict` and `plot`.
+
+        Raises:
+            CannotQuery: The SELECT cannot be answered; the message says why, and what can be asked instead.
+            CannotAnswer: The release does not hold what it asks for; the message says what is missing.
+            NotAPredicate: A condition in it is none that is served.
+            ConfidenceError: The confidence is not strictly between 0 and 1.
+        """
+        checked_confidence(confidence)
+        if not self.counts_rows:
+            raise CannotAnswer("this release of functions holds no number of rows to count: ask(…) answers them")
+        plan = read_select(self.schema, select, snap=snap)
+        source = ReleasedCounts(self.schema, self.synopsis, self._evidence, self._check_seen)
+        return answer_select(plan, source, confidence)
 
     @property
     def records(self) -> tuple[tuple[Any, int], ...]:
