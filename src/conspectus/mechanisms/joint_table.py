@@ -1,8 +1,8 @@
 """The joint table of all columns asked about, measured once: every question about them is a sum of its cells.
 
-The book's Example 3.2: a histogram has sensitivity 1 under add-remove, and 2 under replace, however many cells it has. So
-each cell gets the noise of a single count, and a question that sums m cells the noise of m. Where questions are many and
-cells are few that is far less than the noise of all questions together.
+The book's Example 3.2: a histogram has sensitivity 1 under add-remove, and 2 under replace, however many cells it has.
+So each cell gets the noise of a single count, and a question that sums m cells the noise of m. Where questions are many
+and cells are few that is far less than the noise of all questions together.
 
 Privacy: composes one measurement of one marginal (and the row total).
 Accuracy: exact: an answer is off by the sum of m independent noises, of which intervals are exact quantiles.
@@ -137,7 +137,7 @@ def _share_of_cells(block: Block) -> NDArray[np.float64]:
             return _shares(block)
         case LinearQueries():
             squares = [float(np.square(w.steps / VALUE_STEPS).mean()) for w in block.weightings]
-            return _shares(block.given) * np.array(squares)[block.which]
+            return np.asarray(_shares(block.given) * np.array(squares)[block.which])
     return np.full(len(block), 0.5)  # a parity holds on half of all cells
 
 
@@ -148,4 +148,4 @@ def _shares(block: Conjunctions) -> NDArray[np.float64]:
     lengths = np.append(arrays.length[: len(block.literals)], 1).astype(np.float64)
     boxes = np.prod((lengths / sizes)[block.terms], axis=1)
     owner = np.repeat(np.arange(len(block)), np.diff(block.starts))
-    return np.bincount(owner, weights=boxes, minlength=len(block))
+    return np.bincount(owner, weights=boxes, minlength=len(block)).astype(np.float64)

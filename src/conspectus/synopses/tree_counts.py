@@ -136,7 +136,7 @@ class TreeCounts(Synopsis):
         order = (*self.tree.by, self.tree.column)
         table = self.leaves.reshape(self.domain.shape(order))
         table = table.transpose([order.index(c) for c in self.tree.columns])
-        return table.sum(axis=tuple(place for place, c in enumerate(self.tree.columns) if c not in columns))
+        return np.asarray(table.sum(axis=tuple(place for place, c in enumerate(self.tree.columns) if c not in columns)))
 
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query, with the quantile of its noise; see `Synopsis.estimate`."""
