@@ -43,9 +43,11 @@ releases               -> mechanisms.small_db, mechanisms*, queries.language, pr
                           data, data.sources, tabular
 sessions               -> releases*
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
-audit                  -> sessions*, privacy.composition
+audit                  -> sessions*, privacy.composition, local
 service                -> sessions*, report, conspectus
-cli                    -> service*, audit*, report, conspectus
+local                  -> privacy, queries.rules, suggestions
+attacks                -> data.schema, queries, queries.builders, mechanisms, suggestions, conspectus
+cli                    -> attacks*, service*, audit*, report, conspectus
 __main__               -> cli
 """
 """Room by room, whom it may import besides itself. The same text stands in docs/architecture.md.
@@ -62,6 +64,7 @@ KEYHOLDERS = (
     "sessions.opening",  # makes the curator of a session
     "releases.public_nets",  # reads public tables through the same door
     "audit",  # makes curators, to attack them
+    "local",  # randomises one's own answer, and reads no table
     "cli.schema_commands",  # drafts a schema for the owner, and says NOT PRIVATE
     "data.sources",
     "privacy.exponential",  # draws with the sampler

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from conspectus.sessions.opening import open_session as open_session
     from conspectus.sessions.opening import resume_session as resume_session
 
+    from . import attacks as attacks
+    from . import local as local
     from . import mechanisms as mechanisms
     from .privacy import composition as composition
 
@@ -97,7 +99,7 @@ _HOMES = {
     "overlap": "queries.builders.sparse",
     "Workload": "queries.workload",
 }
-_MODULES = {"composition": "privacy.composition", "mechanisms": "mechanisms"}
+_MODULES = {"attacks": "attacks", "composition": "privacy.composition", "local": "local", "mechanisms": "mechanisms"}
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 

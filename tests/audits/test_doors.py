@@ -23,7 +23,7 @@ def attacked():
         yield pytest.param(case, marks=marks, id=f"{case.name}-{case.neighbours}")
 
 
-@pytest.mark.parametrize("case", attacked())
+@pytest.mark.parametrize("case", list(attacked()))
 def test_the_door_keeps_its_claim_and_its_twin_is_caught(case):
     result = audit.audit(case, TRIALS * case.effort)
     assert result.passed, f"refuted: at least {result.lower_bound:.3f} against a claim of {result.claimed:.3f}"

@@ -16,6 +16,7 @@ from . import (
     doors,
     keys_and_projections,
     ledgers,
+    local_audit,
     net_draws_audit,
     residuals_audit,
     watches,
@@ -35,6 +36,7 @@ def cases() -> Iterator[Experiment]:
         net_draws_audit,
         keys_and_projections,
         residuals_audit,
+        local_audit,
         composition_game,
         ledgers,
     )

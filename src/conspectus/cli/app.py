@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from . import (
+    attack_command as attack,
+)
+from . import (
     audit_command as audit,
 )
 from . import (
@@ -76,6 +79,7 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
         reading.report,
         session.session,
         audit.audit,
+        attack.attack,
         demo.demo,
     ),
     ledgers: (ledger.init, ledger.show),
