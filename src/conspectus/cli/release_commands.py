@@ -136,7 +136,7 @@ def release(
     schema: options.SchemaOrRecords = None,
     mechanism: MechanismName = AUTO,
     setting: options.Settings = None,
-    ledger: Annotated[Path | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
+    ledger: Annotated[str | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
     rows: Annotated[
         int | None,
         typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),

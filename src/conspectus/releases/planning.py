@@ -144,6 +144,32 @@ def check_rows(rows: int | None) -> None:
         raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
 
 
+def check_given(schema: object, workload: object) -> None:
+    """Refuse what is no schema or no workload, with the call that makes one of it."""
+    if not isinstance(schema, Schema):
+        of_table = isinstance(getattr(schema, "schema", None), Schema)
+        cure = "take table.schema" if of_table else "cs.Schema.load reads one from its file"
+        raise ProblemError(f"a schema is needed here, not a {type(schema).__name__}: {cure}")
+    if isinstance(workload, Workload):
+        return
+    texts = [workload] if isinstance(workload, str) else workload if isinstance(workload, list | tuple) else []
+    cure = "cs.marginals(schema, 2) makes one"
+    if texts and all(isinstance(text, str) for text in texts):
+        names = set(texts) <= set(schema.domain.names)
+        call = "cs.marginal(schema, […]) makes one of names" if names else "cs.sql(schema, […]) makes one of predicates"
+        cure = f"{call}; cs.marginals(schema, 2) asks for every table of two columns"
+    raise ProblemError(f"a workload is needed here, not a {type(workload).__name__}: {cure}")
+
+
+def check_table(table: object, call: str) -> None:
+    """Refuse rows that were not opened: what a value means is declared in a schema."""
+    if not isinstance(getattr(table, "schema", None), Schema):
+        raise ProblemError(
+            f"{call} takes a table that was opened with its schema, not a {type(table).__name__}: "
+            "cs.open_table(source, schema) opens files and frames"
+        )
+
+
 def problem_of(
     schema: Schema,
     workload: Workload,
@@ -154,6 +180,7 @@ def problem_of(
     filtered: bool = False,
 ) -> Problem:
     """The public facts of a release, checked."""
+    check_given(schema, workload)
     workload = for_records(workload, schema.domain)
     if workload.domain != schema.domain:
         raise ProblemError("the workload was built from another schema: build it from the schema of this table")

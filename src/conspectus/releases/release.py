@@ -188,7 +188,7 @@ class Release:
             return answer
         return dataclasses.replace(answer, count=None)
 
-    def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> ResultTable:
+    def table(self, columns: Sequence[str] | str, *, confidence: float = 0.95) -> ResultTable:
         """A table to print: whole counts, zero or more, each with its interval and a mark if it is too noisy.
 
         Tables of one release agree with each other wherever its synopsis is a histogram, or its universe is small
@@ -196,7 +196,7 @@ class Release:
         each of them in its own value, and no other line.
 
         Args:
-            columns: The names of the columns, in the order in which the table has them.
+            columns: The names of the columns, in the order in which the table has them; or a single name.
             confidence: The probability with which the interval of a cell holds, cell by cell.
 
         Returns:
@@ -209,6 +209,7 @@ class Release:
             ConfidenceError: The confidence is not strictly between 0 and 1.
         """
         checked_confidence(confidence)
+        columns = [columns] if isinstance(columns, str) else list(columns)
         if not self.counts_rows:
             raise CannotAnswer("this release of functions holds no number of rows to count: make rows with synthetic")
         listed = self.synopsis.listed()

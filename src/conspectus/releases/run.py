@@ -22,7 +22,7 @@ from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 
-from .planning import candidates, problem_of, rank
+from .planning import candidates, check_table, problem_of, rank
 from .release import Release
 
 KEYWORDS = ("epsilon", "delta", "rho", "mechanism", "neighbours", "ledger", "rows", "progress")
@@ -86,6 +86,7 @@ def release(
         >>> same.mechanism
         'laplace'
     """
+    check_table(table, "cs.release")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     problem = problem_of(
         table.schema, workload, budget=budget, neighbours=neighbours, rows=rows, filtered=table.filtered
