@@ -52,6 +52,7 @@ EXAMPLES = (
     "docs/attacks.md",
     "docs/choosing.md",
     "docs/local.md",
+    "docs/streams.md",
     "docs/ledger.md",
     "docs/live-sessions.md",
     "docs/results.md",

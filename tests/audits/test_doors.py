@@ -12,13 +12,13 @@ import pytest
 from conspectus import audit
 
 TRIALS = 8_000
-LATER = ("top-exponential", "top-noisy-max")
-"""Left to `make audit`, as is what begins with `top` under add-remove: the same doors are attacked by the others."""
+LATER = ("top-exponential", "top-noisy-max", "stream-user")
+"""Left to `make audit`, as are choices and streams under add-remove: the same doors are attacked by the others."""
 
 
 def attacked():
     for case in audit.cases():
-        later = case.name in LATER or (case.name.startswith("top") and case.neighbours == "add-remove")
+        later = case.name in LATER or (case.name.startswith(("top", "stream")) and case.neighbours == "add-remove")
         marks = [pytest.mark.audit] if later else []
         yield pytest.param(case, marks=marks, id=f"{case.name}-{case.neighbours}")
 

@@ -19,6 +19,7 @@ from . import (
     local_audit,
     net_draws_audit,
     residuals_audit,
+    streams_audit,
     watches,
 )
 from .plays import ALPHA as ALPHA
@@ -37,6 +38,7 @@ def cases() -> Iterator[Experiment]:
         keys_and_projections,
         residuals_audit,
         local_audit,
+        streams_audit,
         composition_game,
         ledgers,
     )

@@ -41,6 +41,11 @@ class LocalShare:
         share: The unbiased estimate of how large a part of the people have it. It may be below 0 or above 1.
         low: The lower end of the interval, as a share.
         high: The upper end.
+
+    Example:
+        >>> survey = cs.local.RandomisedResponse(values=["no", "yes"], epsilon=2.0)
+        >>> [told.value for told in survey.decode(["no", "yes", "yes"])]
+        ['no', 'yes']
     """
 
     value: Any
