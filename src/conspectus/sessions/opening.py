@@ -18,7 +18,7 @@ from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
-from conspectus.releases.planning import check_rows, neighbours_of
+from conspectus.releases.planning import check_rows, check_table, neighbours_of
 from conspectus.releases.run import warnings
 from conspectus.server_address import is_server
 
@@ -95,6 +95,7 @@ def open_session(
         (True, True, True)
     """
     chosen = asked_for(mechanism, settings, keywords=KEYWORDS)
+    check_table(table, "cs.open_session")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     truth = Truth.of(table)
     problem = session_problem(truth, budget, chosen, questions=questions, neighbours=neighbours, rows=rows)

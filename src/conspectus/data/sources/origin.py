@@ -65,10 +65,12 @@ class Origin:
     batches: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]] | None = None
     held: Closable | None = None
 
-    def column(self, name: str, what: str) -> str:
+    def column(self, name: str, what: str, wanted: Collection[str] = ()) -> str:
         """The relation's name of a column that the schema asks for."""
         if name in self.names:
             return self.names[name]
+        if wanted and not set(wanted) & set(self.names):
+            raise SourceError(f"{what} has none of the columns of the schema: is it the schema of another table?")
         cure = did_you_mean(name, self.names) or ": add it, or correct the name in the schema"
         raise SourceError(f'{what} has no column "{name}"{cure}')
 
