@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import fs
 
 from conspectus.data.columns.arrays import tidy
 from conspectus.data.domain import Chunk, code_dtype
 from conspectus.data.fold import Fold
 from conspectus.data.schema import Schema
 
+from .many_files import ObjectFile
 from .origin import Connection
 from .parquet import read_footers
 from .units import bounded, people
@@ -54,8 +56,6 @@ def folded_files(reading: Reading, fold: Fold[Any], names: Sequence[str], batche
     """The same, of Parquet files whose addresses stand in the rows: read here, and not by Spark."""
 
     def rows() -> Batches:
-        from .many_files import ObjectFile, fs
-
         for batch in batches:
             for address in batch.column(0).to_pylist():
                 store, place = fs.FileSystem.from_uri(address)
