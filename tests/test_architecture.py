@@ -95,6 +95,8 @@ CATCH_ALL = (
     "data.sources.many_files",  # a store or a server may quote rows and keys in what it says: told in one sentence
     "data.sources.postgres",
     "data.sources.postgres_snapshot",
+    "data.sources.spark",
+    "data.sources.spark_parts",
 )
 
 
