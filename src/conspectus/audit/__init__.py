@@ -17,6 +17,7 @@ from . import (
     keys_and_projections,
     ledgers,
     net_draws_audit,
+    numbers_audit,
     residuals_audit,
     watches,
 )
@@ -31,6 +32,7 @@ def cases() -> Iterator[Experiment]:
     rooms = (
         doors,
         choices,
+        numbers_audit,
         watches,
         net_draws_audit,
         keys_and_projections,

@@ -188,6 +188,7 @@ def problem_of(
         raise ProblemError("the workload holds no query: ask at least one")
     check_rows(rows)
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=filtered)
+    workload = workload.measured(total_known=relation.total_is_public)
     return Problem(workload=workload, budget=budget, relation=relation, rows=rows)
 
 
@@ -274,7 +275,7 @@ def plan(
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     asked = candidates(mechanism, settings, call="plan", keywords=KEYWORDS)
     problem = problem_of(schema, workload, budget=budget, neighbours=neighbours, rows=rows)
-    examine(workload, problem.relation, rows=rows)
+    examine(problem.workload, problem.relation, rows=rows)
     return rank(problem, asked)[1]
 
 
