@@ -27,6 +27,7 @@ from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.builders.marginals import marginal
 from conspectus.queries.language import from_sql as language
+from conspectus.queries.language.from_select import read_select
 from conspectus.queries.query import TableFunction
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -39,7 +40,10 @@ from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
 from .numbers_from_parts import moment_answer
+from .query_result import QueryResult
 from .release_file import read_fields, write_fields
+from .released_counts import ReleasedCounts
+from .selecting import answer_select
 from .tables import cells_table, records_table
 
 
@@ -227,6 +231,35 @@ class Release:
         self._check_seen(cells)
         counts = self.synopsis.integer_marginal(cells.blocks[0].columns)
         return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self._evidence))
+
+    def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
+        """Answer a SELECT: counts, sums, averages, medians and the like by group, each with its interval.
+
+        It costs nothing: everything follows from what was released.
+
+        Args:
+            select: One SELECT over the table, by its name. Served are COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN,
+                QUANTILE, CORR, COVAR_POP, ratios of counts, FILTER and CASE; WHERE as `ask` reads it; GROUP BY columns,
+                bins, conditions and CASE; HAVING, ORDER BY, LIMIT and OFFSET.
+            confidence: The probability, over the noise, with which each interval holds the truth.
+            snap: Whether a condition that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+
+        Returns:
+            A table: beside each number `x` its ends `x_low` and `x_high`, null where no interval would be honest. It
+            has `to_pandas`, `to_polars`, `to_arrow`, `to_dict` and `plot`.
+
+        Raises:
+            CannotQuery: The SELECT cannot be answered; the message says why, and what can be asked instead.
+            CannotAnswer: The release does not hold what it asks for; the message says what is missing.
+            NotAPredicate: A condition in it is none that is served.
+            ConfidenceError: The confidence is not strictly between 0 and 1.
+        """
+        checked_confidence(confidence)
+        if not self.counts_rows:
+            raise CannotAnswer("this release of functions holds no number of rows to count: ask(…) answers them")
+        plan = read_select(self.schema, select, snap=snap)
+        source = ReleasedCounts(self.schema, self.synopsis, self._evidence, self._check_seen)
+        return answer_select(plan, source, confidence)
 
     @property
     def records(self) -> tuple[tuple[Any, int], ...]:
