@@ -15,8 +15,9 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
 
 DIRECTIONS = """
-suggestions, compiled, interrupts, tabular, server_address
+suggestions, compiled, interrupts, server_address
                        ->
+tabular                -> suggestions
 data                   -> suggestions, compiled, interrupts, server_address
 data.sources           -> data*
 privacy.composition    ->
