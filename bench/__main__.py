@@ -25,6 +25,7 @@ NAMES = (
     "passing",
     "streaming",
     "running",
+    "service",
 )
 
 

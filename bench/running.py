@@ -27,8 +27,8 @@ def main() -> None:
         "One count, events replaced, ε = 1; errors in events, of one run each, drawn by the samplers of the package: "
         "over all steps of the stream (`horizon` known). The bound is Corollary 12.3 of the book for the noises that "
         "are in one output. *Each step alone* adds up counts that were published one by one with noise of scale 1.\n\n"
-        f"{EVENTS:,} events in {STEPS} steps, two columns, 12 counts, kept in a file: {seconds:.1f} seconds of processor "
-        f"time, or {60 * EVENTS / seconds:,.0f} events a minute; the file has {size / 1024:.0f} KiB."
+        f"{EVENTS:,} events in {STEPS} steps, two columns, 12 counts, kept in a file: {seconds:.1f} seconds of "
+        f"processor time, or {60 * EVENTS / seconds:,.0f} events a minute; the file has {size / 1024:.0f} KiB."
     )
     record("running", "Counts that run on", f"{markdown(heads, lines)}\n\n{note}", "python -m bench running")
 

@@ -15,8 +15,9 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
 
 DIRECTIONS = """
-suggestions, compiled, interrupts, tabular, server_address
+suggestions, compiled, interrupts, server_address
                        ->
+tabular                -> suggestions
 data                   -> suggestions, compiled, interrupts, server_address
 data.sources           -> data*
 privacy.composition    ->
@@ -37,6 +38,7 @@ synopses               -> synopses.fitting*, queries.builders, privacy.events, p
                           privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions
 mechanisms             -> mechanisms.registry, curator, synopses*, privacy, privacy.composition
+mechanisms.adaptive    -> mechanisms*, compiled
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
                        -> mechanisms*
 releases               -> mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
@@ -68,6 +70,7 @@ KEYHOLDERS = (
     "audit",  # makes curators, to attack them
     "local",  # randomises one's own answer, and reads no table
     "cli.schema_commands",  # drafts a schema for the owner, and says NOT PRIVATE
+    "service.owner_draft",  # the same for the owner's page
     "data.sources",
     "privacy.exponential",  # draws with the sampler
     "privacy.levels",
@@ -98,6 +101,8 @@ CATCH_ALL = (
     "data.sources.many_files",  # a store or a server may quote rows and keys in what it says: told in one sentence
     "data.sources.postgres",
     "data.sources.postgres_snapshot",
+    "data.sources.spark",
+    "data.sources.spark_parts",
 )
 
 
