@@ -64,4 +64,4 @@ def _seen(neighbours: Neighbours, events: int, scale: float, side: int, trials: 
         moved.append(ones - before)
         if replaced:
             moved.append(before + events - zeros)
-    return np.min(moved, axis=0).astype(np.float64)
+    return np.asarray(np.min(moved, axis=0), dtype=np.float64)

@@ -72,7 +72,7 @@ def open_stream(
         BudgetExceeded: The ledger has not enough left. It is as it was.
 
     Example:
-        >>> import conspectus as cs
+        >>> import conspectus as cs, pyarrow as pa
         >>> schema = cs.Schema.from_dict({"name": "visits", "columns": {"ill": {"type": "boolean"}}})
         >>> with cs.open_stream(schema, cs.sql(schema, ["ill"]), horizon=12, epsilon=50.0) as stream:
         ...     for month in range(3):
@@ -108,6 +108,7 @@ def begin(
     if ledger is not None and terms["events"] != 1:
         raise StreamError("a ledger counts single events: leave events out, or the ledger")
     file = StreamFile(path, new=True)
+    stream: Stream | None = None
     try:
         plan.spending.admit(plan.act)
         if ledger is not None:
@@ -117,13 +118,14 @@ def begin(
             reservation = kept.reserve(budget, label, fingerprint=schema.fingerprint, **bound)  # type: ignore[arg-type]
             reservation.debit(plan.act)
             reservation.settle()
-        stream = Stream(plan, file, sampler)
-        file.begin(terms, stream._counter(0).begin())
-    except BaseException:
-        file.close()
-        if path is not None:
-            path.unlink(missing_ok=True)
-        raise
+        opened = Stream(plan, file, sampler)
+        file.begin(terms, opened._counter(0).begin())
+        stream = opened
+    finally:
+        if stream is None:  # nobody has seen anything of it, and its name is free again
+            file.close()
+            if path is not None:
+                path.unlink(missing_ok=True)
     return stream
 
 
@@ -141,7 +143,7 @@ def resume_stream(path: str | Path) -> Stream:
 
     Example:
         >>> import tempfile, pathlib
-        >>> import conspectus as cs
+        >>> import conspectus as cs, pyarrow as pa
         >>> schema = cs.Schema.from_dict({"name": "visits", "columns": {"ill": {"type": "boolean"}}})
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = pathlib.Path(folder) / "visits.stream"
@@ -153,18 +155,19 @@ def resume_stream(path: str | Path) -> Stream:
         (1, True)
     """
     file = StreamFile(Path(path), new=False)
+    stream: Stream | None = None
     try:
         terms = file.terms()
         schema, workload = Schema.from_dict(terms["schema"]), Workload.from_json(terms["workload"])
         plan = StreamPlan(schema, workload, terms, Budget(**terms["budget"]))
         plan.spending.admit(plan.act)
-        return Stream(plan, file, None)
+        stream = Stream(plan, file, None)
     except (KeyError, TypeError) as problem:
-        file.close()
         raise StreamError(f"{path} is damaged: restore it from a copy") from problem
-    except BaseException:
-        file.close()
-        raise
+    finally:
+        if stream is None:
+            file.close()
+    return stream
 
 
 @suggest_keywords
@@ -177,7 +180,7 @@ class Stream:
         guarantee: What the whole stream promises.
 
     Example:
-        >>> import conspectus as cs
+        >>> import conspectus as cs, pyarrow as pa
         >>> schema = cs.Schema.from_dict({"name": "visits", "columns": {"ill": {"type": "boolean"}}})
         >>> with cs.open_stream(schema, cs.sql(schema, ["ill"]), epsilon=1.0) as stream:
         ...     stream.append(pa.table({"ill": [True, False]}))
