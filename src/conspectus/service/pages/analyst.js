@@ -110,7 +110,7 @@ function promise() {
   const lead = live() ? `You are asking the records of ${a.rows_public ? "" : "about "}${n(a.rows)} ${word()} through a guard. It answers each question with noise, from a budget that is shared by all who ask and cannot be refilled.`
     : `You are asking a published file ${a.rows === null ? "" : `about ${a.rows_public ? "" : "some "}${n(a.rows)} ${word()}`}, not their records. Every number carries noise that hides each ${one}, and an interval that says how much. Asking costs nothing.`;
   const facts = [["Who is protected", a.guarantee.unit === "row" ? "one row" : `one ${a.guarantee.unit}`, a.guarantee.neighbours === "replace" ? "replaced by any other" : "added or removed"],
-    ["Privacy loss ε", digits(m.epsilon, 4), m.implied ? `what ρ = ${digits(a.guarantee.rho, 4)} implies` : "exact: it is a promise"], ["Slack δ", rarity(m.delta), "how often ε may not hold"]];
+    ["Privacy loss ε", String(outward(m.epsilon, 4, true)), m.implied ? `what ρ = ${digits(a.guarantee.rho, 4)} implies` : "exact: it is a promise"], ["Slack δ", rarity(m.delta), "how often ε may not hold"]];
   if (a.rows !== null) facts.push(["Rows", `${a.rows_public ? "" : "about "}${n(a.rows)}`, a.rows_public ? "exact: declared public" : "bought with noise"]);
   if (live()) facts.push(["Questions prepared for", n(a.questions), `${n(a.asked)} asked so far`]);
   else if (a.certificate && a.rows) facts.push(["Every published answer", `within ${n(Math.ceil(a.certificate.bound * a.rows))} ${word()}`, `of the truth, certified, ${often(1 - a.certificate.failure)}`]);
@@ -118,7 +118,7 @@ function promise() {
   fill($("promise"), h("p.eyebrow", {}, live() ? "Live session" : `Published release · ${a.made}`), h("h1", {}, a.table), h("p.lead", {}, lead),
     a.warnings.map((text) => h("p.box.warn", {}, h("b", {}, "Warning. "), text)),
     h("div.card.promise", {}, h("div", {}, h("h2", { style: { fontSize: "19px" } }, `What each ${one} is promised`),
-      h("p", { style: { margin: "8px 0" } }, `One ${one} changes only a little what anybody can learn here, whatever else they know. If you thought something about the person was as likely as not, the ${one} can move you to `, h("b", {}, pct(half[2])), " at most, or to ", h("b", {}, pct(half[1])), " at least."),
+      h("p", { style: { margin: "8px 0" } }, `One ${one} changes only a little what anybody can learn here, whatever else they know. If you thought something about the person was as likely as not, the ${one} can move you to `, h("b", {}, atMost(half[2])), " at most, or to ", h("b", {}, atLeast(half[1])), m.delta > 0 ? " at least; the slack δ below says how often that may not hold." : " at least."),
       h("p.note", { style: { marginBottom: "8px" } }, "What you believed (dot), and the furthest it can be moved (bar)"), beliefs(m.beliefs)),
       h("div", {}, h("dl.facts", {}, facts.map(([name, value, why]) => [h("dt", {}, name), h("dd", {}, value, h("small", {}, why))])), h("p", { style: { marginTop: "12px" } }, h("a", { href: "#guarantee" }, "What this does not promise")))),
     h("div", { id: "gauge" }));
