@@ -127,8 +127,7 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
         made = await queue.run(desk.query, one.release, select)
         if as_ != "json":
             return await _file(queue, made, as_, name)
-        lines = [list(line.values()) for line in made.to_pylist()]
-        return {"columns": made.column_names, "rows": lines}
+        return desk.result_json(made)
 
     @app.get("/synopses/{name}/table", response_model=TableBody, responses=FILES, tags=["synopses"])
     async def table(

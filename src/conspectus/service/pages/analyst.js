@@ -230,6 +230,7 @@ async function quote(body) {
 async function ask() {
   const body = asked();
   if (!body) return;
+  if (body.where && isSelect(body.where)) return select(body.where);
   const mine = ++asking, wait = setTimeout(() => { if (mine === asking) waiting(); }, 150);
   $("go").disabled = true; $("go").textContent = "Asking";
   try {
@@ -242,6 +243,28 @@ async function ask() {
     history();
   } catch (refused) { if (mine === asking) { $("spelled").textContent = body.where || $("spelled").textContent; show(refused); } }
   finally { clearTimeout(wait); $("go").disabled = false; $("go").textContent = "Ask"; }
+}
+const isSelect = (text) => /^\s*select\b/i.test(text);
+async function select(sql) {
+  const mine = ++asking;
+  waiting();
+  try {
+    const found = await call(`${base()}/query`, { sql });
+    if (mine !== asking) return;
+    $("spelled").textContent = sql;
+    results(found);
+    if (live()) { here.about = await call(base()); gauge(); history(); }
+  } catch (refused) { if (mine === asking) show(refused); }
+}
+// The lines of a SELECT: each number beside its interval, or the words that there is none.
+function results(found) {
+  const place = Object.fromEntries(found.columns.map((name, i) => [name, i])), labels = found.columns.filter((name) => found.labels.includes(name));
+  const number = (x) => (typeof x === "number" ? digits(x, Math.abs(x) >= 1000 ? Math.ceil(Math.log10(Math.abs(x) + 1)) : 4) : x === null ? "none" : String(x));
+  const cells = (row) => found.measures.map(([x, low, high]) => [h("td.num", {}, h("b", {}, number(row[place[x]]))), h("td.num", {}, row[place[low]] === null || row[place[high]] === null ? "no interval" : `${number(row[place[low]])} to ${number(row[place[high]])}`)]);
+  const text = `${count(found.rows.length, "line", "lines")}, each number with its interval, ${often(found.confidence)}.`;
+  fill($("out"), h("h3", {}, text), h("div.scroll", { tabindex: 0, role: "region", "aria-label": "Answer to the SELECT", style: { marginTop: "12px" } }, h("table", {}, h("thead", {}, h("tr", {}, labels.map((name) => h("th", { scope: "col" }, name)), found.measures.map(([x]) => [h("th.num", { scope: "col" }, x), h("th.num", { scope: "col" }, "between")]))), h("tbody", {}, found.rows.slice(0, 500).map((row) => h("tr", {}, labels.map((name) => h("td", {}, row[place[name]] === null ? "missing" : String(row[place[name]]))), cells(row)))))),
+    found.rows.length > 500 ? h("p.note", {}, "The first 500 lines are shown.") : null, found.notes.map((note) => h("p.small.soft", {}, `Note: ${note}.`)), h("div.rests", {}, h("span.tag.plain", {}, "Cost"), h("span", {}, !live() ? "Nothing. This release is paid for; ask as much as you like." : found.cost ? `${share(found.cost)} of the budget.` : "Nothing.")));
+  $("said").textContent = text;
 }
 function waiting() {
   fill($("out"), h("p.soft", { role: "status" }, `Asking the ${live() ? "session" : "release"} …`), h("div.wait", { style: { height: "44px", margin: "14px 0 18px", width: "55%" } }), h("div.wait"),
