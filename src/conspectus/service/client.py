@@ -259,7 +259,7 @@ def connect(address: str, *, token: str | None = None, timeout: float = 60.0) ->
         >>> cs.connect("https://example.org/patients")
         Traceback (most recent call last):
         ...
-        conspectus.service.client.ServiceError: https://example.org/patients is no address of a synopsis or session: it
+        conspectus.service.link.ServiceError: https://example.org/patients is no address of a synopsis or session: it
         ends in /synopses/NAME or /sessions/NAME
     """
     parts = urlsplit(address)
