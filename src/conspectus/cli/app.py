@@ -17,6 +17,9 @@ from . import (
     demo_command as demo,
 )
 from . import (
+    evaluate_command as evaluating,
+)
+from . import (
     ledger_commands as ledger,
 )
 from . import (
@@ -81,6 +84,7 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
         reading.export,
         reading.synthesize,
         reading.report,
+        evaluating.evaluate,
         session.session,
         service.studio,
         audit.audit,
