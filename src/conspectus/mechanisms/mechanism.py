@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -16,7 +16,8 @@ from scipy.special import ndtri
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import error_sensitivity
 from conspectus.data.domain import in_words
-from conspectus.privacy.accounting import rho_of, scale_up
+from conspectus.privacy.accounting import declared_fit, rho_of, scale_up
+from conspectus.privacy.composition import gaussian_share
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours, Relation
@@ -25,9 +26,13 @@ from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .bounds import FAILURE, Certificate
+
+LOSSES = tuple(Fraction(number) for number in ("1e-6", "1e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2", "6e-2"))
+"""How much below the ρ of continuous Gaussian noise the budgets of `Problem.sharpened` lie."""
 
 MAX_CELLS = 1 << 24
 """The largest dense histogram that a mechanism of ours will hold: 128 MiB of weights."""
@@ -65,6 +70,8 @@ class Problem:
         rows: The public or declared number of rows; None where there is neither.
         ledgered: Whether a ledger pays. It adds up in one currency, so that every act needs a price in that one.
         aside: The δ that the ledger set aside for acts with a δ of their own, as far as it is left.
+        rho: What acts of Gaussian noise alone may sum to, where that is more than the conversion of ρ allows; see
+            `sharpened`.
     """
 
     workload: Workload
@@ -73,6 +80,7 @@ class Problem:
     rows: int | None = None
     ledgered: bool = False
     aside: Fraction = Fraction(0)
+    rho: Fraction | None = None
 
     @property
     def neighbours(self) -> Neighbours:
@@ -94,10 +102,29 @@ class Problem:
     def cap(self) -> Fraction:
         """The whole budget in its currency: ε, or ρ."""
         budget = self.budget
+        if self.rho is not None:
+            return self.rho
         if budget.rho is not None:
             return Fraction(budget.rho)
         assert budget.epsilon is not None
         return Fraction(budget.epsilon) if budget.pure else Fraction(rho_of(budget.epsilon, budget.delta))
+
+    def sharpened(self, declare: Callable[[Problem], Sequence[Event] | None]) -> Problem:
+        """The same problem with the largest budget whose acts, as `declare` lists them for it, still keep the promise.
+
+        Gaussian noise alone, in acts that are fixed beforehand, costs less ε than the ρ that it sums to says. How much
+        less depends on how fine the steps of the noise are: a few budgets are tried, from the exact one of continuous
+        noise downward. A ledger adds up in ρ, and a budget of ρ is one: there nothing is gained.
+        """
+        if self.budget.epsilon is None or not self.budget.delta or self.ledgered:
+            return self
+        most = Fraction(gaussian_share(self.budget.epsilon, self.budget.delta))
+        for loss in LOSSES:
+            wider = dataclasses.replace(self, rho=most * (1 - loss))
+            acts = declare(wider) if wider.cap > self.cap else None
+            if acts is not None and declared_fit(acts, self.budget, self.neighbours):
+                return wider
+        return self
 
     @property
     def counting(self) -> bool:
@@ -233,7 +260,7 @@ class Outcome:
     answers: NDArray[np.float64]
     total: Total
     certificate: Certificate | None = None
-    measured: NoisyAnswers | None = None
+    measured: NoisyAnswers | ResidualAnswers | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 

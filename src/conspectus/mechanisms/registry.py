@@ -59,7 +59,7 @@ OFFLINE: dict[str, Entry] = {
     "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian",), counts_once=True),
     "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE)),
     "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE)),
-    "projection": Entry(".projection", "Projection", MEASURE, counts_once=True),
+    "projection": Entry(".projection", "Projection", (*MEASURE, "residual", "residuals-joint"), counts_once=True),
     "boosting": Entry(".boosting.mechanism", "Boosting", ("boosting", "functions", *MEASURE)),
     "dual-query": Entry(".dual_query.mechanism", "DualQuery", ("dual-query", *MEASURE)),
     "small-db": Entry(".small_db.mechanism", "SmallDb", ("net-listed", "net-enumerated", "net-laminar", *MEASURE)),

@@ -137,6 +137,18 @@ class NoisyAnswers(Synopsis):
             return best.counts - margin, best.counts + margin
         return ends_of([self.find(query) for query in cells.queries()], confidence)
 
+    def narrowest(self, query: Query) -> NoisySum | PooledSum | None:
+        """What the counts say of a query, its own measurement and all others together; see `evidence.Measured`.
+
+        An answer that was fitted to all measurements has an interval from all of them, not from its own alone.
+        """
+        own = self.find(query)
+        if own is None or not self.pooled or not isinstance(query, Predicate | Parity):
+            return own
+        pooled = self._pool.find(query)
+        # Of nearly equal variances the simpler one: its quantile is exact.
+        return pooled if pooled is not None and pooled.variance < 0.98 * own.variance else own
+
     def find(self, query: Query) -> NoisySum | PooledSum | None:
         """What the counts add up to for this query, as it stands or in its canonical form; None where they do not."""
         with suppress(CannotAnswer):

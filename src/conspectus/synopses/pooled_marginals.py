@@ -100,7 +100,7 @@ class PooledMarginals:
             return None
         columns, inside = indicator(query, self.domain)
         count, variance, parts = 0.0, 0.0, {}
-        for chosen, part in _interactions(columns, inside.astype(np.float64)):
+        for chosen, part in interactions_of(columns, inside.astype(np.float64)):
             square = float(np.square(part).sum())
             if square <= _NOTHING:
                 continue
@@ -235,7 +235,7 @@ class PooledMarginals:
         return {}
 
 
-def _interactions(columns: Columns, table: Table, chosen: Columns = ()) -> Iterator[tuple[Columns, Table]]:
+def interactions_of(columns: Columns, table: Table, chosen: Columns = ()) -> Iterator[tuple[Columns, Table]]:
     """A function of some columns as a sum of interactions: along each axis its mean, or what is left of it."""
     if len(chosen) == table.ndim:
         yield chosen, table
@@ -243,5 +243,5 @@ def _interactions(columns: Columns, table: Table, chosen: Columns = ()) -> Itera
     axis = len(chosen)
     mean = table.mean(axis=axis, keepdims=True)
     rest = columns[1:]
-    yield from _interactions(rest, mean.squeeze(axis), chosen)
-    yield from _interactions(rest, table - mean, (*chosen, columns[0]))
+    yield from interactions_of(rest, mean.squeeze(axis), chosen)
+    yield from interactions_of(rest, table - mean, (*chosen, columns[0]))
