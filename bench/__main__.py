@@ -20,10 +20,12 @@ NAMES = (
     "dimension",
     "sparse",
     "small_db",
+    "top",
     "live",
     "sessions",
     "passing",
     "streaming",
+    "service",
 )
 
 

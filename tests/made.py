@@ -45,6 +45,13 @@ def people(rows: int = 2000, *, public_seed: int = 1, neighbours: str = "replace
     return schema, cs.open_table(data, schema)
 
 
+def needed(name: str, schema) -> dict[str, object]:
+    """The settings without which a mechanism serves nothing: some tables to choose among, or how many to find."""
+    if name == "net":
+        return {"net": cs.net(schema, [np.ones(schema.domain.cells), np.eye(len(schema.domain), dtype=np.int64)])}
+    return {"count": 1000} if name == "top" else {}
+
+
 def grid(width: int, rows: int, *, neighbours: str):
     """A table of two many-valued columns: one marginal with width² cells."""
     rng = np.random.Generator(np.random.PCG64(7))

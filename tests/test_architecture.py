@@ -15,13 +15,13 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
 
 DIRECTIONS = """
-suggestions, compiled, interrupts, tabular
+suggestions, compiled, interrupts, tabular, server_address
                        ->
-data                   -> suggestions, compiled, interrupts
+data                   -> suggestions, compiled, interrupts, server_address
 data.sources           -> data*
 privacy.composition    ->
 privacy                -> privacy.composition, compiled
-privacy.ledger         -> privacy, suggestions, tabular
+privacy.ledger         -> privacy, suggestions, tabular, server_address
 queries.blocks         -> queries.query, queries.block, queries.sensitivity, queries.literals, queries.ordering,
                           queries.hashing, queries.address_index, queries.rules,
                           data.domain, data.code_sets, data.records, privacy.relation, interrupts
@@ -37,11 +37,12 @@ synopses               -> synopses.fitting*, queries.builders, privacy.events, p
                           privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions
 mechanisms             -> mechanisms.registry, curator, synopses*, privacy, privacy.composition
+mechanisms.adaptive    -> mechanisms*, compiled
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
                        -> mechanisms*
 releases               -> mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
                           data, data.sources, tabular
-sessions               -> releases*
+sessions               -> releases*, server_address
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
 audit                  -> sessions*, privacy.composition
 service                -> sessions*, report, conspectus
@@ -55,7 +56,7 @@ where the outer one is named. With a star it stands for itself and for all that 
 door, as users import it.
 """
 
-SEALED = ("data.sources", "privacy.noise", "privacy.exponential", "privacy.levels")
+SEALED = ("data.sources", "privacy.noise", "privacy.exponential", "privacy.levels", "privacy.permute_and_flip")
 KEYHOLDERS = (
     "curator",  # the one room where rows and samplers meet
     "releases.run",  # makes the curator of a release
@@ -63,9 +64,11 @@ KEYHOLDERS = (
     "releases.public_nets",  # reads public tables through the same door
     "audit",  # makes curators, to attack them
     "cli.schema_commands",  # drafts a schema for the owner, and says NOT PRIVATE
+    "service.owner_draft",  # the same for the owner's page
     "data.sources",
     "privacy.exponential",  # draws with the sampler
     "privacy.levels",
+    "privacy.permute_and_flip",
 )
 LONGEST, MOST_FILES = 400, 24
 SHARED_NAMES = ("__init__", "mechanism", "parameters", "theorem", "claim", "plan")
@@ -89,6 +92,9 @@ CATCH_ALL = (
     "data.records.forms",  # values of foreign types, whose own code runs when they are read: each failure is a value
     "data.records.record_encoding",
     "data.sources.frames",
+    "data.sources.many_files",  # a store or a server may quote rows and keys in what it says: told in one sentence
+    "data.sources.postgres",
+    "data.sources.postgres_snapshot",
 )
 
 

@@ -21,7 +21,7 @@ def asked(request: pytest.FixtureRequest, command: Command, monkeypatch) -> tupl
     request.getfixturevalue("place")
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert command(*OPEN, "--quiet").code == 0
-    return ("ask", "--session", "small.session")
+    return ("ask", "--session", "small.session", "--data", "small.csv", "--schema", "small.toml")
 
 
 GOOD, BAD, WORSE = "sex = 'f' AND age < 20", "height > 3", "age = NULL"

@@ -63,6 +63,17 @@ def test_acts_that_did_not_draw_the_noise_of_a_file_are_refused(tmp_path: Path, 
         cs.load(path)
 
 
+@pytest.mark.parametrize("unit", ["household", {"kind": "id", "column": "person", "max_rows": 1}])
+def test_a_promise_to_others_than_the_schema_protects_is_refused(tmp_path: Path, unit: object) -> None:
+    """A file once said of a household what its noise kept of a row."""
+    path = tmp_path / "one.conspectus"
+    cs.release(TABLE, cs.marginals(SCHEMA, 1), mechanism="laplace", epsilon=1.0).save(path)
+    part = "guarantee" if isinstance(unit, str) else "schema"
+    rewritten(path, lambda manifest: manifest[part].update(unit=unit))
+    with pytest.raises(files.BadSynopsisFile, match="than its schema protects"):
+        cs.load(path)
+
+
 def ipc(table: pa.Table, *, stream: bool, compression: str | None) -> bytes:
     out = io.BytesIO()
     make = pa.ipc.new_stream if stream else pa.ipc.new_file
@@ -88,6 +99,16 @@ def test_compressed_buffers_are_refused_before_they_are_unpacked(stream: bool, c
         assert read(plain).equals(table)
     finally:
         pa.set_memory_pool(before)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_table_without_its_schema_is_refused(stream: bool) -> None:
+    """A file whose messages end where they begin, with a footer that speaks of a table."""
+    whole = ipc(pa.table({"count": [1, 2]}), stream=stream, compression=None)
+    end = b"\xff\xff\xff\xff\0\0\0\0"
+    read = arrow_messages.read_stream if stream else arrow_messages.read_file
+    with pytest.raises(ValueError, match="begins with its schema"):
+        read(end + whole if stream else whole[:8] + end + whole[8 + len(end) :])
 
 
 def test_answers_are_numbers_before_anything_is_made_of_them(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 from scipy.stats import binom
-from tests.made import people, truth
+from tests.made import needed, people, truth
 
 import conspectus as cs
 from conspectus.mechanisms.registry import OFFLINE
@@ -51,9 +51,7 @@ def checked(name: str, runs: int, seed: int) -> tuple[int, int, int]:
         schema, table = people(
             int(rng.integers(60, 900)), public_seed=int(rng.integers(1 << 30)), neighbours=neighbours
         )
-        more = (
-            {"net": cs.net(schema, [np.ones(schema.domain.cells), np.eye(4, dtype=np.int64)])} if name == "net" else {}
-        )
+        more = needed(name, schema)
         epsilon = float(rng.choice([0.3, 1.0, 20.0]))
         workload = cs.marginals(schema, 2) + cs.sql(schema, [predicate(rng)])
         try:

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.made import people
+from tests.made import needed, people
 
 import conspectus as cs
 from conspectus.data.domain import Domain
@@ -77,7 +77,7 @@ def test_noisy_answers_beside_a_synopsis_give_the_interval_and_it_gives_the_answ
 @pytest.mark.parametrize("name", OFFLINE)
 def test_what_a_release_answers_is_what_its_synopsis_estimates(name):
     schema, table = people(rows=4000 if name == "stable-histogram" else 400)
-    own = {"net": cs.net(schema, [np.ones(schema.domain.cells), np.eye(4, dtype=np.int64)])} if name == "net" else {}
+    own = needed(name, schema)
     workload = cs.marginals(schema, 2)
     release = cs.release(table, workload, epsilon=1, delta=1e-6, mechanism=name, **own)
     evidence = Evidence(

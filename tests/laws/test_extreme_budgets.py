@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
-from tests.made import people
+from tests.made import needed, people
 
 import conspectus as cs
 from conspectus.mechanisms.choosing import make
@@ -55,12 +54,19 @@ def test_listed_records_are_released_at_every_budget(epsilon, delta, neighbours)
         assert release.guarantee.epsilon <= epsilon
 
 
+@pytest.mark.parametrize("delta", [5e-324, 1e-320, 2e-308, 9e-301])
+def test_a_delta_that_has_no_digits_is_refused(delta):
+    """It once ended in a division by 0."""
+    with pytest.raises(BudgetError, match="leave it out"):
+        cs.release(records(), LISTED, epsilon=1.0, delta=delta)
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 1e15])
 @pytest.mark.parametrize("mechanism", OFFLINE)
 def test_marginals_are_released_or_refused_at_the_extremes(mechanism, epsilon):
     """Only a budget that is too small for a draw is refused."""
     schema, table = people(30)
-    settings = {"net": cs.net(schema, [np.zeros((2, len(schema.domain)), dtype=int)])} if mechanism == "net" else {}
+    settings = needed(mechanism, schema)
     budget = {"epsilon": epsilon, "delta": 1e-9}
     try:
         release = cs.release(table, cs.marginals(schema, 1), mechanism=mechanism, **budget, **settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from tests.made import needed
 
 import conspectus as cs
 from conspectus.mechanisms.registry import OFFLINE
@@ -32,8 +33,7 @@ def released(name):
     size = 2000
     frame = pd.DataFrame({"a": rng.choice(list("xyz"), size), "b": rng.random(size) < 0.3, "c": rng.random(size) < 0.6})
     budget = {"epsilon": 2.0, "delta": 1e-5}
-    settings = {"net": cs.net(SCHEMA, [np.ones(SCHEMA.domain.cells), np.arange(1.0, SCHEMA.domain.cells + 1)])}
-    settings = settings if name == "net" else {}
+    settings = needed(name, SCHEMA)
     return cs.release(cs.open_table(frame, SCHEMA), cs.marginals(SCHEMA, 3), mechanism=name, **budget, **settings)
 
 

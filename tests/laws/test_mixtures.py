@@ -20,9 +20,10 @@ from conspectus.queries.blocks.parity_list import ParityList
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
-from conspectus.synopses import mixture_answers
-from conspectus.synopses.fitting import mixture_steps
+from conspectus.synopses import mixture_answers, product_mixture
+from conspectus.synopses.fitting import mixture_steps, row_descent
 from conspectus.synopses.fitting.mixture_fit import fit_mixture
+from conspectus.synopses.fitting.mixture_questions import BoxUnion, EvenCount, QuestionTarget
 from conspectus.synopses.fitting.mixture_targets import CannotFit, Target
 from conspectus.synopses.mixture_answers import CoarseColumn
 from conspectus.synopses.product_mixture import ProductMixture
@@ -177,6 +178,66 @@ def test_rows_lose_less_than_independent_ones():
             one_way = np.bincount(drawn, minlength=64).reshape(4, 4, 4).sum(axis=(1, 2)) / 500
             found.append(np.abs(one_way - table.sum(axis=(1, 2))).sum())
     assert np.mean(ours) < 0.3 * np.mean(theirs)
+
+
+def wide_mixture(seed):
+    """Columns of up to 40 codes, which tables of three columns tell apart in groups."""
+    rng = coins(seed)
+    domain = Domain(("a", "b", "c", "d"), (40, 3, 5, 2))
+    parts = [rng.dirichlet(np.full(size, 0.5), 30) for size in domain.sizes]
+    return ProductMixture(domain, rng.dirichlet(np.ones(30)), np.concatenate(parts, axis=1), TOTAL)
+
+
+def distance(mixture, chunk, columns):
+    shape = mixture.domain.shape(columns)
+    cells = np.ravel_multi_index([chunk.column(c).astype(np.int64) for c in columns], shape)
+    found = np.bincount(cells, minlength=int(np.prod(shape))) / chunk.rows
+    return np.abs(found - mixture.marginal(columns).ravel()).sum()
+
+
+def test_many_rows_are_moved_towards_the_tables(monkeypatch):
+    mixture = wide_mixture(3)
+    sets = [s for k in (2, 3) for s in itertools.combinations(range(4), k)]
+    near = np.mean([distance(mixture, mixture.sample(2000, public_seed=1), columns) for columns in sets])
+    again = np.mean([distance(mixture, mixture.sample(2000, public_seed=1), columns) for columns in sets])
+    monkeypatch.setattr(product_mixture, "FEWEST_MOVED", 10_000)
+    drawn = np.mean([distance(mixture, mixture.sample(2000, public_seed=1), columns) for columns in sets])
+    assert near == again
+    assert near < 0.5 * drawn
+
+
+def test_a_move_is_made_only_where_the_tables_come_nearer():
+    """The sum of squares, counted anew, never rises; and where it is least already, nothing moves."""
+    rng = coins(4)
+    rows = rng.integers(0, 3, (300, 3)).astype(np.int32)
+    groups = [row_descent.groups_of(np.ones(3)) for _ in range(3)]
+    sets = row_descent.tables_to_meet(3, rng)
+    truth = {held: rng.dirichlet(np.ones(3 ** len(held))).reshape((3,) * len(held)) for held in sets}
+    own = {held: np.zeros((3,) * len(held)) for held in sets}
+    for held, table in own.items():
+        np.add.at(table, tuple(rows[:, c] for c in held), 1 / 300)
+
+    def far(found, goals):
+        total = 0.0
+        for held, goal in goals.items():
+            table = np.zeros_like(goal)
+            np.add.at(table, tuple(found[:, c] for c in held), 1)
+            total += ((table - 300 * goal) ** 2 / (300 * goal + 3)).sum()
+        return total
+
+    found = row_descent.moved(rows, row_descent.Wanted.of(sets, groups, lambda held, _: truth[held]), rng)
+    assert far(found, truth) < 0.7 * far(rows, truth)
+    assert np.array_equal(row_descent.moved(rows, row_descent.Wanted.of(sets, groups, lambda h, _: own[h]), rng), rows)
+
+
+def test_many_columns_have_few_triples_and_wide_ones_few_groups():
+    sets = row_descent.tables_to_meet(42, coins(1))
+    assert sum(len(held) == 2 for held in sets) == 861
+    assert sum(len(held) == 3 for held in sets) <= row_descent.MOST_TRIPLES
+    groups = row_descent.groups_of(np.arange(100) / 99)
+    assert groups.max() == row_descent.WIDEST - 1
+    assert len(set(groups[-31:].tolist())) == 31
+    assert set(groups[:69].tolist()) == {31}
 
 
 def test_what_is_no_mixture_is_refused():
@@ -348,3 +409,50 @@ def test_functions_of_the_table_are_evaluated_on_rows():
     share = mixture.marginal((0,)).max()
     assert abs(mixture.answer(asked)[0] - share) <= 1 / TOTAL.rows
     assert mixture.answer(asked).tobytes() == mixture.answer(asked).tobytes()
+
+
+# Single questions
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_chances_of_questions_are_sums_over_the_cells_of_a_component(seed):
+    """The chance in a component, and given a code, against the whole universe of that component."""
+    rng = coins(seed)
+    sides = [rng.dirichlet(np.ones(size), 3).astype(np.float32) for size in FOUR.sizes]
+    first = {0: np.array([1, 0, 0.5]), 1: np.array([0, 1, 1, 0.25])}
+    second = {0: 1 - first[0], 3: np.array([1, 0, 0, 1, 0.5])}
+    parity = {1: np.array([0, 1, 0, 1]), 2: np.array([0, 1])}
+    for question in (BoxUnion((first, second)), BoxUnion((first,)), EvenCount(parity)):
+        inside = np.zeros(FOUR.sizes)
+        for cell in itertools.product(*map(range, FOUR.sizes)):
+            if isinstance(question, EvenCount):
+                signs = [1 - 2 * part[cell[c]] for c, part in question.second.items()]
+                inside[cell] = (1 + np.prod(signs)) / 2
+            else:
+                inside[cell] = sum(np.prod([part[cell[c]] for c, part in box.items()]) for box in question.boxes)
+        whole, given = question.chances(sides)
+        for k in range(3):
+            cells = np.ones(())
+            for side in sides:
+                cells = np.multiply.outer(cells, side[k])
+            assert whole[k] == pytest.approx((cells * inside).sum(), abs=1e-5)
+            for column, chance in given.items():
+                rest = tuple(c for c in range(4) if c != column)
+                expected = (cells * inside).sum(axis=rest) / sides[column][k]
+                np.testing.assert_allclose(chance[k], expected, atol=1e-4)
+
+
+def test_a_fit_meets_a_measured_question_and_keeps_its_tables():
+    table, targets = tables_of(5, range(4))
+    start = fit_mixture(FOUR, targets, components=60, iterations=100, public_seed=1)
+    box = {0: np.array([1, 0, 0]), 1: np.array([1, 1, 0, 0]), 3: np.array([0, 0, 1, 1, 1])}
+    asked = Conjunctions.of(
+        FOUR, [Predicate((tuple(Literal(c, tuple(np.flatnonzero(part).tolist())) for c, part in box.items()),))]
+    )
+    truth = table[0][:2, :, 2:].sum()
+    wanted = truth + 0.04
+    learned = QuestionTarget(BoxUnion((box,)), wanted, 20.0)
+    fit = fit_mixture(FOUR, targets, components=60, iterations=60, public_seed=1, start=start, questions=[learned])
+    mixture = ProductMixture.of_fit(FOUR, fit, TOTAL)
+    assert abs(mixture.answer(Workload(FOUR, (asked,)))[0] - wanted) < 0.01
+    assert fit.miss < 0.06

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from tests.made import truth
+from tests.made import needed, truth
 
 import conspectus as cs
 from conspectus.data import spool
@@ -115,9 +115,7 @@ BUDGET = {"epsilon": 3.0, "delta": 1e-4}
 @pytest.mark.parametrize("mechanism", OFFLINE)
 def test_a_release_reads_its_source_once(mechanism: str, kind: str, unit: str, csv: Path) -> None:
     schema = schema_of(unit)
-    settings = SETTINGS.get(mechanism, {})
-    if mechanism == "net":
-        settings = {"net": cs.net(schema, [np.ones(schema.domain.cells), np.arange(1.0, 1 + schema.domain.cells)])}
+    settings = SETTINGS.get(mechanism, {}) | needed(mechanism, schema)
     declared = {} if unit == "replace" else {"rows": ROWS}
     workload = workloads(schema)[kind]
     with cs.open_table(csv, schema) as table:

@@ -33,6 +33,8 @@ PUBLIC = {
         "data/columns/column.py:Column._check",
         "data/columns/dates.py:Date.__post_init__",
         "data/columns/discrete.py:Categorical.__post_init__",
+        "data/columns/discrete.py:Boolean._check_spellings",
+        "data/columns/ordered.py:Integer.between",
         "data/columns/ordered.py:Ordered._check",
         "data/columns/ordered.py:Integer.__post_init__",
         "data/columns/ordered.py:Number.__post_init__",
@@ -57,6 +59,8 @@ PUBLIC = {
         "data/sources/sql_functions.py:*",
         "data/sources/sql_growth.py:*",
         "data/sources/sql_types.py:*",
+        "data/sources/sql.py:_one_table",
+        "data/sources/sql.py:open_over",
     ],
     "it reads what was asked of a door: sizes, prices, guesses, all of them public": [
         "curator/acts.py:*",
@@ -70,6 +74,8 @@ PUBLIC = {
         "privacy/levels.py:*",
     ],
     "it is about the shape of a chunk, which the engine makes the same for every table": [
+        "counting/block_counters.py:GroupedCounts.add",
+        "counting/linear_counts.py:LinearCounts._cells",
         "counting/set_counting.py:SetCounts.__init__",
         "counting/statistic_counts.py:StatisticCounts.add",
         "counting/tally.py:Tally.add",
@@ -78,8 +84,28 @@ PUBLIC = {
         "data/fold.py:*",
         "data/spool.py:Spool._packed",
     ],
+    "it reads the catalogue of a database, or the names and types that the files of one table have": [
+        "data/sources/many_files.py:*",
+        "data/sources/parquet.py:read_footers",
+        "data/sources/postgres.py:open_postgres",
+        "data/sources/postgres.py:Pages._find",
+        "data/sources/postgres.py:Pages._leaf",
+        "data/sources/postgres.py:Pages._parts",
+        "data/sources/postgres.py:Pages.check",
+        "data/sources/postgres_snapshot.py:Database.__init__",
+        "data/sources/postgres_snapshot.py:Database._locked",
+        "data/sources/postgres_snapshot.py:_library",
+    ],
     "it says that the machine lost a file": ["data/spool.py:Spool._get"],
-    "it passes on what was raised below": ["data/sources/__init__.py:_kept", "data/sources/sql.py:_closing"],
+    "it passes on what was raised below": [
+        "data/sources/__init__.py:_kept",
+        "data/sources/postgres.py:_kept",
+        "data/sources/postgres.py:Pages.batches",
+        "data/sources/sql.py:_closing",
+    ],
+    "it turns whatever a server says into one sentence, which is always the same": [
+        "data/sources/postgres_snapshot.py:_Guard.__exit__",
+    ],
     "it never leaves: `guarded` turns it into one sentence without a value": [
         "data/sources/delimited.py:Delimited.reader.batches",
         "data/sources/parquet.py:Parquet._batches",
@@ -112,7 +138,10 @@ ELSEWHERE = {
     "read from files that were released, or typed, where no table is at hand": [
         *("BadSynopsis", "BadSynopsisFile", "BadState", "CannotAnswer", "CannotFit", "CannotRound", "CannotWriteFile"),
         *("CompositionError", "ForgottenFunction", "NotCanonical", "OptionError", "OutputError", "QuestionsNeeded"),
-        *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy"),
+        *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy", "CannotPlot"),
+    ],
+    "told by the service, of requests and folders; what a session refuses is passed on as it is": [
+        *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
     ],
     "raised by what mechanisms ask, which see noisy answers alone": [
         *(

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from tests.made import people
+from tests.made import needed, people
 
 import conspectus as cs
 from conspectus.mechanisms.registry import OFFLINE
@@ -46,7 +46,7 @@ def tampered(path, target, change):
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_a_loaded_release_answers_the_same_to_the_bit(tmp_path, name, neighbours):
     schema, table = people(rows=4000 if name == "stable-histogram" else 400, neighbours=neighbours)
-    own = {"net": cs.net(schema, [np.ones(schema.domain.cells), np.eye(4, dtype=np.int64)])} if name == "net" else {}
+    own = needed(name, schema)
     release = cs.release(table, cs.marginals(schema, 2), epsilon=1, delta=1e-6, mechanism=name, **own)
     release.save(tmp_path / "people.conspectus")
     loaded = cs.load(tmp_path / "people.conspectus")

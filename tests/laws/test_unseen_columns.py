@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from tests.made import people
+from tests.made import needed, people
 
 import conspectus as cs
 from conspectus.mechanisms.registry import OFFLINE
@@ -18,7 +17,7 @@ FITTED = [name for name in OFFLINE if name not in WHOLE]
 
 
 def released(name: str) -> cs.Release:
-    own = {"net": cs.net(SCHEMA, [np.ones(SCHEMA.domain.cells), np.eye(4, dtype=np.int64)])} if name == "net" else {}
+    own = needed(name, SCHEMA)
     return cs.release(TABLE, ASKED, epsilon=2.0, delta=1e-6, mechanism=name, **own)
 
 

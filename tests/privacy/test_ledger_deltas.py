@@ -217,7 +217,7 @@ def test_the_guarantee_states_both(tmp_path: Path, neighbours: Neighbours, aside
         (Budget(epsilon=1.0), 0.5, "a delta above 0"),
         (Budget(rho=1.0), 0.5, "a delta above 0"),
         (Budget(rho=1.0, delta=1e-6), 0.5, "a delta above 0"),
-        (Budget(epsilon=1.0, delta=5e-324), 0.1, "try aside"),
+        (Budget(epsilon=1.0, delta=1e-300), 1e-30, "try aside"),
     ],
 )
 def test_shares_that_are_none_are_refused(tmp_path: Path, budget: Budget, aside: float, said: str) -> None:
@@ -511,6 +511,23 @@ def test_a_file_that_sets_aside_what_it_does_not_have_is_refused(tmp_path: Path,
     connection = sqlite3.connect(path)
     connection.execute("DROP TRIGGER terms_stay")
     connection.execute("UPDATE terms SET delta_cap = ?", (aside,))
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="damaged"):
+        Ledger.open(path)
+
+
+@pytest.mark.parametrize(
+    "change", ["cap = '0'", "cap = '1e9'", "currency = '2'", "currency = 'pure'", "budget = '{\"epsilon\": 1e-3}'"]
+)
+def test_terms_that_contradict_each_other_are_refused(tmp_path: Path, change: str) -> None:
+    """A cap of 0 once ended `ledger show` in a division, and any word was a currency."""
+    path = make(tmp_path / "ledger", aside=0.0).path
+    connection = sqlite3.connect(path)
+    trigger = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'terms_stay'").fetchone()[0]
+    connection.execute("DROP TRIGGER terms_stay")
+    connection.execute(f"UPDATE terms SET {change}")
+    connection.execute(trigger)
     connection.commit()
     connection.close()
     with pytest.raises(LedgerError, match="damaged"):

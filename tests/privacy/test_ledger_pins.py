@@ -153,7 +153,7 @@ def test_another_file_under_the_old_name_is_refused(tmp_path: Path, change: Call
         ledger.entries,
         lambda: Reservation(ledger, 1).debit(ACT),
     ):
-        with pytest.raises(LedgerError, match=r"not the file any more|no ledger at|hard links"):
+        with pytest.raises(LedgerError, match=r"not the ledger any more|no ledger at|hard links"):
             attempt()
     assert not spent_in_a_child(ledger)
     assert (ledger.path.read_bytes() if ledger.path.is_file() else b"") == before
@@ -167,7 +167,7 @@ def test_a_copy_restored_under_an_open_ledger_is_refused_where_it_knows_less(tmp
     assert ledger.spent == HALF
     later = ledger.path.read_bytes()
     ledger.path.write_bytes(earlier)
-    with pytest.raises(LedgerError, match="not the file any more"):
+    with pytest.raises(LedgerError, match="not the ledger any more"):
         reserved(ledger)
     ledger.path.write_bytes(later)
     reserved(ledger)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from conspectus.mechanisms.dual_query.shrinkage import FEWEST, FINEST, posterior_means
+from conspectus.mechanisms.dual_query.shrinkage import FEWEST, LEAST_SCALE, posterior_means
 from conspectus.privacy.events import Noise
 
 TOTAL = 10_000.0
@@ -44,7 +44,7 @@ def test_few_shares_and_little_noise_are_left_alone() -> None:
     noisy = np.linspace(-0.1, 1.1, FEWEST - 1)
     assert np.array_equal(posterior_means(noisy, Noise("gaussian", 500.0), total=TOTAL), np.clip(noisy, 0, 1))
     many = np.linspace(-0.1, 1.1, 5 * FEWEST)
-    law = Noise("laplace", 0.9 * FINEST * TOTAL)
+    law = Noise("laplace", 0.9 * LEAST_SCALE * TOTAL)
     assert np.array_equal(posterior_means(many, law, total=TOTAL), np.clip(many, 0, 1))
 
 

@@ -10,16 +10,40 @@ from collections.abc import Callable, Iterator
 
 from conspectus.privacy.relation import Neighbours
 
-from . import composition_game, doors, keys_and_projections, ledgers, net_draws_audit, residuals_audit, watches
+from . import (
+    choices,
+    composition_game,
+    distances_audit,
+    doors,
+    keys_and_projections,
+    ledgers,
+    net_draws_audit,
+    numbers_audit,
+    residuals_audit,
+    watches,
+)
 from .plays import ALPHA as ALPHA
 from .plays import AuditResult as AuditResult
 from .plays import Experiment as Experiment
 from .plays import lower_bound as lower_bound
 
+ROOMS = (
+    doors,
+    choices,
+    numbers_audit,
+    watches,
+    net_draws_audit,
+    keys_and_projections,
+    residuals_audit,
+    distances_audit,
+    composition_game,
+    ledgers,
+)
+
 
 def cases() -> Iterator[Experiment]:
     """Everything that can be audited, under both relations."""
-    for room in (doors, watches, net_draws_audit, keys_and_projections, residuals_audit, composition_game, ledgers):
+    for room in ROOMS:
         for neighbours in Neighbours:
             yield from room.cases(neighbours)
 

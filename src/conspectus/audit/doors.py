@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.curator.acts import Net, selection_range
+from conspectus.curator.acts import Net, Rule, selection_range
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, DualPayoffs, Reweighting, Score, query_errors
 from conspectus.data.domain import Domain
@@ -89,9 +89,15 @@ class ForgottenFactor(Curator):
     """Broken on purpose: the exponential mechanism without the factor 2 that non-monotone scores need."""
 
     def select(
-        self, score: Score | Net, epsilon: Fraction, *, draws: int = 1, barred: NDArray[np.int64] | None = None
+        self,
+        score: Score | Net,
+        epsilon: Fraction,
+        *,
+        draws: int = 1,
+        barred: NDArray[np.int64] | None = None,
+        rule: Rule = "exponential",
     ) -> NDArray[np.int64]:
-        return super().select(score, self._forgotten(score) * epsilon, draws=draws, barred=barred)
+        return super().select(score, self._forgotten(score) * epsilon, draws=draws, barred=barred, rule=rule)
 
     def _forgotten(self, score: Score | Net) -> int:
         return 2

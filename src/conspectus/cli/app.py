@@ -75,6 +75,7 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
         reading.synthesize,
         reading.report,
         session.session,
+        service.studio,
         audit.audit,
         demo.demo,
     ),

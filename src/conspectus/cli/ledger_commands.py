@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from conspectus.server_address import is_server
+
 from . import options, printing
 
-LedgerFile = Annotated[Path, typer.Argument(metavar="L", help="The ledger's file.")]
+LedgerPlace = Annotated[
+    str, typer.Argument(metavar="L", help="The ledger's file, or postgresql://user@host/database?ledger=NAME.")
+]
 
 
 def init(
-    path: LedgerFile,
+    path: LedgerPlace,
     schema: options.SchemaFile,
     epsilon: options.Epsilon = None,
     delta: options.Delta = 0.0,
@@ -28,6 +31,10 @@ def init(
             rich_help_panel=options.BUDGET,
         ),
     ] = 0.0,
+    role: Annotated[
+        str | None,
+        typer.Option("--role", metavar="ROLE", help="In a database: who may use it, to read lines and to add some."),
+    ] = None,
 ) -> None:
     """Make a ledger: a cap on everything that is ever released about one table."""
     import conspectus as cs
@@ -44,12 +51,13 @@ def init(
         schema_fingerprint=declared.fingerprint,
         table=declared.name,
         aside=aside,
+        role=role,
     )
-    print(f'Made {path}, the ledger of "{declared.name}".')
+    print(f'Made {made.path if is_server(path) else path}, the ledger of "{declared.name}".')
     printing.facts([("it keeps", str(made.guarantee()))])
 
 
-def show(path: LedgerFile, as_json: options.Json = False) -> None:
+def show(path: LedgerPlace, as_json: options.Json = False) -> None:
     """Show what was spent under a ledger, by what, and what is left."""
     import conspectus as cs
 

@@ -28,7 +28,14 @@ RECORD = "record"
 
 SCHEMA, QUESTIONS, BUDGET = "Table", "Workload (repeatable, added up)", "Budget"
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .csv.gz or .parquet file, or a SELECT over one.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A .csv, .csv.gz or .parquet file, a folder or pattern of them, a SELECT over one, or "
+        "postgresql://user@host/database?table=NAME.",
+    ),
+]
 Stored = Annotated[Path, typer.Argument(metavar="OUT", help="A release, as `conspectus release` saved it.")]
 SchemaFile = Annotated[
     Path, typer.Option("--schema", metavar="S", help="The schema file (TOML).", rich_help_panel=SCHEMA)

@@ -41,7 +41,7 @@ def ask(
         bool, typer.Option("--measure", help="Buy each answer of the session outright, at the price of a surprise.")
     ] = False,
     ledger: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--ledger", metavar="L", help="The session's ledger, unless it is its own, beside FILE."),
     ] = None,
     as_json: options.Json = False,
@@ -125,7 +125,7 @@ def report(
     out: options.Stored,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="A file that ends in .html.")],
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", metavar="L", help="Show what this ledger says, too.")
+        str | None, typer.Option("--ledger", metavar="L", help="Show what this ledger says, too.")
     ] = None,
 ) -> None:
     """Write one HTML page for an ethics board: what was released, under what guarantee, in words and pictures."""

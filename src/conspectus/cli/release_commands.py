@@ -136,7 +136,7 @@ def release(
     schema: options.SchemaOrRecords = None,
     mechanism: MechanismName = AUTO,
     setting: options.Settings = None,
-    ledger: Annotated[Path | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
+    ledger: Annotated[str | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
     rows: Annotated[
         int | None,
         typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
@@ -203,6 +203,29 @@ def show_release(made: Release, out: Path) -> None:
     pairs += [("warning", warning) for warning in made.guarantee.warnings]
     pairs.append(("saved", str(out)))
     printing.facts(pairs)
+    if made.mechanism == "top":
+        show_winners(made)
+
+
+def show_winners(made: Release) -> None:
+    """The questions with the largest counts, as a table, best first."""
+    from conspectus.queries.language.to_sql import to_sql
+    from conspectus.queries.query import Parity, Predicate
+
+    def shown(position: int) -> tuple[str, str]:
+        if not made.parameters["counts"]:
+            return "not bought", ""
+        answer = made.ask(made.workload[position])
+        ends = [None if end is None else end * made.total.divisor for end in (answer.low, answer.high)]
+        between = "none" if None in ends else f"{ends[0]:,.0f} to {ends[1]:,.0f}"
+        return f"{made.answers[position] * made.total.divisor:,.0f}", between
+
+    lines = []
+    for place, position in enumerate(made.winners, 1):
+        query = made.workload.query(position)
+        words = to_sql(made.schema, query) if isinstance(query, Predicate | Parity) else f"question {position}"
+        lines.append((str(place), words, *shown(position)))
+    printing.table(("", "question", "count", "95% interval"), lines, right=(0, 2))
 
 
 def release_json(made: Release, out: Path) -> dict[str, Any]:

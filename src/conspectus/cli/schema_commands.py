@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from . import options, printing
+from .outputs import destination, kind_of
 
 NOT_PRIVATE = "NOT PRIVATE: this was read from the data; it is for the owner of the table alone"
 
@@ -19,20 +20,39 @@ def draft(
     pairs: Annotated[
         str | None, typer.Option("--pairs", metavar="USER,ITEM", help="DATA holds pairs: the names of its two columns.")
     ] = None,
+    null: Annotated[
+        list[str] | None, typer.Option("--null", metavar="TEXT", help="A text that means missing; repeatable.")
+    ] = None,
+    bins: Annotated[
+        int | None, typer.Option("--bins", metavar="N", min=2, help="The most bins of a column of numbers.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="A file that ends in .toml, in place of printing."),
+    ] = None,
 ) -> None:
     """Draft a schema from the data, to edit before use. NOT PRIVATE: its values come from the data."""
     from conspectus.data.sources.drafting import draft as drafted
     from conspectus.data.sources.drafting import draft_pairs
 
+    if output is not None:
+        kind_of(output, (".toml",))
     if pairs is None:
-        text = drafted(data)
+        text = drafted(data, nulls=null or (), bins=bins)
+    elif null or bins:
+        raise options.OptionError("--null and --bins are for columns of values: leave them out with --pairs")
     else:
         names = options.columns_of(pairs)
         if len(names) != 2:
             raise options.OptionError("--pairs takes two names of columns, as in --pairs user,item")
         text = draft_pairs(data, *names)
     print(NOT_PRIVATE, file=sys.stderr)
-    print(text, end="" if text.endswith("\n") else "\n")
+    if output is None:
+        print(text, end="" if text.endswith("\n") else "\n")
+        return
+    with destination(output, inputs=[data]) as part:
+        part.write_text(text, encoding="utf-8")
+    print(f"Wrote a draft to {output}: replace what is not public knowledge, then remove the line draft = true.")
 
 
 def check(

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
+from conspectus.server_address import is_server
+from conspectus.server_address import shown as address_to_show
 
 from . import options, printing
 from .asking import Said, exit_with, said_to, show
@@ -36,7 +38,7 @@ def session(
     *,
     spending: options.Spending,
     ledger: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--ledger", metavar="L", help="The ledger of this table; else one of its own beside FILE."),
     ] = None,
     mechanism: Annotated[
@@ -125,7 +127,7 @@ def _opened(
     path: Path,
     data: str | None,
     schema: Path | None,
-    ledger: Path | None,
+    ledger: str | None,
     budget: dict[str, Any],
     plan: dict[str, Any],
     setting: Sequence[str],
@@ -145,7 +147,10 @@ def _opened(
     mechanism = forecast.asked_for(plan["mechanism"], options.settings_of(setting), keywords=())
     book = None if ledger is None else cs.Ledger.open(ledger)
     # A SELECT stays as it is; a file is found again from any folder.
-    where = str(Path(data).absolute()) if Path(data).exists() else data
+    if is_server(data):
+        where = address_to_show(data)  # a file holds no password
+    else:
+        where = str(Path(data).absolute()) if Path(data).exists() else data
     source = {"data": where, "schema": str(schema.absolute())}
     with cs.open_table(data, cs.Schema.load(schema)) as table:
         facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}

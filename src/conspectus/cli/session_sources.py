@@ -16,10 +16,10 @@ class Sources:
 
     data: str
     schema: Path
-    ledger: Path
+    ledger: str
 
 
-def sources_of(path: Path, data: str | None, schema: Path | None, ledger: Path | None, *, option: str) -> Sources:
+def sources_of(path: Path, data: str | None, schema: Path | None, ledger: str | None, *, option: str) -> Sources:
     """What the command names; its own ledger beside the session's file; and else what the file says, once agreed to.
 
     A session's file may come from anybody, and whatever it names is opened with the rights of whoever asks: another
@@ -32,7 +32,7 @@ def sources_of(path: Path, data: str | None, schema: Path | None, ledger: Path |
     file = path.resolve()
     beside = file.with_name(file.name + live.SIDECAR)
     if ledger is None and beside.is_file():
-        ledger = beside
+        ledger = str(beside)
     said = {option: terms.source.get("data"), "--schema ": terms.source.get("schema"), "--ledger ": terms.ledger}
     for name, given in ((option, data), ("--schema ", schema), ("--ledger ", ledger)):
         if given is not None:
@@ -47,7 +47,7 @@ def sources_of(path: Path, data: str | None, schema: Path | None, ledger: Path |
     return Sources(
         str(said.get(option) if data is None else data),
         Path(str(said.get("--schema "))) if schema is None else schema,
-        Path(str(said.get("--ledger "))) if ledger is None else ledger,
+        str(said.get("--ledger ")) if ledger is None else ledger,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from conspectus.data.schema import Schema
 from conspectus.privacy import exponential
@@ -20,6 +20,7 @@ from conspectus.privacy.events import (
     LaplaceNoise,
     MixedGaussianNoise,
     Noise,
+    NoisyMaxima,
     StableKeys,
     ThresholdWatch,
 )
@@ -29,12 +30,14 @@ from conspectus.queries.workload import Workload
 
 from .laminar import LaminarDatabases
 from .nets import ListedNet, SmallDatabases
-from .scores import SCORES, Score
+from .scores import SCORES, LargestCounts, Score
 
 Net = ListedNet | SmallDatabases | LaminarDatabases
 NETS: tuple[type[Net], ...] = (ListedNet, SmallDatabases, LaminarDatabases)
 """Ranges to select from that need not be listed; closed, as the list of scores is."""
 Known = TypeVar("Known", bound="Score | Net")
+Rule = Literal["exponential", "permute-and-flip", "noisy-max"]
+"""How a candidate is chosen: by the exponential mechanism, or as the largest score with one- or two-sided noise."""
 
 
 def relation_of(schema: Schema, neighbours: Neighbours, *, filtered: bool) -> Relation:
@@ -105,6 +108,22 @@ def keys_act(scale: float, threshold: int, *, max_rows: int) -> StableKeys:
     """The act of publishing keys; a function of public facts alone."""
     l1 = ByRelation(replace=Fraction(2 * max_rows), add_remove=Fraction(max_rows))
     return StableKeys(l1=l1, rows=max_rows, scale=Fraction(scale), threshold=threshold)
+
+
+def spread_of(score: Score | Net, relation: Relation) -> ByRelation:
+    """The length of the interval in which one unit moves the scores of all candidates; None where there is no bound.
+
+    In general one score may rise and another fall, each by the sensitivity: twice that.
+    """
+    listed(score, (*SCORES, *NETS))
+    if isinstance(score, LargestCounts):
+        return score.spread(relation)
+    return score.sensitivity(relation).mapped(lambda moved: 2 * moved)
+
+
+def choice_act(spread: ByRelation, rate: Fraction, draws: int) -> NoisyMaxima:
+    """The act of choosing the largest of scores with noise of this rate, or of the scale 1/rate."""
+    return NoisyMaxima(epsilon=spread.mapped(lambda moved: rate * moved), draws=draws)
 
 
 def selection_rate(sensitivity: Fraction, epsilon: Fraction) -> Fraction:

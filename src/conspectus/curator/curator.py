@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +20,21 @@ from conspectus.data.sources import Table
 from conspectus.privacy import exponential, levels, noise
 from conspectus.privacy.accounting import Allowance, Debit, scale_up
 from conspectus.privacy.events import (
+    ByRelation,
     Event,
     ExponentialDraws,
     Noise,
     RowTotal,
 )
+from conspectus.privacy.permute_and_flip import permute_and_flip
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.residual import Residual
 from conspectus.queries.workload import Workload
 
 from .acts import (
-    NETS,
     Net,
+    Rule,
+    choice_act,
     further_act,
     keys_act,
     listed,
@@ -39,10 +43,11 @@ from .acts import (
     residual_act,
     selection_range,
     selection_rate,
+    spread_of,
     watch_act,
 )
 from .keys import Records, shown_keys
-from .scores import ERROR_STEPS, SCORES, Score, error_of
+from .scores import ERROR_STEPS, Score, error_of
 from .truth import Progress, Truth, lists_records
 from .watch import Watch
 
@@ -143,26 +148,37 @@ class Curator:
         return [drawn[i] for i in range(len(residuals))]
 
     def select(
-        self, score: Score | Net, epsilon: Fraction, *, draws: int = 1, barred: NDArray[np.int64] | None = None
+        self,
+        score: Score | Net,
+        epsilon: Fraction,
+        *,
+        draws: int = 1,
+        barred: NDArray[np.int64] | None = None,
+        rule: Rule = "exponential",
     ) -> NDArray[np.int64]:
         """`draws` candidates, with replacement, each by the exponential mechanism of range `epsilon` in all.
 
-        With `barred`, candidates of a score that are out of the question by what is public, none is drawn twice.
+        With `barred`, candidates of a score that are out of the question by what is public, none is drawn twice. Any
+        other rule than the exponential mechanism needs it, and each of its draws is pure with this epsilon.
 
         A candidate is a number; a member of a net is a line of numbers that the net explains.
 
-        Guarantee: the act is ExponentialDraws of range epsilon: 2·rate·sensitivity from the score, the rest for
-        rounding.
+        Guarantee: the act is ExponentialDraws of range epsilon: rate·spread from the score, the rest for rounding. By
+        another rule it is NoisyMaxima of epsilon: rate·spread, or spread/scale.
         """
         with self._lock:
-            moved = listed(score, (*SCORES, *NETS)).sensitivity(self.relation)
+            moved = spread_of(score, self.relation)
             here = moved.under(self.relation.neighbours)
             if here is None:
                 raise ValueError("a selection needs a score with a known sensitivity")
             if barred is not None and (isinstance(score, Net) or draws > score.candidates - len(np.unique(barred))):
                 raise ValueError("different candidates are drawn from a score that has as many left")
-            rate = selection_rate(here, epsilon)
-            bounds = moved.mapped(lambda each: selection_range(each, rate))
+            if rule != "exponential":
+                if barred is None or isinstance(score, Net):
+                    raise ValueError("the largest noisy scores are those of different candidates: give barred")
+                return self._largest(score, moved, rule, epsilon / here, draws=draws, barred=barred)
+            rate = selection_rate(here / 2, epsilon)
+            bounds = moved.mapped(lambda each: selection_range(each / 2, rate))
             self._debit(ExponentialDraws(range=bounds, draws=draws))
             if isinstance(score, Net):
                 ranked = score.ranked(self._truth(score.workload), levels.cutoff(score.mass, rate))
@@ -173,6 +189,26 @@ class Curator:
             if barred is None:
                 return exponential.draw(scores, rate=rate, draws=draws, sampler=self._sampler)
             return exponential.peel(scores, barred, rate=rate, draws=draws, sampler=self._sampler)
+
+    def _largest(
+        self,
+        score: Score,
+        spread: ByRelation,
+        rule: Rule,
+        rate: Fraction,
+        *,
+        draws: int,
+        barred: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """The candidates with the largest scores, one after the other, each with fresh noise on all that are left."""
+        if rule == "noisy-max":
+            scale = scale_up(1 / rate)
+            self._debit(choice_act(spread, 1 / Fraction(scale), draws))
+            choose = partial(exponential.report_noisy_max, scale=scale, sampler=self._sampler)
+        else:
+            self._debit(choice_act(spread, rate, draws))
+            choose = partial(permute_and_flip, rate=rate, sampler=self._sampler)
+        return exponential.peeled(self._truth(score), barred, draws, choose)
 
     def above_threshold(
         self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
@@ -227,8 +263,8 @@ class Curator:
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
-            # A weight in [0, 1] moves by at most one, so records that are listed need no look at their sensitivity.
-            small = query.counting or lists_records(query)
+            # A weight in [0, 1] moves by at most one: such questions need no look at their sensitivity.
+            small = query.linear or lists_records(query)
             if not small and query.linf(self.relation) > self.relation.max_rows:
                 raise ValueError("one unit moves this query by more than a watch allows for: measure it instead")
             error = error_of(int(self._truth(query)[0]), query.grid, guess)

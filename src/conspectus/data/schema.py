@@ -158,7 +158,7 @@ class Schema:
             seen[key] = column.name
             if isinstance(column, Categorical):
                 for label, value in zip(column.labels, column.values):
-                    if self.nulls.match(value):
+                    if self.nulls_of(column).match(value):
                         raise SchemaError(
                             f'column "{column.name}": "{label}" is listed in values and in null_values: leave one out'
                         )
@@ -284,6 +284,23 @@ class Schema:
         """The texts that are read as missing in every column."""
         return Nulls(self.null_values)
 
+    def nulls_of(self, column: Column) -> Nulls:
+        """The texts that are read as missing in one column.
+
+        Args:
+            column: one of the schema's columns.
+
+        Returns:
+            Those of every column, and those of its own.
+        """
+        if not column.null_values:
+            return self.nulls
+        return self._own_nulls.setdefault(column.name, Nulls((*self.null_values, *column.null_values)))
+
+    @cached_property
+    def _own_nulls(self) -> dict[str, Nulls]:
+        return {}
+
     def column(self, name: str) -> Column:
         """The column of this name.
 
@@ -322,7 +339,7 @@ class Schema:
             >>> schema.encode(0, pa.array(["male", "female", None, "other"])).tolist()
             [1, 0, 0, 0]
         """
-        return self.columns[position].encode(values, nulls=self.nulls)
+        return self.columns[position].encode(values, nulls=self.nulls_of(self.columns[position]))
 
 
 def _unit(declared: Any) -> Unit:

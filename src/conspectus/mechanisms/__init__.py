@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .registry import OFFLINE, ONLINE
 
 if TYPE_CHECKING:  # what editors and type checkers know; the classes themselves come from the registry
+    from .adaptive.mechanism import Adaptive as Adaptive
     from .additive import Gaussian as Gaussian
     from .additive import Laplace as Laplace
     from .boosting.mechanism import Boosting as Boosting
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # what editors and type checkers know; the classes themselves
     from .small_db.net_mechanism import NetMechanism as NetMechanism
     from .sparse_project.mechanism import SparseProject as SparseProject
     from .stable_histogram import StableHistogram as StableHistogram
+    from .top import Top as Top
 
 
 def __getattr__(name: str) -> Any:

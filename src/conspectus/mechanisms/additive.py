@@ -36,6 +36,7 @@ from .mechanism import (
     maximum_bound,
     root_up,
 )
+from .sharper_budgets import sharpened
 from .total import with_total
 
 
@@ -154,7 +155,7 @@ class Gaussian(_Additive):
         def law(wider: Problem) -> Noise:
             return Noise("gaussian", root_up(l2_squared / (2 * wider.cap)))
 
-        return law(problem.sharpened(lambda wider: self.declare(problem, law(wider))))
+        return law(sharpened(problem, lambda wider: self.declare(problem, law(wider))))
 
     def claim(self, problem: Problem, plan: Noise) -> Claim:
         cites = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -16,8 +16,7 @@ from scipy.special import ndtri
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import error_sensitivity
 from conspectus.data.domain import in_words
-from conspectus.privacy.accounting import declared_fit, rho_of, scale_up
-from conspectus.privacy.composition import gaussian_share
+from conspectus.privacy.accounting import rho_of, scale_up
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours, Relation
@@ -30,9 +29,6 @@ from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .bounds import FAILURE, Certificate
-
-LOSSES = tuple(Fraction(number) for number in ("1e-6", "1e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2", "6e-2"))
-"""How much below the ρ of continuous Gaussian noise the budgets of `Problem.sharpened` lie."""
 
 MAX_CELLS = 1 << 24
 """The largest dense histogram that a mechanism of ours will hold: 128 MiB of weights."""
@@ -70,8 +66,10 @@ class Problem:
         rows: The public or declared number of rows; None where there is neither.
         ledgered: Whether a ledger pays. It adds up in one currency, so that every act needs a price in that one.
         aside: The δ that the ledger set aside for acts with a δ of their own, as far as it is left.
+        in_order: For each column how many of its codes, from the first on, stand in an order: bins of numbers and
+            dates. Empty where nothing is known of that.
         rho: What acts of Gaussian noise alone may sum to, where that is more than the conversion of ρ allows; see
-            `sharpened`.
+            `sharper_budgets`.
     """
 
     workload: Workload
@@ -80,6 +78,7 @@ class Problem:
     rows: int | None = None
     ledgered: bool = False
     aside: Fraction = Fraction(0)
+    in_order: tuple[int, ...] = ()
     rho: Fraction | None = None
 
     @property
@@ -109,27 +108,15 @@ class Problem:
         assert budget.epsilon is not None
         return Fraction(budget.epsilon) if budget.pure else Fraction(rho_of(budget.epsilon, budget.delta))
 
-    def sharpened(self, declare: Callable[[Problem], Sequence[Event] | None]) -> Problem:
-        """The same problem with the largest budget whose acts, as `declare` lists them for it, still keep the promise.
-
-        Gaussian noise alone, in acts that are fixed beforehand, costs less ε than the ρ that it sums to says. How much
-        less depends on how fine the steps of the noise are: a few budgets are tried, from the exact one of continuous
-        noise downward. A ledger adds up in ρ, and a budget of ρ is one: there nothing is gained.
-        """
-        if self.budget.epsilon is None or not self.budget.delta or self.ledgered:
-            return self
-        most = Fraction(gaussian_share(self.budget.epsilon, self.budget.delta))
-        for loss in LOSSES:
-            wider = dataclasses.replace(self, rho=most * (1 - loss))
-            acts = declare(wider) if wider.cap > self.cap else None
-            if acts is not None and declared_fit(acts, self.budget, self.neighbours):
-                return wider
-        return self
-
     @property
     def counting(self) -> bool:
-        """Whether every query is 0 or 1 on a record: what a histogram can answer."""
+        """Whether every query is 0 or 1 on a record."""
         return self.workload.counting
+
+    @property
+    def linear(self) -> bool:
+        """Whether every query has a value in [0, 1] on a record: what a histogram can answer."""
+        return self.workload.linear
 
     @property
     def listed(self) -> bool:
@@ -344,6 +331,11 @@ def expected_size(law: Noise) -> float:
     return law.scale if law.kind == "laplace" else law.scale * math.sqrt(2 / math.pi)
 
 
+def in_counts(law: Noise, grid: int) -> Noise:
+    """A noise on steps of a grid as the noise in counts that it nearly is: for fits and expectations, not for tails."""
+    return law if grid == 1 else Noise(law.kind, law.scale / grid)
+
+
 def kept_noise(part: float, questions: int) -> float:
     """How much of its noise an answer keeps after a fit, where of many questions this part is left of each.
 
@@ -373,14 +365,21 @@ def not_counting(problem: Problem) -> str | None:
     """Why a mechanism that asks which records satisfy a query cannot serve these; None where it can."""
     if problem.listed:
         return "these queries put weights on listed records, not predicates on columns: use sparse-project or laplace"
-    if not problem.counting:
+    if not problem.linear:
         return "functions of the whole table are not counts of records: use boosting, gaussian or laplace"
+    if not problem.counting:
+        return "sums of values are not counts of records: use laplace, gaussian, histogram, projection or mwem"
     return None
+
+
+def not_linear(problem: Problem) -> str | None:
+    """Why a mechanism that needs a value in [0, 1] of each record cannot serve these; None where it can."""
+    return None if problem.linear else not_counting(problem)
 
 
 def no_histogram(problem: Problem, *, copies: float = 1) -> str | None:
     """Why there can be no `copies` histograms over the columns asked about, one weight per cell; None if they can."""
-    refused = not_counting(problem)
+    refused = not_linear(problem)
     if refused is not None:
         return refused
     if problem.cells * max(copies, 1) <= MAX_CELLS:

@@ -54,11 +54,13 @@ from .mechanism import (
     Problem,
     check_settings,
     expected_size,
+    in_counts,
     kept_noise,
     no_histogram,
     refuse_for,
 )
 from .planned_residuals import PlannedResiduals, plan_residuals
+from .sharper_budgets import sharpened
 from .total import bought_total_law, find_total, left_after_total, of_fractions, total_act
 
 MOST_LISTED = 20_000
@@ -149,7 +151,7 @@ class Projection(Mechanism[ProjectionPlan]):
     def plan(self, problem: Problem) -> ProjectionPlan:
         refuse_for(no_histogram(problem))
         first = self._planned(problem)
-        wider = problem.sharpened(lambda wider: self.declare(problem, self._planned(wider, like=first)))
+        wider = sharpened(problem, lambda wider: self.declare(problem, self._planned(wider, like=first)))
         return first if wider is problem else self._planned(wider, like=first)
 
     def declare(self, problem: Problem, plan: ProjectionPlan) -> Sequence[Event] | None:
@@ -221,10 +223,11 @@ class Projection(Mechanism[ProjectionPlan]):
         total = find_total(curator, problem)
         if plan.residuals is not None:
             return self._of_residuals(curator, problem, plan.residuals, total)
-        noisy = curator.measure(asked, law).astype(float)
+        noisy = curator.measure(asked, law) / asked.grid
         held = asked.domain.project(problem.held)
-        measured = list(measurements(asked, problem.held, noisy, law, total.divisor))
-        parameters: dict[str, object] = {"norm": self.norm, "noise": law.kind, "scale": law.scale}
+        nearly = in_counts(law, asked.grid)
+        measured = list(measurements(asked, problem.held, noisy, nearly, total.divisor))
+        parameters: dict[str, object] = {"norm": self.norm, "noise": law.kind, "scale": nearly.scale}
         if self.norm == "entropy":
             fit = fit_histogram(held, measured, total.divisor, steps=self.evaluations, refits=REFITS)
             weights = fit.weights
@@ -274,7 +277,7 @@ class Projection(Mechanism[ProjectionPlan]):
     def _note(self, plan: ProjectionPlan) -> str:
         law, parts = plan.law, plan.residuals
         if parts is None:
-            return f"{law.kind} noise of scale {law.scale:.4g} counts before the projection"
+            return f"{law.kind} noise of scale {law.scale / plan.asked.grid:.4g} counts before the projection"
         spread = parts.deviations.values()
         noise = f"noise of {min(spread):.4g} to {max(spread):.4g} counts"
         return f"{len(parts.residuals):,} parts that the marginals have in common, measured once each with {noise}"
@@ -282,11 +285,11 @@ class Projection(Mechanism[ProjectionPlan]):
     def _width(self, problem: Problem, plan: ProjectionPlan) -> float:
         """About how far the ends of a 95 % interval lie from an answer: those of all measurements together."""
         interactions = Interactions.of(plan.asked)
-        alone = float(sum_quantile(plan.law.kind, plan.law.scale, 1, 1 - FAILURE))
+        alone = sum_quantile(plan.law.kind, plan.law.scale, 1, 1 - FAILURE) / plan.asked.grid
         if interactions is None:
             return alone
         if plan.residuals is None:
-            errors = interactions.least_squares(deviation_of(plan.law))
+            errors = interactions.least_squares(deviation_of(in_counts(plan.law, plan.asked.grid)))
             return min(alone, NORMAL * errors.typical)
         return NORMAL * interactions.planned(plan.residuals.deviations, fitted=False).typical
 
@@ -297,12 +300,13 @@ class Projection(Mechanism[ProjectionPlan]):
         alike = _listed(asked) in (0, len(asked))
         if not problem.rows or not problem.total_is_public or self.norm != "euclidean" or not alike:
             return None
-        value = rms_bound(plan.law, problem.rows, max_satisfied(asked), len(asked), problem.cells) / problem.rows
+        law = in_counts(plan.law, asked.grid)
+        value = rms_bound(law, problem.rows, max_satisfied(asked), len(asked), problem.cells) / problem.rows
         return ErrorBound(value=value, statistic="rms", theorem=CITES[0])
 
     def _expected(self, problem: Problem, plan: ProjectionPlan) -> tuple[float, float]:
         """Typical errors, mean and largest, in counts."""
-        asked, law = plan.asked, plan.law
+        asked, law = plan.asked, in_counts(plan.law, plan.asked.grid)
         interactions = Interactions.of(asked)
         if interactions is not None and plan.residuals is not None:
             rows = problem.rows or 1
@@ -336,8 +340,8 @@ def _listed(asked: Workload) -> int:
 
 
 def max_satisfied(asked: Workload) -> int:
-    """How many queries one record can satisfy: the largest squared length of a column of A."""
-    return asked.sensitivity(Relation(Neighbours.ADD_REMOVE)).l2_squared
+    """How many queries one record can satisfy: the largest squared length of a column of A, rounded up."""
+    return -(-asked.sensitivity(Relation(Neighbours.ADD_REMOVE)).l2_squared // asked.grid**2)
 
 
 def degrees(problem: Problem) -> int:

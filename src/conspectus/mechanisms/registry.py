@@ -15,11 +15,14 @@ from typing import Any
 from conspectus.suggestions import suggest_keyword
 
 MEASURE = ("measure-laplace", "measure-gaussian")
+NUMBERS = ("linear-sum", "linear-mean")
 PROJECT = (
     *(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3")),
     *(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3")),
 )
+RESIDUALS = ("residual", "residuals-joint")
 KEYS = ("stable-keys-own", "stable-keys-counts", "stable-records-collision", "stable-records-tail")
+TOP = ("top-exponential", "top-permute-and-flip", "top-noisy-max", "top-value")
 WATCHES = ("above-threshold", "watch-one-threshold", "watch-restarted", "watch-ended", "watch-released")
 
 
@@ -55,18 +58,20 @@ class Entry:
 
 
 OFFLINE: dict[str, Entry] = {
-    "laplace": Entry(".additive", "Laplace", ("measure-laplace",), counts_once=True),
-    "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian",), counts_once=True),
-    "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE)),
-    "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE)),
-    "projection": Entry(".projection", "Projection", (*MEASURE, "residual", "residuals-joint"), counts_once=True),
-    "boosting": Entry(".boosting.mechanism", "Boosting", ("boosting", "functions", *MEASURE)),
+    "laplace": Entry(".additive", "Laplace", ("measure-laplace", *NUMBERS), counts_once=True),
+    "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian", *NUMBERS), counts_once=True),
+    "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE, *NUMBERS)),
+    "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE, *NUMBERS)),
+    "adaptive": Entry(".adaptive.mechanism", "Adaptive", ("distances", *RESIDUALS, "measure-gaussian")),
+    "projection": Entry(".projection", "Projection", (*MEASURE, *NUMBERS, *RESIDUALS), counts_once=True),
+    "boosting": Entry(".boosting.mechanism", "Boosting", ("boosting", "functions", *MEASURE, *NUMBERS)),
     "dual-query": Entry(".dual_query.mechanism", "DualQuery", ("dual-query", *MEASURE)),
     "small-db": Entry(".small_db.mechanism", "SmallDb", ("net-listed", "net-enumerated", "net-laminar", *MEASURE)),
     "net": Entry(".small_db.net_mechanism", "NetMechanism", ("net-listed", "net-public", *MEASURE)),
     "sparse-project": Entry(
         ".sparse_project.mechanism", "SparseProject", (*PROJECT, *MEASURE), by_itself=True, whole_rows=True
     ),
+    "top": Entry(".top", "Top", (*TOP, *MEASURE)),
     "stable-histogram": Entry(
         ".stable_histogram", "StableHistogram", (*KEYS, *MEASURE), by_itself=True, whole_rows=True, keys=True
     ),

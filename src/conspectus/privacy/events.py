@@ -101,6 +101,17 @@ class ExponentialDraws:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoisyMaxima:
+    """`draws` choices, each of the largest of noisy scores, with fresh noise: noisy max, or permute-and-flip.
+
+    Each is pure with this ε. Of such choices no bounded range is known, so that in ρ they are pure acts.
+    """
+
+    epsilon: ByRelation
+    draws: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ThresholdWatch:
     """One AboveThreshold: a stream of queries against one noisy threshold until the first hit; pure, with this ε."""
 
@@ -142,6 +153,7 @@ Event = (
     | GaussianNoise
     | MixedGaussianNoise
     | ExponentialDraws
+    | NoisyMaxima
     | ThresholdWatch
     | FurtherHit
     | StableKeys
@@ -209,6 +221,7 @@ _KIND: dict[str, type[Event]] = {
     "gaussian": GaussianNoise,
     "mixed-gaussian": MixedGaussianNoise,
     "exponential": ExponentialDraws,
+    "noisy-maxima": NoisyMaxima,
     "threshold": ThresholdWatch,
     "further-hit": FurtherHit,
     "stable-keys": StableKeys,

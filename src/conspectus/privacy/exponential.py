@@ -10,6 +10,7 @@ How: the distance d of a score from the best one is cut into 11-bit digits, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -75,12 +76,19 @@ def peel(scores: NDArray[np.int64], barred: Indices, *, rate: Fraction, draws: i
 
     Guarantee: if `barred` is public, each draw has, given those before it, the bounded range of a draw of `draw`.
     """
+    return peeled(scores, barred, draws, lambda left: int(draw(left, rate=rate, draws=1, sampler=sampler)[0]))
+
+
+def peeled(
+    scores: NDArray[np.int64], barred: Indices, draws: int, choose: Callable[[NDArray[np.int64]], int]
+) -> Indices:
+    """`draws` different candidates, none of them `barred`: each is `choose` of the scores that are left."""
     left = np.delete(np.arange(len(scores), dtype=np.int64), barred)
     if draws > len(left):
         raise SelectionError(f"{draws} different candidates cannot be drawn from {len(left)}")
     found = np.empty(draws, np.int64)
     for turn in range(draws):
-        place = draw(scores[left], rate=rate, draws=1, sampler=sampler)[0]
+        place = choose(scores[left])
         found[turn] = left[place]
         left = np.delete(left, place)
     return found
@@ -89,8 +97,8 @@ def peel(scores: NDArray[np.int64], barred: Indices, *, rate: Fraction, draws: i
 def report_noisy_max(scores: NDArray[np.int64], *, scale: float, sampler: Sampler) -> int:
     """The index of the largest score after discrete Laplace noise on each; the first one where several are equal.
 
-    No mechanism draws by it: a draw of `draw` has bounded range and costs less in ρ. It is here with its proof, which
-    corrects the book's.
+    A draw of `draw` has bounded range and costs less in ρ, and `permute_and_flip` is never worse in pure ε. It is here
+    as the book's own, with its proof, which corrects the book's.
 
     Only the index may leave. The noisy maximum itself is *not* free (the book's Example 3.4 is wrong about that: for m
     candidates it costs m times as much): measure the winner afresh, with its own noise and price.
@@ -113,6 +121,15 @@ def integer_weights(scores: NDArray[np.int64], *, rate: Fraction) -> list[int]:
     high, low = _cumulative(scores, np.max(scores), _powers(rate), 1)
     sums = [(int(upper) << 64) | int(lower) for upper, lower in zip(high, low)]
     return [after - before for before, after in zip([0, *sums], sums)]
+
+
+def weight_words(scores: NDArray[np.int64], *, rate: Fraction) -> tuple[Words, Words]:
+    """The weights of `integer_weights` as pairs of words, (high, low): for coins that are thrown by them."""
+    _check(scores, rate)
+    powers = _powers(rate)
+    high, low = np.empty(len(scores), np.uint64), np.empty(len(scores), np.uint64)
+    _weigh(scores, np.max(scores), powers.cutoff, powers.mantissas, powers.exponents, high, low)
+    return high, low
 
 
 def _check(scores: NDArray[np.int64], rate: Fraction) -> None:
@@ -245,6 +262,21 @@ def _weight(
     if shift > 0:
         return mantissa >> (_U64 - np.uint64(shift)), mantissa << np.uint64(shift)
     return _U0, mantissa >> np.uint64(-shift)
+
+
+@compiled
+def _weigh(
+    scores: NDArray[np.int64],
+    best: np.int64,
+    cutoff: np.uint64,
+    mantissas: Words,
+    exponents: NDArray[np.int64],
+    high: Words,
+    low: Words,
+) -> None:
+    for candidate in range(len(scores)):
+        distance = np.uint64(best) - np.uint64(scores[candidate])
+        high[candidate], low[candidate] = _weight(distance, cutoff, mantissas, exponents)
 
 
 @compiled

@@ -13,6 +13,9 @@ from .relation import Neighbours
 LEAST, MOST = 1e-9, 1e15
 """Budgets outside are mistakes: noise beyond 64-bit counts, or none at all."""
 
+LEAST_DELTA = 1e-300
+"""A δ below has too few digits left to compute with, and buys nothing that 0 does not."""
+
 LARGE_EPSILON = 10.0
 """Above this ε the worst case is no comfort, and whoever states it says so."""
 
@@ -61,6 +64,8 @@ class Budget:
             raise BudgetError(f"{name} = {value:g} is outside {LEAST:g} to {MOST:g}: no noise serves it")
         if self.delta is None or not math.isfinite(self.delta) or not 0 <= self.delta < 1:
             raise BudgetError(f"delta must be at least 0 and below 1, not {self.delta}")
+        if 0 < self.delta < LEAST_DELTA:
+            raise BudgetError(f"delta = {self.delta:g} is below {LEAST_DELTA:g}: leave it out, for a pure budget")
 
     @property
     def pure(self) -> bool:

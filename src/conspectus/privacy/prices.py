@@ -20,6 +20,7 @@ from .events import (
     GaussianNoise,
     LaplaceNoise,
     MixedGaussianNoise,
+    NoisyMaxima,
     RowTotal,
     StableKeys,
     ThresholdWatch,
@@ -42,6 +43,8 @@ def price_pure(event: Event, neighbours: Neighbours) -> Fraction:
             return _bound(event.l1, neighbours) / _positive(event.scale)
         case ExponentialDraws():
             return _bound(event.range, neighbours) * _times(event.draws)
+        case NoisyMaxima():
+            return _bound(event.epsilon, neighbours) * _times(event.draws)
         case ThresholdWatch() | FurtherHit():
             return _bound(event.epsilon, neighbours)
         case GaussianNoise() | MixedGaussianNoise():
@@ -60,6 +63,7 @@ def price_rho(event: Event, neighbours: Neighbours) -> Fraction:
     Gaussian: L2²/2σ², for discrete noise on integers too (Canonne, Kamath & Steinke 2020, Theorem 14). Of several
     scales: half of the sum of the squared shifts, each over its own σ².
     Exponential mechanism: range²/8 a draw, by bounded range (Cesar & Rogers 2021).
+    Noisy maxima: ε²/2 a draw, as any pure act.
     """
     match event:
         case LaplaceNoise():
@@ -70,6 +74,8 @@ def price_rho(event: Event, neighbours: Neighbours) -> Fraction:
             return _bound(event.shift_squared, neighbours) / 2
         case ExponentialDraws():
             return _bound(event.range, neighbours) ** 2 / 8 * _times(event.draws)
+        case NoisyMaxima():
+            return _bound(event.epsilon, neighbours) ** 2 / 2 * _times(event.draws)
         case ThresholdWatch():
             return _bound(event.epsilon, neighbours) ** 2 / 2
         case FurtherHit():
@@ -199,6 +205,8 @@ def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fracti
             acts[1 / event.scale] += math.floor(_bound(event.l1, neighbours))
         elif isinstance(event, ExponentialDraws):
             acts[_bound(event.range, neighbours)] += event.draws
+        elif isinstance(event, NoisyMaxima):
+            acts[_bound(event.epsilon, neighbours)] += event.draws
         else:
             acts[epsilon] += 1
     acts[watched] += 1

@@ -144,6 +144,32 @@ def check_rows(rows: int | None) -> None:
         raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
 
 
+def check_given(schema: object, workload: object) -> None:
+    """Refuse what is no schema or no workload, with the call that makes one of it."""
+    if not isinstance(schema, Schema):
+        of_table = isinstance(getattr(schema, "schema", None), Schema)
+        cure = "take table.schema" if of_table else "cs.Schema.load reads one from its file"
+        raise ProblemError(f"a schema is needed here, not a {type(schema).__name__}: {cure}")
+    if isinstance(workload, Workload):
+        return
+    texts = [workload] if isinstance(workload, str) else workload if isinstance(workload, list | tuple) else []
+    cure = "cs.marginals(schema, 2) makes one"
+    if texts and all(isinstance(text, str) for text in texts):
+        names = set(texts) <= set(schema.domain.names)
+        call = "cs.marginal(schema, […]) makes one of names" if names else "cs.sql(schema, […]) makes one of predicates"
+        cure = f"{call}; cs.marginals(schema, 2) asks for every table of two columns"
+    raise ProblemError(f"a workload is needed here, not a {type(workload).__name__}: {cure}")
+
+
+def check_table(table: object, call: str) -> None:
+    """Refuse rows that were not opened: what a value means is declared in a schema."""
+    if not isinstance(getattr(table, "schema", None), Schema):
+        raise ProblemError(
+            f"{call} takes a table that was opened with its schema, not a {type(table).__name__}: "
+            "cs.open_table(source, schema) opens files and frames"
+        )
+
+
 def problem_of(
     schema: Schema,
     workload: Workload,
@@ -154,6 +180,7 @@ def problem_of(
     filtered: bool = False,
 ) -> Problem:
     """The public facts of a release, checked."""
+    check_given(schema, workload)
     workload = for_records(workload, schema.domain)
     if workload.domain != schema.domain:
         raise ProblemError("the workload was built from another schema: build it from the schema of this table")
@@ -161,7 +188,9 @@ def problem_of(
         raise ProblemError("the workload holds no query: ask at least one")
     check_rows(rows)
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=filtered)
-    return Problem(workload=workload, budget=budget, relation=relation, rows=rows)
+    workload = workload.measured(total_known=relation.total_is_public)
+    in_order = tuple(column.regular if column.ordered else 0 for column in schema.columns)
+    return Problem(workload=workload, budget=budget, relation=relation, rows=rows, in_order=in_order)
 
 
 def rank(problem: Problem, mechanisms: Iterable[Mechanism[Any]]) -> tuple[tuple[Proposal, ...], Plan]:
@@ -239,7 +268,7 @@ def plan(
         >>> found.best.expected_max < 100
         True
         >>> [refusal.mechanism for refusal in found.refusals]
-        ['gaussian', 'net', 'stable-histogram']
+        ['gaussian', 'adaptive', 'net', 'top', 'stable-histogram']
         >>> one = cs.plan(schema, cs.marginals(schema, 2), rows=10_000, epsilon=1.0, mechanism="mwem", rounds=3)
         >>> [claim.mechanism for claim in one.claims]
         ['mwem']
@@ -247,7 +276,7 @@ def plan(
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     asked = candidates(mechanism, settings, call="plan", keywords=KEYWORDS)
     problem = problem_of(schema, workload, budget=budget, neighbours=neighbours, rows=rows)
-    examine(workload, problem.relation, rows=rows)
+    examine(problem.workload, problem.relation, rows=rows)
     return rank(problem, asked)[1]
 
 

@@ -24,6 +24,7 @@ from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee
+from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.builders.marginals import marginal
 from conspectus.queries.language import from_sql as language
 from conspectus.queries.query import TableFunction
@@ -38,6 +39,7 @@ from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_kn
 from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
+from .numbers_from_parts import moment_answer
 from .release_file import read_fields, write_fields
 from .tables import cells_table, records_table
 
@@ -54,7 +56,8 @@ class Release:
     Attributes:
         schema: The schema of the table, published with every release.
         workload: The questions that were released, in order.
-        answers: Their answers as fractions, in the workload's order.
+        answers: Their answers in the workload's order: fractions, and sums, means and other moments in the units of
+            their columns.
         synopsis: What answers further questions.
         guarantee: What the release promises to every unit of the table.
         mechanism: The name of the mechanism that made it.
@@ -65,6 +68,8 @@ class Release:
         events: Every private act that touched the table.
         left_out: How many questions a file that was saved without them does not list. Workload and answers are then
             empty, and the synopsis answers as it did.
+        shares: The answers to what was measured for the workload, as fractions, where that is not the workload itself
+            because it has means or other moments; None otherwise.
         declared: Whether its acts were fixed, one by one, before the first draw. Otherwise how many there were, or what
             they cost, is itself an outcome, and only the guarantee says what is promised.
 
@@ -102,6 +107,7 @@ class Release:
     events: tuple[Event, ...]
     left_out: int = 0
     declared: bool = False
+    shares: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if type(self.left_out) is not int or self.left_out < 0 or (self.left_out and len(self.workload)):
@@ -140,6 +146,17 @@ class Release:
         return self.synopsis.total
 
     @property
+    def winners(self) -> tuple[int, ...]:
+        """The positions in the workload of what `mechanism="top"` found, in the order in which they were found.
+
+        Raises:
+            CannotAnswer: The release did not choose among its questions.
+        """
+        if self.mechanism != "top":
+            raise CannotAnswer('this release answered all of its questions: release with mechanism="top" to choose')
+        return tuple(self.parameters["winners"])
+
+    @property
     def counts_rows(self) -> bool:
         """Whether the total is a number of rows, so that shares of it are too."""
         return self.workload.denominator is None
@@ -170,15 +187,17 @@ class Release:
         if len(question) != 1:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
         self._check_seen(question)
+        asked = question.query(0)
+        if isinstance(asked, Moment):
+            return moment_answer(self.schema, self.synopsis, self._evidence, asked, confidence)
         estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self._evidence)
-        query = question.query(0)
-        answer = answer_of(estimate, self.total, confidence, query)
+        answer = answer_of(estimate, self.total, confidence, asked)
         answer = dataclasses.replace(answer, question=words, notes=notes)
-        if self.counts_rows and not (isinstance(query, TableFunction) and not query.counts_rows):
+        if self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows):
             return answer
         return dataclasses.replace(answer, count=None)
 
-    def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> ResultTable:
+    def table(self, columns: Sequence[str] | str, *, confidence: float = 0.95) -> ResultTable:
         """A table to print: whole counts, zero or more, each with its interval and a mark if it is too noisy.
 
         Tables of one release agree with each other wherever its synopsis is a histogram, or its universe is small
@@ -186,7 +205,7 @@ class Release:
         each of them in its own value, and no other line.
 
         Args:
-            columns: The names of the columns, in the order in which the table has them.
+            columns: The names of the columns, in the order in which the table has them; or a single name.
             confidence: The probability with which the interval of a cell holds, cell by cell.
 
         Returns:
@@ -199,6 +218,7 @@ class Release:
             ConfidenceError: The confidence is not strictly between 0 and 1.
         """
         checked_confidence(confidence)
+        columns = [columns] if isinstance(columns, str) else list(columns)
         if not self.counts_rows:
             raise CannotAnswer("this release of functions holds no number of rows to count: make rows with synthetic")
         listed = self.synopsis.listed()
@@ -281,7 +301,9 @@ class Release:
         release = self
         if not questions:
             nothing = Workload(self.workload.domain, ())
-            release = dataclasses.replace(self, workload=nothing, answers=np.zeros(0), left_out=self.questions)
+            release = dataclasses.replace(
+                self, workload=nothing, answers=np.zeros(0), left_out=self.questions, shares=None
+            )
         write_fields(Path(path), {field.name: getattr(release, field.name) for field in dataclasses.fields(release)})
 
     def _sampled(self, rows: int, public_seed: int | None) -> Chunk:
@@ -297,7 +319,9 @@ class Release:
 
     @cached_property
     def _evidence(self) -> Evidence:
-        return Evidence(workload=self.workload, answers=self.answers, bound=self.certificate, measured=self.measured)
+        workload = self.workload.measured(total_known=self.total.exact)
+        answers = self.answers if self.shares is None else self.shares
+        return Evidence(workload=workload, answers=answers, bound=self.certificate, measured=self.measured)
 
 
 def load(path: str | Path) -> Release:

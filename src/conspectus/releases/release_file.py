@@ -28,8 +28,9 @@ from conspectus.synopses.synopsis import load_synopsis, part
 from .acts_and_noise import contradicted
 
 ANSWERS = "answers"
+SHARES = "shares"
 MEASURED = "measured-"
-"""What the tables of the answers, and of the noisy answers beside the synopsis, are called in a file."""
+"""What the tables of the answers, of what they follow from, and of noisy answers beside it are called in a file."""
 
 
 def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
@@ -58,6 +59,8 @@ def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
             manifest["measured"]["kind"] = measured.kind
         tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
     tables[ANSWERS] = pa.table({"answer": fields["answers"]})
+    if fields["shares"] is not None:
+        tables[SHARES] = pa.table({"share": fields["shares"]})
     files.write(path, manifest, fields["workload"].to_json(), tables)
 
 
@@ -74,18 +77,27 @@ def read_fields(path: Path) -> dict[str, Any]:
         tables = dict(contents.tables)
         answers = part(tables, ANSWERS, [("answer", pa.float64())])["answer"].to_numpy()
         del tables[ANSWERS]
+        shares = None
+        if SHARES in tables:
+            shares = part(tables, SHARES, [("share", pa.float64())])["share"].to_numpy()
+            del tables[SHARES]
         noisy = {name.removeprefix(MEASURED): tables.pop(name) for name in list(tables) if name.startswith(MEASURED)}
         measured, guarantee = manifest["measured"], manifest["guarantee"]
         claim, certificate = manifest["claim"], manifest["certificate"]
         if answers.shape != (len(workload),) or workload.domain != schema.domain:
             raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
         promised = Guarantee(**{**guarantee, "warnings": tuple(guarantee["warnings"])})
+        if promised.unit != str(schema.unit):
+            raise files.BadSynopsisFile("it promises to others than its schema protects: get the file again")
         events = tuple(acts.from_json(event) for event in manifest["events"])
         if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
             raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
         synopsis = load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables)
         beside = None if measured is None else _beside(schema, measured, noisy)
         proved = None if certificate is None else Certificate.from_json(certificate)
+        parts = workload.measured(total_known=synopsis.total.exact)
+        if (shares is None) != (parts == workload) or (shares is not None and shares.shape != (len(parts),)):
+            raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
         held = (synopsis,) if beside is None else (synopsis, beside)
         if contradicted(schema, promised.neighbours, events, held, proved):
             raise files.BadSynopsisFile("its acts did not draw the noise that it speaks of: get the file again")
@@ -93,6 +105,7 @@ def read_fields(path: Path) -> dict[str, Any]:
             "schema": schema,
             "workload": workload,
             "answers": answers,
+            "shares": shares,
             "synopsis": synopsis,
             "guarantee": promised,
             "mechanism": manifest["mechanism"],

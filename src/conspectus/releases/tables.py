@@ -32,9 +32,13 @@ def cells_table(schema: Schema, columns: Sequence[str], counts: NDArray[np.int64
     places = zip(columns, np.indices(shape))
     labels = {name: schema.column(name).own_values.take(pa.array(codes.ravel())) for name, codes in places}
     known = ~np.isnan(ends[0])
+    low, high = np.where(known, ends[0], 0.0), np.where(known, ends[1], 0.0)
+    # Noise may put the middle below 0. The truth is nearer to 0 than to that, so the interval is taken around 0: it
+    # holds as often, and large noise never shrinks it to a point.
+    high += np.maximum(0.0, -(low + high) / 2)
     # Counts that were made consistent may leave their interval: it is widened to hold them, which keeps it honest.
-    low = np.minimum(np.maximum(np.floor(np.where(known, ends[0], 0)), 0).astype(np.int64), counts)
-    high = np.maximum(np.maximum(np.ceil(np.where(known, ends[1], 0)), 0).astype(np.int64), counts)
+    low = np.minimum(np.maximum(np.floor(low), 0).astype(np.int64), counts)
+    high = np.maximum(np.ceil(high).astype(np.int64), counts)
     noisy = ~known | (high - low > 2 * TOO_NOISY * np.maximum(counts, 1))
     low, high = pa.array(low, mask=~known), pa.array(high, mask=~known)
     made = pa.table({**labels, "count": counts, "low": low, "high": high, "too_noisy": noisy})

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from conspectus.privacy import composition
 from conspectus.privacy.accounting import epsilon_of, price_pure, price_rho
-from conspectus.privacy.events import Event, ExponentialDraws, GaussianNoise, MixedGaussianNoise, RowTotal
+from conspectus.privacy.events import Event, ExponentialDraws, GaussianNoise, MixedGaussianNoise, NoisyMaxima, RowTotal
 from conspectus.privacy.prices import Unpriced, gaussian_acts
 from conspectus.privacy.relation import Neighbours
 
@@ -63,7 +63,7 @@ def _epsilons(acts: Sequence[Event], delta: float, neighbours: Neighbours) -> li
     for act in acts:
         if isinstance(act, GaussianNoise | MixedGaussianNoise):
             found.append(epsilon_of(price_rho(act, neighbours), delta))
-        elif isinstance(act, ExponentialDraws) and 0 < act.draws <= MOST_ACTS:
+        elif isinstance(act, ExponentialDraws | NoisyMaxima) and 0 < act.draws <= MOST_ACTS:
             found += [float(price_pure(act, neighbours) / act.draws)] * act.draws
         else:
             found.append(float(price_pure(act, neighbours)))

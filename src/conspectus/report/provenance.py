@@ -18,6 +18,7 @@ from conspectus.privacy.events import (
     GaussianNoise,
     LaplaceNoise,
     MixedGaussianNoise,
+    NoisyMaxima,
     RowTotal,
     StableKeys,
     ThresholdWatch,
@@ -137,6 +138,9 @@ def describe(act: Event, neighbours: Neighbours) -> str:
         case ExponentialDraws():
             chosen = "one choice" if act.draws == 1 else f"{act.draws:,} choices"
             return f"{chosen} by the exponential mechanism, of range {shown(act.range)}"
+        case NoisyMaxima():
+            chosen = "one choice" if act.draws == 1 else f"{act.draws:,} choices"
+            return f"{chosen} of the largest of noisy counts, each with ε {shown(act.epsilon)}"
         case ThresholdWatch():
             return f"questions compared with a noisy threshold until the first hit, with ε {shown(act.epsilon)}"
         case FurtherHit():

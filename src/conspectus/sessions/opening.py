@@ -18,8 +18,9 @@ from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
-from conspectus.releases.planning import check_rows, neighbours_of
+from conspectus.releases.planning import check_rows, check_table, neighbours_of
 from conspectus.releases.run import warnings
+from conspectus.server_address import is_server
 
 from .account import Account, label_of, reservation_of
 from .forecast import AUTO, FACTS, asked_for, best_of, prepared, problem_for
@@ -94,6 +95,7 @@ def open_session(
         (True, True, True)
     """
     chosen = asked_for(mechanism, settings, keywords=KEYWORDS)
+    check_table(table, "cs.open_session")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     truth = Truth.of(table)
     problem = session_problem(truth, budget, chosen, questions=questions, neighbours=neighbours, rows=rows)
@@ -257,7 +259,7 @@ def go_on(
     path: Path,
     table: Table,
     *,
-    ledger: Path | None = None,
+    ledger: Path | str | None = None,
     progress: Progress | None = None,
     sampler: Sampler | None = None,
 ) -> Session:
@@ -337,10 +339,12 @@ def _same_table(truth: Truth, terms: Terms) -> SessionProblem:
     return dataclasses.replace(found, concentrated=terms.concentrated)
 
 
-def _ledger_of(store: Store, terms: Terms, given: Path | None) -> Ledger:
+def _ledger_of(store: Store, terms: Terms, given: Path | str | None) -> Ledger:
     """The ledger that a session was opened with: where we are told, where it was, or beside the session."""
     if terms.ledger is None or store.path is None:
         raise SessionError("this session names no ledger: the file is damaged")
+    if given is not None or is_server(terms.ledger):
+        return Ledger.open(given if given is not None else terms.ledger)
     known = Path(terms.ledger)
     beside = store.path.with_name(known.name)
-    return Ledger.open(given or (known if known.is_file() or not beside.is_file() else beside))
+    return Ledger.open(known if known.is_file() or not beside.is_file() else beside)

@@ -22,6 +22,7 @@ from conspectus.releases.answer import checked_confidence
 from conspectus.releases.release import Release
 from conspectus.suggestions import suggest_keywords
 
+from .above import Watching
 from .account import Account
 from .forecast import in_words
 from .live_answer import LiveAnswer, shown
@@ -32,7 +33,7 @@ from .store import Given, SessionError, Standing, Store
 
 
 @suggest_keywords
-class Session:
+class Session(Watching):
     """One budget, many questions: opened by `cs.open_session` or `cs.resume_session`.
 
     Threads may share a session. Another process resumes the same file and shares that.

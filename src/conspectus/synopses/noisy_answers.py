@@ -29,7 +29,7 @@ from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.canonical_query import canonical_query
-from conspectus.queries.query import Parity, Predicate, Query, Sparse, TableFunction
+from conspectus.queries.query import Linear, Parity, Predicate, Query, Sparse, TableFunction
 from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -38,6 +38,7 @@ from .estimate import Estimate
 from .evidence import Evidence
 from .histogram import Histogram, fitted_to_marginals
 from .measured_sums import Listing, NoisySum, Selection, averaged, opposite_of, selection_in
+from .noisy_vectors import WeightedSum, noisy_vector
 from .pooled_marginals import MeasuredMarginal, PooledMarginals, PooledSum
 from .printed_tables import PrintedTables, listed_tables
 from .synopsis import (
@@ -126,10 +127,7 @@ class NoisyAnswers(Synopsis):
         return Estimate.within(found.count, found.margin(confidence), basis="measured")
 
     def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
-        """The intervals of the cells that measured counts add up to; see `Synopsis.intervals`.
-
-        All measurements together, or those of one block alone: what is narrower by the laws of the noise.
-        """
+        """The intervals of cells by all measurements together or those of one block; see `Synopsis.intervals`."""
         best = self._pool.cells(cells.blocks[0].columns) if self.pooled else None
         margin = None if best is None else self.printed.margin(best, 1 - confidence)
         alone = self.find(cells.query(0)) if len(cells) else None
@@ -137,19 +135,12 @@ class NoisyAnswers(Synopsis):
             return best.counts - margin, best.counts + margin
         return ends_of([self.find(query) for query in cells.queries()], confidence)
 
-    def narrowest(self, query: Query) -> NoisySum | PooledSum | None:
-        """What the counts say of a query, its own measurement and all others together; see `evidence.Measured`.
-
-        An answer that was fitted to all measurements has an interval from all of them, not from its own alone.
-        """
+    def narrowest(self, query: Query) -> NoisySum | PooledSum | WeightedSum | None:
+        """What all counts together say of a query, or its own measurement; see `evidence.Measured`."""
         own = self.find(query)
-        if own is None or not self.pooled or not isinstance(query, Predicate | Parity):
-            return own
-        pooled = self._pool.find(query)
-        # Of nearly equal variances the simpler one: its quantile is exact.
-        return pooled if pooled is not None and pooled.variance < 0.98 * own.variance else own
+        return own if own is None or not self.pooled else self._pool.narrower(query, own) or own
 
-    def find(self, query: Query) -> NoisySum | PooledSum | None:
+    def find(self, query: Query) -> NoisySum | PooledSum | WeightedSum | None:
         """What the counts add up to for this query, as it stands or in its canonical form; None where they do not."""
         with suppress(CannotAnswer):
             return self.best_for(query)
@@ -158,12 +149,16 @@ class NoisyAnswers(Synopsis):
             return None if same == query else self.best_for(same)
         return None
 
-    def best_for(self, query: Query) -> NoisySum | PooledSum:
+    def best_for(self, query: Query) -> NoisySum | PooledSum | WeightedSum:
         """The noisy count of one query: its own measurement, or else the estimate of least variance.
 
         Raises:
             CannotAnswer: The counts do not determine it.
         """
+        if isinstance(query, Linear):
+            if (vector := noisy_vector(self, (query,))) is None:
+                raise CannotAnswer(self._refusal(query))
+            return WeightedSum(vector, source="a weighted sum of measured counts")
         own, other = self._ways(query)
         if own:
             return min(own, key=attrgetter("variance"))
@@ -265,12 +260,23 @@ class NoisyAnswers(Synopsis):
         """Whether the table is one column of records of any kind, which nobody could list."""
         return self.domain.sizes == (P,)
 
+    def listed_place(self, query: Query) -> tuple[int, int] | None:
+        """Where exactly this query was measured with the least noise, as a block and a place in it."""
+        found = [(number, listing.find(query)) for number, listing in self._lists.items()]
+        spread = {number: deviation_of(self.noise[number]) / self.grids[number] for number, _ in found}
+        known = [(number, place) for number, place in found if place is not None]
+        return min(known, key=lambda key: spread[key[0]], default=None)
+
+    def measured_block(self, number: int) -> tuple[Block, NDArray[np.float64], Noise, int]:
+        """A measured block with its counts, their law and its grid."""
+        return self._block(number), self._slice(number), self.noise[number], self.grids[number]
+
     def _sums(self, query: Query) -> list[tuple[NoisySum, bool]]:
         """One sum from each block that has one for this query, and whether it is a single measured count."""
         sums: list[tuple[NoisySum, bool]] = []
-        if isinstance(query, Sparse):
+        if isinstance(query, Sparse | Linear):
             return sums
-        for number in (*self._covering(query.columns), *self._intervals):
+        for number in (*self.covering(query.columns), *self._intervals):
             selection = selection_in(self._block(number), query)
             if selection is not None:
                 direct = selection.terms == selection.added.size == 1
@@ -313,6 +319,8 @@ class NoisyAnswers(Synopsis):
     def _refusal(self, query: Query) -> str:
         if isinstance(query, TableFunction):
             return f"this function was not measured: release it too ({knows(self.domain, self.known_columns)})"
+        if isinstance(query, Linear):
+            return f"this sum of values was not measured: release it too ({knows(self.domain, self.known_columns)})"
         if isinstance(query, Sparse) or self._of_records:
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
         missing = set(query.columns).difference(*self._marginals)
@@ -359,7 +367,7 @@ class NoisyAnswers(Synopsis):
     def _covers(self) -> dict[tuple[int, ...], tuple[int, ...]]:
         return {}
 
-    def _covering(self, columns: tuple[int, ...]) -> tuple[int, ...]:
+    def covering(self, columns: tuple[int, ...]) -> tuple[int, ...]:
         """The measured marginals that hold all these columns."""
         if columns not in self._covers:
             wanted = set(columns)

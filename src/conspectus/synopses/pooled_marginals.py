@@ -24,8 +24,9 @@ from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.mixed_noise import Term, mixed_margin
 from conspectus.privacy.tails import variance_of
-from conspectus.queries.query import Parity, Predicate
+from conspectus.queries.query import Parity, Predicate, Query
 
+from .evidence import NoisyCount
 from .synopsis import Total
 
 MOST_COLUMNS, MOST_CELLS = 8, 1 << 20
@@ -111,6 +112,14 @@ class PooledMarginals:
             variance += known[1] * square
             parts[chosen] = part
         return PooledSum(count, variance, self, query, parts)
+
+    def narrower(self, query: Query, own: NoisyCount) -> PooledSum | None:
+        """What all marginals say of a query, where that is more than its own measurement does.
+
+        Of nearly equal variances its own is preferred, as its quantile is exact.
+        """
+        pooled = self.find(query) if isinstance(query, Predicate | Parity) else None
+        return pooled if pooled is not None and pooled.variance < 0.98 * own.variance else None
 
     def table(self, columns: Columns) -> Table | None:
         """The best linear estimates of all cells of a marginal, over columns in schema order; see `find`."""

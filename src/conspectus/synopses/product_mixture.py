@@ -30,12 +30,15 @@ from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.mixture_fit import MixtureFit
 from conspectus.synopses.fitting.mixture_rows import spread_groups, stratified_rows
+from conspectus.synopses.fitting.row_descent import Wanted, groups_of, moved, tables_to_meet
 
 from .mixture_answers import CoarseColumn, MixtureAnswers
 from .rows import Rows
 from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, part, public_sampler
 
 MOST_COMPONENTS = 1 << 16
+FEWEST_MOVED = 1000
+"""From so many synthetic rows on, they are moved to meet the tables of the mixture better."""
 
 _SEED = 1
 _UNREADABLE = "the mixture of the synopsis is not readable"
@@ -209,11 +212,16 @@ class ProductMixture(Synopsis):
         return Rows(self.domain, codes, self.total, None, self.columns)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
-        """Rows that have the law of the mixture, each by itself, spread evenly over components and codes."""
+        """Rows with the tables of the mixture.
+
+        They are drawn systematically, so that each row by itself has the law of the mixture. A thousand of them or more
+        are then moved, value by value, until their tables of two and three columns are nearer to those of the mixture.
+        """
         assert self.coarse is not None
         rng = public_sampler(public_seed)
-        closed = self._closed
-        drawn = stratified_rows(self.weights, np.concatenate(closed.sides, axis=1), self._widths, rows, rng)
+        drawn = stratified_rows(self.weights, np.concatenate(self._closed.sides, axis=1), self._widths, rows, rng)
+        if rows >= FEWEST_MOVED:
+            drawn = moved(drawn, self._wanted, rng)
         columns: list[Codes] = []
         for column, size in enumerate(self.domain.sizes):
             if column not in self._places:
@@ -225,6 +233,19 @@ class ProductMixture(Synopsis):
                 codes = spread_groups(codes, how.groups, how.within, rng)
             columns.append(codes.astype(code_dtype(size)))
         return Chunk(tuple(columns), rows)
+
+    @cached_property
+    def _wanted(self) -> Wanted:
+        """What rows are moved towards: tables of two and three columns, of the most common codes of each."""
+        sides = self._closed.sides
+        groups = [groups_of(self.weights @ side) for side in sides]
+        merged = [side @ np.eye(int(group.max()) + 1)[group] for side, group in zip(sides, groups)]
+        fine, coarser = (MixtureAnswers(self.weights, each, [None] * len(sides)) for each in (sides, merged))
+
+        def table(columns: tuple[int, ...], whole: bool) -> NDArray[np.float64]:
+            return (fine if whole else coarser).marginal(columns)
+
+        return Wanted.of(tables_to_meet(len(sides), public_sampler(_SEED)), groups, table)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         assert self.columns is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -14,12 +15,13 @@ from numpy.typing import NDArray
 from conspectus.data.code_sets import CodeSet
 from conspectus.data.domain import Codes, code_dtype
 
-from .values import Nulls, by_distinct
+from .values import Nulls, by_distinct, text_of
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 MOST_CODES = 1 << 24
 NO_NULLS = Nulls()
+NULL_VALUES = 'null_values is a list of values that mean missing in this column, as in null_values = [999, "never"]'
 
 
 class SchemaError(ValueError):
@@ -58,6 +60,7 @@ class Column(abc.ABC):
     missing: bool = field(default=False, kw_only=True)
     other: bool = field(default=False, kw_only=True)
     default: Any = field(default=None, kw_only=True)
+    null_values: tuple[Any, ...] = field(default=(), kw_only=True)
 
     kind: ClassVar[str]
     ordered: ClassVar[bool] = False
@@ -109,6 +112,10 @@ class Column(abc.ABC):
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The column as JSON; `column_from_dict` reads it back."""
+
+    def _also(self) -> dict[str, Any]:
+        """What to_dict has where it was declared: a schema without it keeps the fingerprint that it had before."""
+        return {"null_values": list(self.null_values)} if self.null_values else {}
 
     @property
     def size(self) -> int:
@@ -194,6 +201,14 @@ class Column(abc.ABC):
         for key, flag in (("missing", self.missing), ("other", self.other)):
             if not isinstance(flag, bool):
                 raise self._error(f"{key} is true or false")
+        if isinstance(self.null_values, str) or not isinstance(self.null_values, Sequence):
+            raise self._error(NULL_VALUES)
+        texts = tuple(text_of(value) for value in self.null_values)
+        if not all(isinstance(value, str | int | float) for value in self.null_values) or None in texts:
+            raise self._error(NULL_VALUES)
+        object.__setattr__(self, "null_values", texts)
+        if self.null_values and not self.missing and self.default is None:
+            raise self._error("null_values are missing ones: write missing = true, or a default that they become")
         if self.other and self.kind != "categorical":
             raise self._error("other is for categorical columns: values that cannot be read here are missing ones")
         if self.regular > MOST_CODES - 2:

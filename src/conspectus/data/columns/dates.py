@@ -104,4 +104,5 @@ class Date(Ordered):
             "width": self.width,
             "missing": self.missing,
             "default": default,
+            **self._also(),
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -129,38 +129,74 @@ class Categorical(Column):
             "other": self.other,
             "missing": self.missing,
             "default": self.default,
+            **self._also(),
         }
 
 
 @dataclass(frozen=True)
 class Boolean(Column):
-    """False (code 0) or true (code 1), from truths, from 0 and 1, or from true, t, yes, y and false, f, no, n."""
+    """False (code 0) or true (code 1), from truths, from 0 and 1, or from true, t, yes, y and false, f, no, n.
+
+    `values` are the spellings of false and of true, where they should come back as they were: "no" and "yes".
+    """
+
+    values: tuple[Scalar, ...] = field(default=(), kw_only=True)
 
     kind: ClassVar[str] = "boolean"
     regular = 2
-    arrow_type = pa.bool_()
 
     def __post_init__(self) -> None:
+        if self.values:
+            self._check_spellings()
         self._check()
 
+    def _check_spellings(self) -> None:
+        values = self.values
+        if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != 2:
+            raise self._error('values of a boolean are its spellings of false and true, as in values = ["no", "yes"]')
+        object.__setattr__(self, "values", tuple(values))
+        if not all(isinstance(value, str | int) for value in values) or None in map(text_of, values):
+            raise self._error("spellings of a boolean are texts or whole numbers")
+        if text_of(values[0]) == text_of(values[1]):
+            raise self._error("values spells false and true alike: list two different ones")
+        if truth_of(values[0]) is True or truth_of(values[1]) is False:
+            raise self._error("values has the spelling of false first, then that of true: exchange them")
+
     def regular_label(self, code: int) -> str:
-        return ("false", "true")[code]
+        return text_of(self.values[code]) or "" if self.values else ("false", "true")[code]
 
     def find(self, value: object) -> int | None:
+        if self.values and (text := text_of(value)) is not None:
+            spelled = [text_of(known) for known in self.values]
+            if text in spelled:
+                return spelled.index(text)
         truth = truth_of(value)
         return None if truth is None else int(truth)
 
     def _codes_where(self, op: str, literal: Any, snap: bool) -> CodeSet:
         code = self.find(literal)
         if code is None:
-            raise UnknownValue(f'column "{self.name}" is boolean and has no value "{literal}": use true or false')
+            spelled = " or ".join(self.labels[:2])
+            raise UnknownValue(f'column "{self.name}" is boolean and has no value "{literal}": use {spelled}')
         return (code,) if op == "=" else (1 - code,)
 
+    @property
+    def arrow_type(self) -> pa.DataType:
+        if not self.values:
+            return pa.bool_()
+        return pa.int64() if all(type(value) is int for value in self.values) else pa.string()
+
     def own_value(self, code: int) -> Any:
-        return bool(code) if code < self.regular else None
+        if code >= self.regular:
+            return None
+        if not self.values:
+            return bool(code)
+        return self.values[code] if self.arrow_type == pa.int64() else self.label(code)
 
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
-        return codes == 1
+        return np.array([self.own_value(0), self.own_value(1)], dtype=object)[codes] if self.values else codes == 1
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "type": self.kind, "missing": self.missing, "default": self.default}
+        spelled = {"values": list(self.values)} if self.values else {}
+        kept = {"name": self.name, "type": self.kind, "missing": self.missing, "default": self.default}
+        return {**kept, **spelled, **self._also()}

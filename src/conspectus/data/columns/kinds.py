@@ -17,13 +17,13 @@ from .values import date_at, day_of
 
 _KEYS: dict[str, tuple[str, ...]] = {
     "categorical": ("values", "values_file", "other"),
-    "integer": ("min", "max", "width"),
+    "integer": ("edges", "min", "max", "width"),
     "number": ("edges", "min", "max", "width"),
-    "boolean": (),
+    "boolean": ("values",),
     "date": ("min", "max", "width"),
     "record": (),
 }
-_COMMON = ("type", "missing", "default")
+_COMMON = ("type", "missing", "default", "null_values")
 _NEEDED = {"categorical": ("values",), "integer": ("min", "max"), "date": ("min", "max")}
 _KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Categorical, Integer, Number, Boolean, Date, Record)}
 
@@ -59,12 +59,14 @@ def column_from_dict(name: str, declared: Mapping[str, Any]) -> Column:
     given = {key: value for key, value in entries.items() if key not in ("type", "values_file")}
     width = [key for key in ("min", "max", "width") if key in given]
     needed = _NEEDED.get(kind, ())
+    if "edges" in given and width:
+        raise error(f"edges and {width[0]} do not go together: leave one of them out")
     if kind == "number" and "edges" not in given:
         if not width:
             raise error("a number column needs edges, as in edges = [0, 10, 100], or min, max and width")
         needed = ("min", "max", "width")
-    elif kind == "number" and width:
-        raise error(f"edges and {width[0]} do not go together: leave one of them out")
+    elif kind == "integer" and "edges" in given:
+        return Integer.between(name, **given)
     for key in needed:
         if key not in given:
             raise error(f"a column of type {kind} needs {' and '.join(needed)}: {key} is not there")

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from conspectus.data.code_sets import CodeSet, code_set
 from conspectus.data.domain import Codes, code_dtype
 
-from .column import COMPARISONS, NO_NULLS, Column, CutsBin, UnknownValue
+from .column import COMPARISONS, NO_NULLS, Column, CutsBin, SchemaError, UnknownValue
 from .values import EXACT, Nulls, number_of, numbers
 
 _COMPARE: dict[str, np.ufunc] = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
@@ -170,14 +171,27 @@ class Ordered(Column):
 
 @dataclass(frozen=True)
 class Integer(Ordered):
-    """Integers from `min` to `max`, in bins of `width` of them; a fraction counts as the integer below it."""
+    """Integers from `min` to `max`, in bins of `width` of them; a fraction counts as the integer below it.
+
+    With `edges` bins are of any width: each holds the integers from one edge to below the next, the last both.
+    """
 
     min: int
     max: int
     width: int = field(default=1, kw_only=True)
+    edges: tuple[int, ...] = field(default=(), kw_only=True)
 
     kind: ClassVar[str] = "integer"
     arrow_type = pa.int64()
+
+    @classmethod
+    def between(cls, name: str, edges: Any, **rest: Any) -> Integer:
+        """A column by the edges of its bins."""
+        listed = isinstance(edges, Sequence) and not isinstance(edges, str) and len(edges) > 1
+        whole = listed and all(type(edge) is int for edge in edges)
+        if not whole or any(low >= high for low, high in pairwise(edges)):
+            raise SchemaError(f'column "{name}": edges are ascending integers, as in edges = [0, 18, 65, 120]')
+        return cls(name, edges[0], edges[-1], edges=tuple(edges), **rest)
 
     def __post_init__(self) -> None:
         for key, value in (("min", self.min), ("max", self.max), ("width", self.width)):
@@ -189,18 +203,26 @@ class Integer(Ordered):
             raise self._error(f"min = {self.min} is above max = {self.max}: exchange them")
         if self.width < 1:
             raise self._error(f"width = {self.width} is not positive: write how many integers a bin holds")
+        if self.edges and (self.edges[0], self.edges[-1], self.width) != (self.min, self.max, 1):
+            raise self._error("edges go from min to max, and need no width")
         self._check()
 
     @property
     def regular(self) -> int:
+        if self.edges:
+            return len(self.edges) - 1
         return (self.max - self.min) // self.width + 1
 
     @cached_property
     def lows(self) -> NDArray[np.int64]:
+        if self.edges:
+            return np.array(self.edges[:-1], dtype=np.int64)
         return self.min + self.width * np.arange(self.regular, dtype=np.int64)
 
     @cached_property
     def highs(self) -> NDArray[np.int64]:
+        if self.edges:
+            return np.append(self.lows[1:] - 1, self.max)
         return np.minimum(self.lows + (self.width - 1), self.max)
 
     def _value(self, point: Any) -> int:
@@ -218,20 +240,23 @@ class Integer(Ordered):
             offset = np.clip(whole, self.min, self.max)
             wide = self.max - self.min > np.iinfo(offset.dtype).max
             offset = (offset.astype(np.int64) if wide else offset) - self.min
+        if self.edges:
+            inner = self.lows[1:] - self.min
+            return self._fill(np.searchsorted(inner, offset.astype(np.int64, copy=False), side="right"), valid)
         return self._fill(offset // self.width if self.width > 1 else offset, valid)
 
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         return rng.integers(self.lows[codes], self.highs[codes], endpoint=True)
 
     def to_dict(self) -> dict[str, Any]:
+        plain = {"min": self.min, "max": self.max, "width": self.width}
         return {
             "name": self.name,
             "type": self.kind,
-            "min": self.min,
-            "max": self.max,
-            "width": self.width,
+            **({"edges": list(self.edges)} if self.edges else plain),
             "missing": self.missing,
             "default": self.default,
+            **self._also(),
         }
 
 
@@ -305,4 +330,5 @@ class Number(Ordered):
             "edges": edges,
             "missing": self.missing,
             "default": self.default,
+            **self._also(),
         }

@@ -33,8 +33,8 @@ class Record(Column):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise self._error("a column needs a name that is not empty")
-        if self.missing or self.other or self.default is not None:
-            raise self._error("a record may be anything, also missing: leave out missing, other and default")
+        if self.missing or self.other or self.default is not None or self.null_values:
+            raise self._error("a record may be anything: leave out missing, other, default and null_values")
 
     def regular_label(self, code: int) -> str:
         return f"{code:016x}"

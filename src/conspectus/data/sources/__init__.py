@@ -12,29 +12,44 @@ from conspectus.data.columns.values import text_of
 from conspectus.data.records.record import Record
 from conspectus.data.schema import Schema, Unit
 from conspectus.interrupts import attentive
+from conspectus.server_address import is_server
 
 from .delimited import SUFFIXES, is_delimited, open_delimited
 from .delimited import open_unknown as open_unknown_csv
 from .frames import is_frame, open_frame
+from .many_files import is_many, open_many
 from .origin import Connection, Origin, SourceError, guarded
 from .pairs import PairsTable, discovered
 from .parquet import SUFFIXES as PARQUET
 from .parquet import open_parquet
+from .postgres import open_postgres
 from .record_tables import frame_records, open_records
 from .sql import WHAT, is_query, is_relation, open_query, open_relation
 from .table import Table
 
 
 @attentive()
-def open_table(source: Any, schema: Schema | None, *, public_seed: int = 0, memory_limit: str | None = None) -> Table:
+def open_table(
+    source: Any,
+    schema: Schema | None,
+    *,
+    table: str | None = None,
+    public_seed: int = 0,
+    memory_limit: str | None = None,
+) -> Table:
     """Open a source as the table that the schema declares. What the source is decides how it is read.
 
     Each row is read by itself: a value that the schema does not know takes a code, and never stops anything.
 
     Args:
-        source: a path to a CSV (.csv, .tsv, also .gz) or Parquet file, a SELECT over such files, a DuckDB relation, an
-            Arrow table, a pandas or polars frame. Where the unit of the schema is made of pairs, it holds the pairs.
+        source: a path to a CSV (.csv, .tsv, also .gz) or Parquet file; a folder or a pattern of such files, hive
+            partitions included, here or in an object store ("s3://…"); a SELECT over a file, a DuckDB relation, an
+            Arrow table, a pandas or polars frame, or the address of a PostgreSQL database with `table`. Where the unit
+            of the schema is made of pairs, it holds the pairs.
         schema: the declaration of the table. With None the rows are records of any kind, as in `open_records`.
+        table: of a database the name of the table, as in "visits" or "clinic.visits"; or a SELECT over one table that
+            maps each row by itself. The option `?table=visits` of the address says the same. It is read from one
+            snapshot, as long as it is open.
         public_seed: keys the rule that decides which rows of an id are kept.
         memory_limit: what DuckDB may hold before it spills to disk, as in "2GB".
 
@@ -51,16 +66,18 @@ def open_table(source: Any, schema: Schema | None, *, public_seed: int = 0, memo
         >>> cs.release(table, cs.marginals(schema, 1), epsilon=1.0, mechanism="laplace").answers.shape
         (12,)
     """
+    if table is not None and not is_server(source):
+        raise SourceError("table= names a table of a database, whose address is the source: postgresql://host/database")
     if schema is None:
         return open_records(source)
     if not isinstance(schema, Schema):
         raise SourceError("open_table needs a schema as its second argument: cs.Schema.load reads one from a file")
     if schema.unit.kind == "pairs":
         raw = _two_columns(str(schema.unit.column), str(schema.unit.item))
-        what, origin = _origin(source, raw, memory_limit)
+        what, origin = _origin(source, raw, memory_limit, table)
         with _kept(origin):
             return PairsTable(origin, schema, what=what, public_seed=public_seed)
-    what, origin = _origin(source, schema, memory_limit)
+    what, origin = _origin(source, schema, memory_limit, table)
     with _kept(origin):
         alone = len(schema.columns) == 1 and isinstance(schema.columns[0], Record) and schema.unit.kind == "row"
         beside = frame_records(source, [schema.columns[0].name], schema) if alone and is_frame(source) else None
@@ -140,18 +157,19 @@ def _kept(origin: Origin) -> Iterator[None]:
         raise
 
 
-def _origin(source: Any, schema: Schema, memory_limit: str | None) -> tuple[str, Origin]:
+def _origin(source: Any, schema: Schema, memory_limit: str | None, table: str | None = None) -> tuple[str, Origin]:
     """Where the rows of a source come from, and what to call it."""
     wanted = [column.name for column in schema.columns]
     if schema.unit.column is not None and schema.unit.column not in wanted:
         wanted.append(schema.unit.column)
+    if is_server(source):
+        return "the table of the database", open_postgres(source, table, schema, memory_limit=memory_limit)
     if isinstance(source, str) and is_query(source):
         return WHAT, open_query(source, schema, memory_limit=memory_limit)
     if is_relation(source):
         return "the DuckDB relation", open_relation(source, schema, memory_limit=memory_limit)
     if isinstance(source, str | Path):
-        path = Path(source).absolute()  # a pass may come after a chdir
-        return f'"{path.name}"', _open_file(path, wanted, memory_limit)
+        return f'"{Path(source).name}"', _open_file(source, wanted, memory_limit)
     if is_frame(source):
         records = [column.name for column in schema.columns if isinstance(column, Record)]
         if schema.unit.column in records:
@@ -165,9 +183,10 @@ def _origin(source: Any, schema: Schema, memory_limit: str | None) -> tuple[str,
 
 def open_unknown(source: Any) -> Origin:
     """The raw rows of a source for its owner, who has no schema yet: nothing is checked and nothing is private."""
+    if is_server(source):
+        return open_postgres(source, None, None)
     if isinstance(source, str | Path) and not is_query(source):
-        path = Path(source)
-        return _open_file(path, None, None)
+        return _open_file(source, None, None)
     if is_frame(source):
         names = source.column_names if hasattr(source, "column_names") else [str(name) for name in source.columns]
         return open_frame(source, names)
@@ -179,15 +198,15 @@ def open_unknown(source: Any) -> Origin:
         return Origin(connection, lambda columns: relation, {name: name for name in relation.columns})
 
 
-def _open_file(path: Path, wanted: list[str] | None, memory_limit: str | None) -> Origin:
-    name = path.name.casefold()
-    if path.is_dir():
-        raise SourceError(f'"{path.name}" is a folder: name a file in it, or all of them as in {path.name}/*.parquet')
-    if not path.exists() and not any(mark in str(path) for mark in "*?["):
+def _open_file(source: str | Path, wanted: list[str] | None, memory_limit: str | None) -> Origin:
+    if is_many(source):
+        return open_many(source, wanted, memory_limit=memory_limit)
+    path = Path(source).absolute()  # a pass may come after a chdir
+    if not path.exists():
         raise SourceError(f'there is no file "{path.name}": check the path')
     if is_delimited(path):
         return open_unknown_csv(path) if wanted is None else open_delimited(path, wanted, memory_limit=memory_limit)
-    if not name.endswith(PARQUET):
+    if not path.name.casefold().endswith(PARQUET):
         endings = ", ".join((*SUFFIXES, *PARQUET))
         raise SourceError(f'"{path.name}" is no kind of file that is read here: name a file that ends in {endings}')
     return open_parquet(path, wanted, memory_limit=memory_limit)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import pyarrow as pa
 
@@ -32,9 +32,9 @@ def is_delimited(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Delimited:
-    """A CSV file whose header line has been read."""
+    """A CSV file whose header line has been read; it lies at a path, or in an object store."""
 
-    path: Path
+    path: Any
     separator: str
     header: tuple[str, ...]
 
@@ -75,7 +75,7 @@ def open_delimited(path: Path, wanted: Collection[str], *, memory_limit: str | N
     return Origin(connection, relation, names, tally=file.tally)
 
 
-def read_header(path: Path, wanted: Collection[str]) -> Delimited:
+def read_header(path: Any, wanted: Collection[str]) -> Delimited:
     """A file by its first line: its separator is the one that finds the most wanted names.
 
     What the first line says is shown only once it has proved to be a header by naming at least one wanted column.
@@ -114,7 +114,7 @@ def open_unknown(path: Path) -> Origin:
     return open_delimited(path, [name for name in header if header.count(name) == 1])
 
 
-def unknown_names(path: Path) -> list[str]:
+def unknown_names(path: Any) -> list[str]:
     """The names in the first line of a CSV file without a schema."""
     line = _first_line(path)
     return max((_names(line, separator)[0] for separator in SEPARATORS), key=len)
@@ -134,7 +134,7 @@ def _names(line: bytes, separator: str) -> tuple[list[str], bool]:
     return [field.strip() for field in fields], plain
 
 
-def _first_line(path: Path) -> bytes:
+def _first_line(path: Any) -> bytes:
     try:
         with _open(path) as raw:
             line = raw.readline(LONGEST)
@@ -144,7 +144,7 @@ def _first_line(path: Path) -> bytes:
     return line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Any) -> IO[bytes]:
     if path.name.casefold().endswith(".gz"):
-        return cast(IO[bytes], gzip.open(path, "rb"))
-    return path.open("rb")
+        return cast(IO[bytes], gzip.open(path if isinstance(path, Path) else path.open(), "rb"))
+    return cast(IO[bytes], path.open("rb"))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -33,6 +33,12 @@ _HARMLESS = frozenset({"unused_columns", "column_lifetime"})
 _REPORTS = (duckdb.Error, pa.ArrowException, ValueError, ArithmeticError, TypeError, LookupError, MemoryError, OSError)
 
 
+class Closable(Protocol):
+    """Something that is let go of."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Origin:
     """A way to start a pass over the raw rows.
@@ -44,7 +50,8 @@ class Origin:
     hold the fingerprints of records, and not the records; `rows` is how many rows there are, where the source says so
     without a pass: a frame knows, and so does the footer of a Parquet file. `batches`, where nothing of SQL is to be
     done, is a pass over some columns of the relation in their order, at most so many rows at a time, in types that
-    `arrays.tidy` gives: then a dictionary stays one, and DuckDB does not write its texts out for every row.
+    `arrays.tidy` gives: then a dictionary stays one, and DuckDB does not write its texts out for every row. `held` is
+    closed with the origin: what lies behind it, such as a snapshot of a database.
     """
 
     connection: Connection
@@ -56,17 +63,22 @@ class Origin:
     fingerprinted: frozenset[str] = frozenset()
     rows: int | None = None
     batches: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]] | None = None
+    held: Closable | None = None
 
-    def column(self, name: str, what: str) -> str:
+    def column(self, name: str, what: str, wanted: Collection[str] = ()) -> str:
         """The relation's name of a column that the schema asks for."""
         if name in self.names:
             return self.names[name]
+        if wanted and not set(wanted) & set(self.names):
+            raise SourceError(f"{what} has none of the columns of the schema: is it the schema of another table?")
         cure = did_you_mean(name, self.names) or ": add it, or correct the name in the schema"
         raise SourceError(f'{what} has no column "{name}"{cure}')
 
     def close(self) -> None:
         """Let go of everything."""
         self.connection.close()
+        if self.held is not None:
+            self.held.close()
 
 
 def quoted(name: str) -> str:

@@ -32,7 +32,7 @@ _MARKS = "*?["
 class Parquet:
     """One or more Parquet files with the same columns, whose footers have been read."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[Any, ...]
     names: tuple[str, ...]
     kinds: tuple[pa.DataType, ...]
     rows: int
@@ -69,6 +69,11 @@ def read_footer(path: Path) -> Parquet:
     paths = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
     if not paths:
         raise SourceError(f"there is no file {what}: check the path")
+    return read_footers(paths, what)
+
+
+def read_footers(paths: Sequence[Any], what: str) -> Parquet:
+    """Some files with the same columns, here or in an object store."""
     with guarded(what):
         try:
             footers = [_footer(each) for each in paths]
@@ -108,11 +113,12 @@ def check_twins(names: Sequence[str], wanted: Collection[str], what: str) -> Non
         raise SourceError(f'{what} has two columns "{twice}": rename one of them')
 
 
-def _open(path: Path) -> pq.ParquetFile:
+def _open(file: Any) -> pq.ParquetFile:
     # Old files count nanoseconds, which end in the year 2262.
-    return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, coerce_int96_timestamp_unit="us")
+    place = file if isinstance(file, Path) else file.open()
+    return pq.ParquetFile(place, pre_buffer=False, buffer_size=1 << 20, coerce_int96_timestamp_unit="us")
 
 
-def _footer(path: Path) -> tuple[pa.Schema, int]:
+def _footer(path: Any) -> tuple[pa.Schema, int]:
     with closing(_open(path)) as file:
         return file.schema_arrow, int(file.metadata.num_rows)

@@ -49,7 +49,7 @@ def is_relation(source: object) -> bool:
 
 
 @dataclass(frozen=True)
-class _Base:
+class Base:
     """What a query reads: columns by position, each pass as Arrow batches of columns c0, c1, …"""
 
     names: tuple[str, ...]
@@ -94,6 +94,49 @@ def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -
         return _open(connection, query, verdict, _file(verdict, schema), schema)
 
 
+def open_over(
+    query: str, schema: Schema, found: Callable[[str, str], Base], *, memory_limit: str | None = None
+) -> Origin:
+    """A SELECT that maps each row by itself over one table that lies elsewhere.
+
+    `found` is given the schema and the name of the table as the query writes them; DuckDB sees a table of that name
+    without rows while the query is examined.
+    """
+    connection = Connection(memory_limit=memory_limit)
+    with _closing(connection, WHAT):
+        space, name = _one_table(query, connection)
+        base = found(space, name)
+        place = ".".join(quoted(part) for part in (space, name) if part)
+        if space:
+            connection.cursor().execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(space)}")
+        nothing = base.reader(range(len(base.names))).schema.empty_table().rename_columns(list(base.names))
+        shown = connection.cursor().from_arrow(nothing)
+        shown.query(fresh("_nothing", query), f"CREATE TABLE {place} AS SELECT * FROM {fresh('_nothing', query)}")
+        verdict = examine(query, connection.run)
+        if verdict.table is None:
+            raise SourceError(f"{WHAT} reads a file and not a table of the database: open the file by itself")
+        return _open(connection, query, verdict, base, schema)
+
+
+def _one_table(query: str, connection: Connection) -> tuple[str, str]:
+    """The schema and the name of the one table that a query reads, as they are written."""
+    places, named = set(), set()
+    waiting: list[Any] = [json.loads(connection.run(f"SELECT json_serialize_sql({text(query)})")[0][0])]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if node.get("type") == "BASE_TABLE":
+                places.add((str(node.get("schema_name") or ""), str(node["table_name"])))
+            named |= {str(entry["key"]).casefold() for entry in node.get("cte_map", {}).get("map", ())}
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    places = {(space, name) for space, name in places if space or name.casefold() not in named}
+    if len(places) != 1:
+        raise SourceError(f"{WHAT} has to read one table of the database: write a plain SELECT … FROM table")
+    return places.pop()
+
+
 @contextmanager
 def _closing(connection: Connection, what: str) -> Iterator[None]:
     """Close what is refused."""
@@ -105,7 +148,7 @@ def _closing(connection: Connection, what: str) -> Iterator[None]:
         raise
 
 
-def _open(connection: Connection, query: str, verdict: Verdict, base: _Base, schema: Schema) -> Origin:
+def _open(connection: Connection, query: str, verdict: Verdict, base: Base, schema: Schema) -> Origin:
     said = query + json.dumps(verdict.tree)
     lines, rows = fresh("_lines", said), fresh("_rows", said)
     verdict.read_instead(rows)
@@ -169,11 +212,11 @@ def _needed(verdict: Verdict, names: Sequence[str], schema: Schema) -> list[int]
     return list(range(len(names))) if verdict.whole or not found else found
 
 
-def _file(verdict: Verdict, schema: Schema) -> _Base:
+def _file(verdict: Verdict, schema: Schema) -> Base:
     path = Path(verdict.file or "").absolute()
     if not verdict.csv:
         parquet = read_footer(path)
-        return _Base(parquet.names, parquet.reader, {})
+        return Base(parquet.names, parquet.reader, {})
     if not path.is_file():
         raise SourceError(f'there is no file "{path.name}": check the path')
     file = read_header(path, [column.name for column in schema.columns])
@@ -183,10 +226,10 @@ def _file(verdict: Verdict, schema: Schema) -> _Base:
         for column in schema.columns
         if column.name != schema.unit.column
     }
-    return _Base(file.header, file.reader, {name: types.get(name, "VARCHAR") for name in file.header}, file.tally)
+    return Base(file.header, file.reader, {name: types.get(name, "VARCHAR") for name in file.header}, file.tally)
 
 
-def _table(relation: Any, table: str) -> _Base:
+def _table(relation: Any, table: str) -> Base:
     """A table of the owner's connection, streamed into ours: its texts are cut there, or Arrow would refuse many."""
     asked = fresh("_asked", table)
     one = threading.Lock()  # passes may overlap, and a connection refuses two calls at a time
@@ -213,7 +256,7 @@ def _table(relation: Any, table: str) -> _Base:
 
         return pa.RecordBatchReader.from_batches(kind, batches())
 
-    return _Base(names, reader, {})
+    return Base(names, reader, {})
 
 
 class _Pass:

@@ -48,7 +48,8 @@ class Table:
         self._origin = origin
         self._what = what
         self._seed = public_seed
-        self._names = [origin.column(column.name, what) for column in schema.columns]
+        named = schema.domain.names
+        self._names = [origin.column(name, what, named) for name in named]
         self._identity = None if schema.unit.column is None else origin.column(schema.unit.column, what)
 
     @property

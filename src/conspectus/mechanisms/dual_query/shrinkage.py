@@ -16,7 +16,7 @@ from conspectus.privacy.events import Noise
 FEWEST = 200
 """With fewer shares no distribution is fitted: it would be as noisy as they are."""
 
-FINEST = 1 / 1024
+LEAST_SCALE = 1 / 1024
 """Smaller noise is left alone: there is little to gain, and the grid would have to be very fine."""
 
 _STEPS = 100
@@ -27,7 +27,7 @@ _SMALL = np.geomspace(1e-5, 0.01, 48)
 def posterior_means(noisy: NDArray[np.float64], law: Noise, *, total: float) -> NDArray[np.float64]:
     """The shares behind noisy ones, each in [0, 1]; `law` is the noise on counts out of `total`."""
     scale = law.scale / total
-    if len(noisy) < FEWEST or scale < FINEST:
+    if len(noisy) < FEWEST or scale < LEAST_SCALE:
         return np.clip(noisy, 0.0, 1.0)
     even = np.linspace(0.0, 1.0, int(np.ceil(1 / min(scale, 0.1))) + 1)
     grid = np.unique(np.concatenate([even, _SMALL, 1 - _SMALL]))

@@ -19,21 +19,24 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from conspectus.privacy.accounting import BudgetExceeded, cap_of, guarantee_of
+from conspectus.privacy.accounting import cap_of, guarantee_of
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import USUAL_DELTA, Budget, Guarantee, large_epsilon
 from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down
 from conspectus.privacy.relation import Neighbours
+from conspectus.server_address import is_server
 from conspectus.suggestions import suggest_keywords
 from conspectus.tabular import Bars, Tabular
 
-from .ledger_file import Entry as Entry
-from .ledger_file import LedgerFile, Lines, damaged
+from .ledger_file import LedgerFile
 from .ledger_lines import lines_of, pictured
+from .ledger_postgres import LedgerDatabase
+from .ledger_store import Entry as Entry
+from .ledger_store import LedgerStore, Lines, damaged
 from .ledger_terms import LedgerError as LedgerError
 from .ledger_terms import terms_for
 from .reservation import Reservation
-from .what_is_left import affordable, left_in_words
+from .what_is_left import affordable, check_left
 
 
 class LedgerMismatch(LedgerError):
@@ -42,12 +45,14 @@ class LedgerMismatch(LedgerError):
 
 @suggest_keywords
 class Ledger(Tabular):
-    """A cap on everything that is ever released about one table, kept in a file that many processes may share.
+    """A cap on everything that is ever released about one table, kept in a file that many processes may share, or in a
+    PostgreSQL database that many hosts share.
 
     `Ledger.create` makes one, `Ledger.open` opens it again. `cs.release` and `cs.open_session` take it as `ledger=`.
 
     Attributes:
-        path: The file, under the one name that was found when it was opened: no `chdir` leads to another one.
+        path: The file, under the one name that was found when it was opened: no `chdir` leads to another one. Of a
+            database its address, without the password.
         budget: What the owner allowed for everything together.
         currency: What is counted: "pure" (ε) or "zcdp" (ρ).
         neighbours: The relation in which acts are priced.
@@ -71,7 +76,8 @@ class Ledger(Tabular):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = LedgerFile(Path(path))
+        database = isinstance(path, str) and is_server(path)
+        self._file: LedgerStore = LedgerDatabase(str(path)) if database else LedgerFile(Path(path))
         self.path = self._file.path
         terms = self._file.terms
         self._cap = terms.cap
@@ -89,13 +95,15 @@ class Ledger(Tabular):
         """Open an existing ledger.
 
         Args:
-            path: The file that `Ledger.create` or `conspectus ledger init` made.
+            path: The file that `Ledger.create` or `conspectus ledger init` made; or the address of a database, as in
+                "postgresql://user@host/database?ledger=visits".
 
         Returns:
             The ledger, which reads its file anew for every question.
 
         Raises:
-            LedgerError: There is no ledger there, it is damaged, or its file has a second name.
+            LedgerError: There is no ledger there, it is damaged, its file has a second name, or its server may lose
+                what it committed.
         """
         return cls(path)
 
@@ -110,11 +118,13 @@ class Ledger(Tabular):
         schema_fingerprint: str,
         table: str,
         aside: float = 0.0,
+        role: str | None = None,
     ) -> Ledger:
         """Make a ledger, bound for good to one table, unit, relation and currency.
 
         Args:
-            path: A new file; an existing one is never written over.
+            path: A new file, or the address of a database with a new name as its option `ledger`; an existing one is
+                never written over.
             budget: What everything under the ledger may cost together. It fixes the currency: ε alone is counted in
                 ε, anything else in ρ.
             neighbours: The relation, "replace" or "add-remove".
@@ -122,6 +132,8 @@ class Ledger(Tabular):
             schema_fingerprint: `schema.fingerprint` of the table.
             table: What the table is called.
             aside: The share of the budget's δ that is set aside for acts with a δ of their own, such as published keys.
+            role: The role of the server that may use a ledger in a database, besides its owner: it is granted to read
+                lines and to add some, and nothing else.
 
         Returns:
             The new ledger.
@@ -132,6 +144,11 @@ class Ledger(Tabular):
         terms = terms_for(
             budget, neighbours=neighbours, unit=unit, fingerprint=schema_fingerprint, table=table, aside=aside
         )
+        if isinstance(path, str) and is_server(path):
+            LedgerDatabase.create(path, terms, role=role)
+            return cls(path)
+        if role is not None:
+            raise LedgerError("a role is granted in a database: give an address such as postgresql://host/database")
         return cls(LedgerFile.create(Path(path), terms).path)
 
     @property
@@ -345,21 +362,7 @@ class Ledger(Tabular):
                 raise LedgerMismatch(f"this ledger is bound to another {name}{shown}: use the ledger of this table")
 
     def _check_left(self, lines: Lines, cost: Cost) -> None:
-        spent = lines.spent()
-        total = spent + cost
-        if total.within(self._cap):
-            return
-        if total.price > self.cap:
-            sign = "epsilon" if self.currency == "pure" else "rho"
-            left = left_in_words(self.cap - spent.price, self.cap, self.currency, self.shown_delta)
-            raise BudgetExceeded(
-                f"this release asks for {sign} {float(cost.price):.6g}, and the ledger has {left} left: ask for less"
-            )
-        left, of = _shown(self.delta_cap - spent.delta, self.delta_cap), f"{float(self.delta_cap):.6g}"
-        raise BudgetExceeded(
-            f"this release publishes keys with a delta of {float(cost.delta):.6g}, and the ledger has {left} left of "
-            f"the {of} that it set aside for such acts: ask for a smaller delta"
-        )
+        check_left(lines.spent(), cost, self._cap, self.currency, self.shown_delta)
 
     def to_arrow(self) -> pa.Table:
         """One line for every release and session: when, what it is called, what it counts for, its acts.
@@ -394,7 +397,3 @@ class Ledger(Tabular):
         with self._file.reading() as lines:
             lines.standing(number)
         return Reservation(self, number)
-
-
-def _shown(left: Fraction, cap: Fraction) -> str:
-    return f"{float(left):.6g}" if left > cap / 10**9 else "nothing"

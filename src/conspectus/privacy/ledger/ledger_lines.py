@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from conspectus.tabular import Bars
 
-from .ledger_file import Entry
+from .ledger_store import Entry
 
 _LINES = pa.schema(
     [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import decimal
 from fractions import Fraction
 
-from conspectus.privacy.accounting import epsilon_of, rho_of
+from conspectus.privacy.accounting import BudgetExceeded, epsilon_of, rho_of
 from conspectus.privacy.guarantee import LEAST
-from conspectus.privacy.prices import Currency
+from conspectus.privacy.prices import Cost, Currency
 
 _FEW = decimal.Context(prec=4, rounding=decimal.ROUND_FLOOR)
 
@@ -31,3 +31,25 @@ def left_in_words(left: Fraction, cap: Fraction, currency: Currency, delta: floa
 
 def _sign(currency: Currency) -> str:
     return "epsilon" if currency == "pure" else "rho"
+
+
+def check_left(spent: Cost, cost: Cost, cap: Cost, currency: Currency, delta: float) -> None:
+    """Refuse, in words, what does not fit into a cap beside what was spent; `delta` is where ρ is shown as an ε."""
+    total = spent + cost
+    if total.within(cap):
+        return
+    if total.price > cap.price:
+        sign = "epsilon" if currency == "pure" else "rho"
+        left = left_in_words(cap.price - spent.price, cap.price, currency, delta)
+        raise BudgetExceeded(
+            f"this release asks for {sign} {float(cost.price):.6g}, and the ledger has {left} left: ask for less"
+        )
+    left, of = _shown(cap.delta - spent.delta, cap.delta), f"{float(cap.delta):.6g}"
+    raise BudgetExceeded(
+        f"this release publishes keys with a delta of {float(cost.delta):.6g}, and the ledger has {left} left of "
+        f"the {of} that it set aside for such acts: ask for a smaller delta"
+    )
+
+
+def _shown(left: Fraction, cap: Fraction) -> str:
+    return f"{float(left):.6g}" if left > cap / 10**9 else "nothing"

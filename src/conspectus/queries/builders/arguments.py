@@ -22,7 +22,10 @@ class UnknownColumn(WorkloadError, LookupError):
 def check_schema(schema: object) -> None:
     """Refuse anything that is no schema: the arguments may stand in the wrong order."""
     if not isinstance(getattr(schema, "domain", None), Domain) or not callable(getattr(schema, "column", None)):
-        raise WorkloadError(f"a schema is needed here, as cs.Schema.load reads one, not a {type(schema).__name__}")
+        cure = ": take table.schema" if hasattr(schema, "schema") and hasattr(schema, "domain") else ""
+        raise WorkloadError(
+            f"a schema is needed here, as cs.Schema.load reads one, not a {type(schema).__name__}{cure}"
+        )
 
 
 def check_listable(schema: Schema, columns: Iterable[int]) -> None:

@@ -89,6 +89,11 @@ def read(schema: Schema, text: str, *, snap: bool = False) -> Reading:
         raise NotAPredicate("the predicate is empty: write one, as in age >= 30 AND sex = 'Female'")
     if len(text) > LONGEST_TEXT:
         raise NotAPredicate(f"the predicate is longer than {LONGEST_TEXT:,} characters: split it")
+    if text.lstrip().casefold().startswith(("select ", "select\n", "with ")):
+        raise NotAPredicate(
+            "this is a whole SELECT, and here a condition on rows is asked for, as in age >= 30 AND sex = 'Female': "
+            "query(…) answers a SELECT"
+        )
     try:
         tree = _tree(text)
         reader = _Reader(schema, snap)
@@ -278,7 +283,7 @@ def _never(node: exp.Expression) -> NotAPredicate:
 
 
 def _boolean(column: Column, node: exp.Expression) -> Column:
-    if tuple(column.labels[: column.regular]) != ("false", "true"):
+    if column.kind != "boolean" and tuple(column.labels[: column.regular]) != ("false", "true"):
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a boolean column and cannot stand alone"))
     return column
 

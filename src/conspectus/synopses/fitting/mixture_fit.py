@@ -19,6 +19,7 @@ from conspectus.compiled import one_thread
 from conspectus.data.domain import Domain
 from conspectus.queries.rules import demand
 
+from .mixture_questions import QuestionTarget
 from .mixture_steps import State, miss, step
 from .mixture_targets import CannotFit, Floats, Goal, Target
 
@@ -48,6 +49,7 @@ def fit_mixture(
     iterations: int,
     public_seed: int,
     start: MixtureFit | None = None,
+    questions: Sequence[QuestionTarget] = (),
     close_enough: float | None = None,
     least_gain: float = 0.07,
     first_steps: int = 40,
@@ -70,6 +72,7 @@ def fit_mixture(
         iterations: The most steps.
         public_seed: Makes the start and the choice of tables repeatable; it protects nobody.
         start: A fit to go on with.
+        questions: Single questions with their shares, to be met as well, in every step.
         close_enough: Stop when the mean L1 distance of all pair tables from their targets is below this, or when a
             block of steps has lowered it by less than `least_gain` of it. None takes all steps.
         least_gain: See `close_enough`.
@@ -105,7 +108,7 @@ def fit_mixture(
         while taken < iterations:
             state.still()
             for _ in range(min(first_steps if not taken else block_steps, iterations - taken)):
-                step(state, goal, goal.chosen(tables_per_step, rng), np.float32(momentum))
+                step(state, goal, goal.chosen(tables_per_step, rng), questions, np.float32(momentum))
                 taken += 1
             far = miss(state, goal) if close_enough is not None or progress is not None else np.nan
             if progress is not None:

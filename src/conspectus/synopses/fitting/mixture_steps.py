@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from conspectus.compiled import compiled
 from conspectus.queries.rules import demand
 
+from .mixture_questions import QuestionTarget
 from .mixture_targets import CannotFit, Floats, Goal, TableGoal
 
 _LEAST = np.float32(1e-9)
@@ -61,7 +62,13 @@ def miss(state: State, goal: Goal) -> float:
     return float(apart.sum(dtype=np.float64) / (2 * goal.number))
 
 
-def step(state: State, goal: Goal, tables: Sequence[TableGoal], momentum: np.float32) -> None:
+def step(
+    state: State,
+    goal: Goal,
+    tables: Sequence[TableGoal],
+    questions: Sequence[QuestionTarget],
+    momentum: np.float32,
+) -> None:
     """Move a mixture towards its targets; of tables over several columns, towards these."""
     divisor = goal.divisor.copy()
     change = np.zeros_like(state.tables)
@@ -79,6 +86,10 @@ def step(state: State, goal: Goal, tables: Sequence[TableGoal], momentum: np.flo
     for table in tables:
         _add_table(change, state, goal, table, grouped)
         divisor[list(table.columns)] += table.weight
+    sides = [state.tables[:, place] for place in goal.places] if questions else []
+    for target in questions:
+        _add_question(change, state, goal, target, sides)
+        divisor[list(target.question.columns)] += np.float32(target.weight)
     gain = np.zeros_like(state.weights)
     seen = 0
     for place, by in zip(goal.places, divisor):
@@ -87,6 +98,18 @@ def step(state: State, goal: Goal, tables: Sequence[TableGoal], momentum: np.flo
             gain += np.einsum("ki,ki->k", state.tables[:, place], change[:, place])
             seen += 1
     _move(state, goal, change, gain / np.float32(max(seen, 1)), momentum)
+
+
+def _add_question(change: Floats, state: State, goal: Goal, target: QuestionTarget, sides: Sequence[Floats]) -> None:
+    """What one question would change: records that satisfy it become as many more as are missing, others fewer."""
+    whole, given = target.question.chances(sides)
+    have = float(state.weights @ whole)
+    more = min(target.share / max(have, float(_LEAST)) - 1, _LARGEST_RATIO)
+    rest = min((1 - target.share) / max(1 - have, float(_LEAST)) - 1, _LARGEST_RATIO)
+    for column, chance in given.items():
+        change[:, goal.places[column]] += np.float32(target.weight) * (
+            np.float32(rest) + np.float32(more - rest) * chance
+        )
 
 
 def _move(state: State, goal: Goal, change: Floats, gain: Floats, momentum: np.float32) -> None:

@@ -1,0 +1,210 @@
+"""Which of many counts are the largest: the book's private choices (§3.3, §3.4), one after the other.
+
+    report noisy max (Claim 3.9)            add Lap(1/ε) to every count, report the index of the largest
+    one-sided noise (Theorem 3.13)          the same with exponential noise: permute-and-flip
+    exponential mechanism (Definition 3.4)  index q with probability ∝ exp(ε·count/2Δ)
+
+A winner is taken out, and the next one is chosen among those that are left, with fresh noise: k choices, of which each
+has a k-th of the price. The winners' counts are then measured afresh, if they are asked for.
+
+| book | here |
+| --- | --- |
+| the largest of noisy counts | `Curator.select` of `LargestCounts`, by `rule` |
+| Δ, or 2Δ where counts do not all move in one direction | `LargestCounts.spread` |
+| the noisy value of the winner, "at no extra privacy cost" (Example 3.4) | false: `Curator.measure`, at its price |
+
+Three things of the book are corrected. Noise of 1/ε is enough only where all counts move in the same direction, when a
+unit is added or removed; a replaced one needs 2/ε (Claim 3.9). The value of the noisy maximum is not free (Example
+3.4). One-sided noise is not the exponential mechanism (Theorem 3.13), but never worse at the same price in pure ε. In
+ρ the exponential mechanism costs a quarter of what the two others do, and is the better one.
+
+Privacy: composes the choices, the measurement of the winners and the row total.
+Accuracy: Theorem 3.11 and a union bound over the choices. With m questions, at rate λ in counts, the j-th winner's
+count is at least the j-th largest one less ln(m·k/β)/λ, for all k winners at once, except with probability β.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from conspectus.curator.acts import Rule, spread_of
+from conspectus.curator.curator import Curator
+from conspectus.curator.scores import ERROR_STEPS, LargestCounts
+from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import sum_quantile
+from conspectus.queries.workload import Workload
+from conspectus.synopses.noisy_answers import NoisyAnswers
+
+from .bounds import FAILURE
+from .mechanism import (
+    CannotServe,
+    Claim,
+    Mechanism,
+    Outcome,
+    Problem,
+    check_settings,
+    expected_maximum,
+    expected_size,
+    root_down,
+)
+from .total import find_total, left_after_total, of_fractions
+
+RULES: tuple[Rule, ...] = ("exponential", "permute-and-flip", "noisy-max")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopPlan:
+    """The questions, how many are chosen by which rule, the ε of each choice, and the price of the fresh counts.
+
+    `within` bounds, in counts, how much smaller the j-th winner is than the j-th largest count.
+    """
+
+    asked: Workload
+    winners: int
+    rule: Rule
+    epsilon: Fraction
+    within: float
+    price: Fraction
+
+    def law(self, problem: Problem, chosen: Workload) -> Noise:
+        """The noise on the fresh counts of the winners."""
+        return problem.law(problem.sensitivity(chosen), self.price)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Top(Mechanism[TopPlan]):
+    """The questions with the largest counts, and their counts measured afresh; nothing is said of the others.
+
+    Choose it where only the largest of many counts matter: its error grows with the logarithm of the number of
+    questions, where noise on all of them grows with the number, or its root. (One person moves two cells of a marginal
+    at most, however many there are: for these `gaussian` on all of them is as good, or better.) Answers of questions
+    that did not win are not a number (NaN). `release.winners` has the positions of those that did, in the order in
+    which they were found.
+
+    Args:
+        count: How many of the largest counts to find.
+        rule: How each is chosen: "exponential", "permute-and-flip" (one-sided noise) or "noisy-max". By default
+            permute-and-flip for a pure budget, and the exponential mechanism where a delta is allowed.
+        counts: The share of the budget that buys fresh counts of the winners; 0 for their names alone.
+
+    Example:
+        >>> import conspectus as cs, pyarrow as pa
+        >>> column = {"type": "categorical", "values": ["flu", "cold", "asthma", "gout"]}
+        >>> schema = cs.Schema.from_dict({"name": "visits", "columns": {"diagnosis": column}})
+        >>> data = pa.table({"diagnosis": ["flu"] * 300 + ["cold"] * 900 + ["asthma"] * 600 + ["gout"] * 20})
+        >>> table = cs.open_table(data, schema)
+        >>> workload = cs.marginal(schema, ["diagnosis"])
+        >>> release = cs.release(table, workload, epsilon=2, mechanism="top", count=2)
+        >>> release.winners
+        (1, 2)
+        >>> [round(float(answer), 1) for answer in release.answers]
+        [nan, 0.5, 0.3, nan]
+    """
+
+    count: int | None = None
+    rule: str | None = None
+    counts: float = 0.5
+
+    name: ClassVar[str] = "top"
+
+    def __post_init__(self) -> None:
+        check_settings(
+            (self.count is None or self.count >= 1, "count, how many of the largest to find, must be at least 1"),
+            (self.rule is None or self.rule in RULES, f"rule, how each is chosen, is one of {', '.join(RULES)}"),
+            (0 <= self.counts < 1, "counts, the share of the budget for fresh counts, lies from 0 to below 1"),
+        )
+
+    def plan(self, problem: Problem) -> TopPlan:
+        """The ε of each choice, and what is left for the fresh counts."""
+        if self.count is None:
+            raise CannotServe("it finds the largest counts and answers no other: say how many, as in count=10")
+        asked = problem.workload.distinct()
+        winners = min(self.count, len(asked))
+        # Where all are asked for there is nothing to choose but their order.
+        left = left_after_total(problem)
+        price = left * Fraction(self.counts)
+        each = (left - price) / winners
+        rule = self._rule(problem)
+        if rule == "exponential":
+            epsilon = problem.selection(each)
+        else:
+            epsilon = each if problem.currency == "pure" else root_down(2 * each)
+        return TopPlan(
+            asked=asked,
+            winners=winners,
+            rule=rule,
+            epsilon=epsilon,
+            within=_within(problem, asked, winners, rule, epsilon),
+            price=price,
+        )
+
+    def _rule(self, problem: Problem) -> Rule:
+        for rule in RULES:
+            if rule == self.rule:
+                return rule
+        return "permute-and-flip" if problem.currency == "pure" else "exponential"
+
+    def claim(self, problem: Problem, plan: TopPlan) -> Claim:
+        law = plan.law(problem, plan.asked[: plan.winners]) if plan.price else None
+        grid = plan.asked.grid
+        said = f"the j-th of {plan.winners:,} winners is at most {plan.within:.3g} counts below the j-th largest count"
+        # Without counts of their own, the error of winners is how far they fall short.
+        short = plan.within / math.log(len(plan.asked) * plan.winners / FAILURE)
+        claim = Claim(
+            mechanism=self.name,
+            expected_max=expected_maximum(law, plan.winners) / grid if law else plan.within,
+            expected_mean=expected_size(law) / grid if law else short,
+            bound=None,
+            memory=64 * len(plan.asked),
+            citations=("Dwork & Roth 2014, §3.3, §3.4 and Theorem 3.11 (Claim 3.9 and Theorem 3.13 corrected)",),
+            notes=(
+                f"chosen by {plan.rule}; with probability {1 - FAILURE:g} {said}; the others are not answered",
+                "expected errors are those of the winners' fresh counts"
+                if law
+                else "expected errors are such shortfalls",
+            ),
+            expected_width=sum_quantile(law.kind, law.scale, 1, 1 - FAILURE) / grid if law else None,
+        )
+        return of_fractions(problem, claim)
+
+    def release(self, curator: Curator, problem: Problem, plan: TopPlan) -> Outcome:
+        """Choose, and measure what was chosen."""
+        curator.count_ahead(plan.asked)
+        total = find_total(curator, problem)
+        nobody = np.zeros(0, dtype=np.int64)
+        score = LargestCounts(plan.asked)
+        won = curator.select(score, plan.epsilon, draws=plan.winners, barred=nobody, rule=plan.rule)
+        order = np.sort(won) if plan.price else nobody
+        chosen = plan.asked.take(order)
+        values = np.zeros(0)
+        laws: tuple[Noise, ...] = ()
+        if plan.price:
+            law = plan.law(problem, chosen)
+            values, laws = curator.measure(chosen, law) / chosen.grid, (law,) * len(chosen.blocks)
+        answers = np.full(len(plan.asked), np.nan)
+        answers[order] = values / total.divisor
+        where = problem.workload.positions_in(plan.asked)
+        first = [int(np.flatnonzero(where == winner)[0]) for winner in won]
+        return Outcome(
+            synopsis=NoisyAnswers(problem.workload.domain, chosen, values, laws, total),
+            answers=answers[where],
+            total=total,
+            parameters={"winners": first, "rule": plan.rule, "counts": self.counts, "within": plan.within},
+        )
+
+
+def _within(problem: Problem, asked: Workload, winners: int, rule: Rule, epsilon: Fraction) -> float:
+    """How much smaller a winner may be than what it should be, in counts, for all winners at once.
+
+    By the exponential mechanism and by permute-and-flip a candidate at distance d has a chance of e^(−λd) at most. By
+    noisy maximum it needs a noise of d/2 on itself, or of −d/2 on the best one.
+    """
+    spread = spread_of(LargestCounts(asked), problem.relation).under(problem.neighbours)
+    assert spread is not None
+    steps = float(spread / epsilon) * math.log(len(asked) * winners / FAILURE)
+    return (2 * steps if rule == "noisy-max" else steps) / ERROR_STEPS

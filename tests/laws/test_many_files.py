@@ -1,0 +1,143 @@
+"""Many files are one table: every split of the rows over files and folders reads as the rows together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import fs
+from tests.laws.test_folds import BLOCKS, SCHEMA
+
+import conspectus as cs
+from conspectus.counting.counters import Counting
+from conspectus.data.fold import RowCount
+from conspectus.data.sources import SourceError, Table, many_files
+from conspectus.queries.workload import Workload
+
+
+def made(size: int = 300) -> pa.Table:
+    draw = np.random.Generator(np.random.PCG64(3))
+    return pa.table(
+        {
+            "a": draw.integers(0, 6, size),
+            "b": draw.integers(0, 2, size).astype(bool),
+            "c": draw.choice(["x", "y", "z", "w"], size),
+            "d": draw.integers(0, 2, size).astype(bool),
+        }
+    )
+
+
+def codes(table: Table) -> list[tuple[int, ...]]:
+    width = len(table.domain)
+    return sorted(row for chunk in table.chunks() for row in zip(*(chunk.column(c).tolist() for c in range(width))))
+
+
+def write(rows: pa.Table, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.name.endswith(".parquet"):
+        pq.write_table(rows, path)
+    else:
+        pc.write_csv(rows, path)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", ["marginal", "unions", "parities"])
+def test_every_split_of_the_rows_adds_up(tmp_path: Path, ending: str, kind: str) -> None:
+    rows, counting = made(), Counting(Workload(SCHEMA.domain, BLOCKS[kind]))
+    expected, _ = cs.open_table(rows, SCHEMA).fold(counting)
+    for at, (low, high) in enumerate(((0, 1), (1, 1), (1, 120), (120, 300))):
+        write(rows.slice(low, high - low), tmp_path / f"part-{at}" / f"rows.{ending}")
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "part-0" / f".rows.{ending}.crc").touch()
+    for source in (tmp_path, tmp_path / "*" / f"*.{ending}", str(tmp_path / "**" / f"*.{ending}")):
+        found, count = cs.open_table(source, SCHEMA).fold(Counting(Workload(SCHEMA.domain, BLOCKS[kind])))
+        assert count == 300
+        assert (found == expected).all()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_folders_name_values(tmp_path: Path, ending: str) -> None:
+    rows = made()
+    for value in "xyzw":
+        part = rows.filter(pa.compute.equal(rows["c"], value)).drop_columns(["c"])
+        write(part, tmp_path / f"c={value}" / "d" / f"rows.{ending}")
+    assert codes(cs.open_table(tmp_path, SCHEMA)) == codes(cs.open_table(rows, SCHEMA))
+    release = cs.release(cs.open_table(tmp_path, SCHEMA), cs.marginals(SCHEMA, 1), epsilon=1.0, mechanism="laplace")
+    assert len(release.answers) == SCHEMA.domain.sizes[0] + 2 + SCHEMA.domain.sizes[2] + 2
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="/\x00"), min_size=1, max_size=20))
+@settings(max_examples=60)
+def test_a_folder_says_what_was_written_under_it(value: str) -> None:
+    from urllib.parse import quote
+
+    expected: dict[str, str | None] = {"year": value, "kind": None}
+    place = f"data/year={quote(value, safe=' ')}/kind=__HIVE_DEFAULT_PARTITION__/rows.parquet"
+    assert many_files._keys(place) == expected
+
+
+def test_one_odd_folder_changes_no_other_row(tmp_path: Path) -> None:
+    """Types of partitions are never guessed from their names: 1 and 01 stay what they are beside a word."""
+    declared = {"name": "y", "columns": {"k": {"type": "categorical", "values": ["1", "01", "x"], "other": True}}}
+    schema = cs.Schema.from_dict(declared)
+    rows = pa.table({"v": [1, 2]})
+    write(rows, tmp_path / "k=1" / "a.parquet")
+    write(rows, tmp_path / "k=01" / "a.parquet")
+    before = codes(cs.open_table(tmp_path, schema))
+    write(rows.slice(0, 1), tmp_path / "k=somebody" / "a.parquet")
+    assert codes(cs.open_table(tmp_path, schema)) == sorted([*before, (3,)])
+    assert before == [(0,), (0,), (1,), (1,)]
+
+
+def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+    write(made(), tmp_path / "mixed" / "a.parquet")
+    write(made(), tmp_path / "mixed" / "b.csv")
+    write(made(), tmp_path / "other" / "a.parquet")
+    write(made().drop_columns(["d"]), tmp_path / "other" / "b.parquet")
+    write(made(), tmp_path / "typed" / "a.parquet")
+    write(made().set_column(0, "a", pa.array(["1"] * 300)), tmp_path / "typed" / "b.parquet")
+    (tmp_path / "empty").mkdir()
+    for name, why in (
+        ("mixed", "CSV and Parquet"),
+        ("other", "other columns"),
+        ("typed", "several types"),
+        ("empty", "no file"),
+        ("nothing/*.parquet", "no file"),
+    ):
+        with pytest.raises(SourceError, match=why):
+            cs.open_table(tmp_path / name, SCHEMA).fold(RowCount())
+    with pytest.raises(SourceError, match="cannot be found in its store") as caught:
+        cs.open_table("s3://key:secret-word@bucket/rows?endpoint_override=127.0.0.1:1&scheme=http", SCHEMA)
+    assert "secret-word" not in str(caught.value)
+
+
+def test_an_object_store_is_read_as_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's own file systems serve every store; here one that looks into a folder stands for them."""
+    rows = made()
+    for value in "xyzw":
+        write(
+            rows.filter(pa.compute.equal(rows["c"], value)).drop_columns(["c"]),
+            tmp_path / "bucket" / f"c={value}" / "r.csv",
+        )
+    store = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+
+    class Stores:
+        FileType, FileSelector = fs.FileType, fs.FileSelector
+
+        class FileSystem:
+            @staticmethod
+            def from_uri(address: str) -> tuple[fs.FileSystem, str]:
+                return store, address.removeprefix("s3://")
+
+    monkeypatch.setattr(many_files, "fs", Stores)
+    expected = codes(cs.open_table(rows, SCHEMA))
+    for address in ("s3://bucket", "s3://bucket/*/*.csv", "s3://bucket/c=*/r.csv"):
+        assert codes(cs.open_table(address, SCHEMA)) == expected
+    pq.write_table(rows, tmp_path / "bucket" / "all.parquet")
+    assert codes(cs.open_table("s3://bucket/all.parquet", SCHEMA)) == expected
