@@ -24,6 +24,7 @@ NAMES = (
     "sessions",
     "passing",
     "streaming",
+    "running",
     "service",
 )
 
