@@ -8,10 +8,16 @@ from typing import Annotated
 import typer
 
 from . import (
+    attack_command as attack,
+)
+from . import (
     audit_command as audit,
 )
 from . import (
     demo_command as demo,
+)
+from . import (
+    evaluate_command as evaluating,
 )
 from . import (
     ledger_commands as ledger,
@@ -78,9 +84,11 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
         reading.export,
         reading.synthesize,
         reading.report,
+        evaluating.evaluate,
         session.session,
         service.studio,
         audit.audit,
+        attack.attack,
         demo.demo,
     ),
     ledgers: (ledger.init, ledger.show),
