@@ -209,7 +209,7 @@ class Quantiles:
     synopsis: Synopsis
 
     @property
-    def _evidence(self) -> Evidence:
+    def evidence(self) -> Evidence:
         raise NotImplementedError
 
     def _check_seen(self, asked: Workload) -> None:
@@ -232,7 +232,7 @@ class Quantiles:
             CannotAnswer: The release does not know the column, or no row counts.
             WorkloadError: The column has no order, or q is no share.
         """
-        asked = asked_of(self.schema, self.synopsis, self._evidence, column, where)
+        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where)
         self._check_seen(asked.everything)
         return quantile_answer(asked, q, checked_confidence(confidence))
 
@@ -252,6 +252,6 @@ class Quantiles:
             CannotAnswer: The release does not know the columns together.
             WorkloadError: The column has no order.
         """
-        asked = asked_of(self.schema, self.synopsis, self._evidence, column, where)
+        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where)
         self._check_seen(asked.everything)
         return box_table(asked, by, checked_confidence(confidence))
