@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from conspectus.suggestions import suggest_keywords
+
 from .answer import Answer
 
 
@@ -31,6 +33,7 @@ class Best:
     errors: tuple[float, ...]
 
 
+@suggest_keywords
 class Learning:
     """What lets a release say which rule predicts a label."""
 
