@@ -9,6 +9,7 @@ NAMES = (
     "counting",
     "nltcs",
     "adult",
+    "marginals",
     "boosting",
     "faithful",
     "functions",
@@ -24,6 +25,7 @@ NAMES = (
     "sessions",
     "passing",
     "streaming",
+    "running",
     "service",
 )
 
