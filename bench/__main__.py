@@ -25,6 +25,7 @@ NAMES = (
     "sessions",
     "passing",
     "streaming",
+    "running",
     "service",
 )
 

@@ -28,7 +28,7 @@ from conspectus.synopses.synopsis import load_synopsis, part
 from .acts_and_noise import contradicted
 
 ANSWERS = "answers"
-SHARES = "shares"
+SHARES = "counted-shares"
 MEASURED = "measured-"
 """What the tables of the answers, of what they follow from, and of noisy answers beside it are called in a file."""
 
@@ -58,10 +58,11 @@ def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
         if measured.kind != NoisyAnswers.kind:
             manifest["measured"]["kind"] = measured.kind
         tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
-    tables[ANSWERS] = pa.table({"answer": fields["answers"]})
+    own = {ANSWERS: pa.table({"answer": fields["answers"]})}
     if fields["shares"] is not None:
-        tables[SHARES] = pa.table({"share": fields["shares"]})
-    files.write(path, manifest, fields["workload"].to_json(), tables)
+        own[SHARES] = pa.table({"share": fields["shares"]})
+    assert {ANSWERS, SHARES}.isdisjoint(tables), "a synopsis has a table of that name"
+    files.write(path, manifest, fields["workload"].to_json(), tables | own)
 
 
 def read_fields(path: Path) -> dict[str, Any]:
