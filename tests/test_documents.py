@@ -54,6 +54,7 @@ EXAMPLES = (
     "docs/live-sessions.md",
     "docs/numbers.md",
     "docs/results.md",
+    "docs/sql.md",
     "docs/sparse.md",
     "docs/small-db.md",
     "docs/composition.md",

@@ -14,6 +14,9 @@ from . import (
     demo_command as demo,
 )
 from . import (
+    evaluate_command as evaluating,
+)
+from . import (
     ledger_commands as ledger,
 )
 from . import (
@@ -30,6 +33,9 @@ from . import (
 )
 from . import (
     session_commands as session,
+)
+from . import (
+    sql_command as selecting,
 )
 
 
@@ -71,9 +77,11 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
         releasing.plan,
         releasing.release,
         reading.ask,
+        selecting.sql,
         reading.export,
         reading.synthesize,
         reading.report,
+        evaluating.evaluate,
         session.session,
         service.studio,
         audit.audit,

@@ -27,6 +27,7 @@ from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.builders.marginals import marginal
 from conspectus.queries.language import from_sql as language
+from conspectus.queries.language.from_select import read_select
 from conspectus.queries.query import TableFunction
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -39,7 +40,10 @@ from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
 from .numbers_from_parts import moment_answer
+from .query_result import QueryResult
 from .release_file import read_fields, write_fields
+from .released_counts import ReleasedCounts
+from .selecting import answer_select
 from .tables import cells_table, records_table
 
 
@@ -188,8 +192,8 @@ class Release:
         self._check_seen(question)
         asked = question.query(0)
         if isinstance(asked, Moment):
-            return moment_answer(self.schema, self.synopsis, self._evidence, asked, confidence)
-        estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self._evidence)
+            return moment_answer(self.schema, self.synopsis, self.evidence, asked, confidence)
+        estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self.evidence)
         answer = answer_of(estimate, self.total, confidence, asked)
         answer = dataclasses.replace(answer, question=words, notes=notes)
         if self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows):
@@ -226,7 +230,36 @@ class Release:
         cells = marginal(self.schema, columns)
         self._check_seen(cells)
         counts = self.synopsis.integer_marginal(cells.blocks[0].columns)
-        return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self._evidence))
+        return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self.evidence))
+
+    def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
+        """Answer a SELECT: counts, sums, averages, medians and the like by group, each with its interval.
+
+        It costs nothing: everything follows from what was released.
+
+        Args:
+            select: One SELECT over the table, by its name. Served are COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN,
+                QUANTILE, CORR, COVAR_POP, ratios of counts, FILTER and CASE; WHERE as `ask` reads it; GROUP BY columns,
+                bins, conditions and CASE; HAVING, ORDER BY, LIMIT and OFFSET.
+            confidence: The probability, over the noise, with which each interval holds the truth.
+            snap: Whether a condition that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+
+        Returns:
+            A table: beside each number `x` its ends `x_low` and `x_high`, null where no interval would be honest. It
+            has `to_pandas`, `to_polars`, `to_arrow`, `to_dict` and `plot`.
+
+        Raises:
+            CannotQuery: The SELECT cannot be answered; the message says why, and what can be asked instead.
+            CannotAnswer: The release does not hold what it asks for; the message says what is missing.
+            NotAPredicate: A condition in it is none that is served.
+            ConfidenceError: The confidence is not strictly between 0 and 1.
+        """
+        checked_confidence(confidence)
+        if not self.counts_rows:
+            raise CannotAnswer("this release of functions holds no number of rows to count: ask(…) answers them")
+        plan = read_select(self.schema, select, snap=snap)
+        source = ReleasedCounts(self.schema, self.synopsis, self.evidence, self._check_seen)
+        return answer_select(plan, source, confidence)
 
     @property
     def records(self) -> tuple[tuple[Any, int], ...]:
@@ -317,7 +350,8 @@ class Release:
             check_known(self.schema.domain, asked.columns, {*self.workload.columns, *measured})
 
     @cached_property
-    def _evidence(self) -> Evidence:
+    def evidence(self) -> Evidence:
+        """What is published beside the synopsis, from which intervals are taken."""
         workload = self.workload.measured(total_known=self.total.exact)
         answers = self.answers if self.shares is None else self.shares
         return Evidence(workload=workload, answers=answers, bound=self.certificate, measured=self.measured)
