@@ -10,6 +10,7 @@ NAMES = (
     "nltcs",
     "adult",
     "ordinary",
+    "marginals",
     "boosting",
     "faithful",
     "functions",
@@ -25,6 +26,7 @@ NAMES = (
     "sessions",
     "passing",
     "streaming",
+    "running",
     "service",
 )
 

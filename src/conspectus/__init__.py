@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from conspectus.queries.language.numbers import variances as variances
     from conspectus.queries.workload import Workload as Workload
     from conspectus.releases.planning import plan as plan
+    from conspectus.releases.private_bins import quantile_edges as quantile_edges
     from conspectus.releases.public_nets import net as net
     from conspectus.releases.release import Release as Release
     from conspectus.releases.release import load as load
@@ -54,7 +55,11 @@ if TYPE_CHECKING:
     from conspectus.sessions.forecast import plan_session as plan_session
     from conspectus.sessions.opening import open_session as open_session
     from conspectus.sessions.opening import resume_session as resume_session
+    from conspectus.streams.stream import open_stream as open_stream
+    from conspectus.streams.stream import resume_stream as resume_stream
 
+    from . import attacks as attacks
+    from . import local as local
     from . import mechanisms as mechanisms
     from .privacy import composition as composition
 
@@ -71,11 +76,14 @@ _HOMES = {
     "plan": "releases.planning",
     "Ledger": "privacy.ledger.ledger",
     "net": "releases.public_nets",
+    "quantile_edges": "releases.private_bins",
     "release": "releases.run",
     "Release": "releases.release",
     "load": "releases.release",
     "open_session": "sessions.opening",
     "plan_session": "sessions.forecast",
+    "open_stream": "streams.stream",
+    "resume_stream": "streams.stream",
     "resume_session": "sessions.opening",
     "connect": "service.client",
     "between": "queries.builders.conjunctions",
@@ -105,7 +113,7 @@ _HOMES = {
     "overlap": "queries.builders.sparse",
     "Workload": "queries.workload",
 }
-_MODULES = {"composition": "privacy.composition", "mechanisms": "mechanisms"}
+_MODULES = {"attacks": "attacks", "composition": "privacy.composition", "local": "local", "mechanisms": "mechanisms"}
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 

@@ -35,6 +35,7 @@ from conspectus.synopses import files
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.published_records import record_array
+from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_known
 from conspectus.tabular import ResultTable
 
@@ -106,7 +107,7 @@ class Release:
     parameters: Mapping[str, Any]
     claim: Claim | None
     certificate: Certificate | None
-    measured: NoisyAnswers | None
+    measured: NoisyAnswers | ResidualAnswers | None
     events: tuple[Event, ...]
     left_out: int = 0
     declared: bool = False
