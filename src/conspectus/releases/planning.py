@@ -319,7 +319,7 @@ def plan(
         >>> found.best.expected_max < 100
         True
         >>> [refusal.mechanism for refusal in found.refusals]
-        ['gaussian', 'adaptive', 'net', 'top', 'stable-histogram']
+        ['gaussian', 'tree', 'adaptive', 'net', 'top', 'stable-histogram']
         >>> one = cs.plan(schema, cs.marginals(schema, 2), rows=10_000, epsilon=1.0, mechanism="mwem", rounds=3)
         >>> [claim.mechanism for claim in one.claims]
         ['mwem']
