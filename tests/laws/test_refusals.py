@@ -154,7 +154,11 @@ ELSEWHERE = {
         *("BadSynopsis", "BadSynopsisFile", "BadState", "CannotAnswer", "CannotFit", "CannotRound", "CannotWriteFile"),
         *("CompositionError", "ForgottenFunction", "NotCanonical", "OptionError", "OutputError", "QuestionsNeeded"),
         *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy", "CannotPlot"),
-        "CannotQuery",
+        *("CannotQuery", "AttackError", "HypothesisError"),
+    ],
+    "told of a survey, before anybody's answer is looked at, or of reports, which are public": ["LocalError"],
+    "told of a stream by its terms, its file and the number of its steps; rows are counted after every refusal": [
+        "StreamError",
     ],
     "told by the service, of requests and folders; what a session refuses is passed on as it is": [
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
