@@ -37,6 +37,7 @@ synopses               -> synopses.fitting*, queries.builders, privacy.events, p
                           privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions
 mechanisms             -> mechanisms.registry, curator, synopses*, privacy, privacy.composition
+mechanisms.adaptive    -> mechanisms*, compiled
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
                        -> mechanisms*
 releases               -> mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,

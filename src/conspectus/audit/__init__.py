@@ -13,6 +13,7 @@ from conspectus.privacy.relation import Neighbours
 from . import (
     choices,
     composition_game,
+    distances_audit,
     doors,
     keys_and_projections,
     ledgers,
@@ -25,20 +26,22 @@ from .plays import AuditResult as AuditResult
 from .plays import Experiment as Experiment
 from .plays import lower_bound as lower_bound
 
+ROOMS = (
+    doors,
+    choices,
+    watches,
+    net_draws_audit,
+    keys_and_projections,
+    residuals_audit,
+    distances_audit,
+    composition_game,
+    ledgers,
+)
+
 
 def cases() -> Iterator[Experiment]:
     """Everything that can be audited, under both relations."""
-    rooms = (
-        doors,
-        choices,
-        watches,
-        net_draws_audit,
-        keys_and_projections,
-        residuals_audit,
-        composition_game,
-        ledgers,
-    )
-    for room in rooms:
+    for room in ROOMS:
         for neighbours in Neighbours:
             yield from room.cases(neighbours)
 

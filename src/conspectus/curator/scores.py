@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from conspectus.privacy.events import ByRelation
 from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.grouped_marginal import GroupedMarginal
+from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 
 ERROR_STEPS = 16
@@ -32,6 +34,9 @@ LOG_WEIGHT_STEPS = 1 << 20
 _FARTHEST = 2.0**50
 WIDEST = 1 << 40
 """The largest μ, λ and sum of rates of a reweighting: products with LOG_WEIGHT_STEPS stay within 64 bits."""
+
+MOST_DISTANT, FARTHEST_GUESS = 1 << 20, 1 << 40
+"""The cells of a table whose distance is scored, and the largest guess in grid steps: sums of them stay below 2⁶¹."""
 
 MOST_ROWS, FASTEST = 1 << 31, 1 << 30
 """The largest total and sum of rates of DualQuery's payoffs, and the largest count that they read: 2⁶² at most."""
@@ -232,6 +237,42 @@ class DualPayoffs:
 
 
 @dataclass(frozen=True, eq=False)
+class TableDistances:
+    """For each marginal of a workload, the L1 distance Σ |count − guess| over its cells.
+
+    Guarantee: one unit of at most m rows moves every score by at most m counts, 16·m steps, under add-remove, and by
+    twice that under replace.
+    """
+
+    workload: Workload
+    guess: NDArray[np.float64]
+    _guess: NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        tables = self.workload.blocks
+        if not tables or any(type(table) not in (Marginal, GroupedMarginal) for table in tables):
+            raise ValueError("distances are those of marginals, of codes or of groups of them")
+        if self.guess.shape != (len(self.workload),):
+            raise ValueError("a guess needs one number for each query of its workload")
+        if max(map(len, tables)) > MOST_DISTANT:
+            raise ValueError(f"a table whose distance is scored has at most {MOST_DISTANT:,} cells")
+        object.__setattr__(self, "_guess", np.clip(to_grid(self.guess), -FARTHEST_GUESS, FARTHEST_GUESS))
+
+    @property
+    def candidates(self) -> int:
+        return len(self.workload.blocks)
+
+    def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        apart = np.abs(steps_of(counts, self.workload.grid) - self._guess)
+        return np.add.reduceat(apart, np.array(self.workload.offsets[:-1], dtype=np.int64))
+
+    def sensitivity(self, relation: Relation) -> ByRelation:
+        return ByRelation.of(
+            relation, lambda each: ERROR_STEPS * max(table.sensitivity(each).l1 for table in self.workload.blocks)
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class LargestCounts:
     """The counts themselves, in grid steps: the largest are sought.
 
@@ -260,8 +301,8 @@ class LargestCounts:
         return ByRelation(replace=2 * moved.replace, add_remove=moved.add_remove * (1 if monotone else 2))
 
 
-Score = WorstErrors | Reweighting | LogPotential | DualPayoffs | LargestCounts
-SCORES: tuple[type[Score], ...] = (WorstErrors, Reweighting, LogPotential, DualPayoffs, LargestCounts)
+Score = WorstErrors | Reweighting | LogPotential | DualPayoffs | TableDistances | LargestCounts
+SCORES: tuple[type[Score], ...] = (WorstErrors, Reweighting, LogPotential, DualPayoffs, TableDistances, LargestCounts)
 """The list is closed: the curator refuses any other type, subclasses included."""
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .registry import OFFLINE, ONLINE
 
 if TYPE_CHECKING:  # what editors and type checkers know; the classes themselves come from the registry
+    from .adaptive.mechanism import Adaptive as Adaptive
     from .additive import Gaussian as Gaussian
     from .additive import Laplace as Laplace
     from .boosting.mechanism import Boosting as Boosting

@@ -77,6 +77,30 @@ BOOSTING_UNMEASURED = 1.15
 """Times `iterative.unmeasured` is the largest error of a question that was never drawn. Chosen with UNMEASURED, on
 NLTCS."""
 
+# adaptive: what is read off tables that were run, between two kinds of them. With x the noise of columns (`shares_of`),
+# the L1 error of a marginal is b·x^p and the largest error of a cell B·x^q.
+
+ADAPTIVE_SMALL = (1.3, 0.75, 1.25, 0.8)
+"""b, p, B and q for tables of up to ADAPTIVE_SMALL_CELLS cells. From NLTCS, ε = 0.1, 1 and 10 (`python -m bench
+ordinary`)."""
+
+ADAPTIVE_LARGE = (0.46, 0.3, 0.07, 0.6)
+"""The same for tables of ADAPTIVE_LARGE_CELLS cells and more. From Adult, ε = 0.1, 1 and 10 (`python -m bench
+ordinary`). In between, on a logarithmic scale."""
+
+ADAPTIVE_SMALL_CELLS, ADAPTIVE_LARGE_CELLS = 8, 8000
+"""Cells of a marginal of three columns of NLTCS, and of a usual one of Adult."""
+
+ADAPTIVE_FLOOR, ADAPTIVE_FLOOR_MEAN = 1.1, 0.6
+"""The largest and the mean error are no smaller than these, over what as many noises as on a pair would make: a fit
+hardly helps where there is little to fit. Chosen by hand, so that few questions go to plain noise."""
+
+ADAPTIVE_MEAN_OF_MAX = 0.2
+"""The mean error of single questions, over the largest. A round guess."""
+
+ADAPTIVE_UNKNOWN_ROWS = 50_000
+"""The number of rows that is expected where it is private and was not declared."""
+
 # dual-query: shares of the regret ln|𝒬|/Σ η_t. Runs lay between 0.5 and 0.8 (maximum) and between 0.03 and 0.15
 # (mean); with fitted multiplicities between 0.4 and 0.55, and at 0.02.
 

@@ -65,6 +65,8 @@ class Problem:
         rows: The public or declared number of rows; None where there is neither.
         ledgered: Whether a ledger pays. It adds up in one currency, so that every act needs a price in that one.
         aside: The δ that the ledger set aside for acts with a δ of their own, as far as it is left.
+        in_order: For each column how many of its codes, from the first on, stand in an order: bins of numbers and
+            dates. Empty where nothing is known of that.
     """
 
     workload: Workload
@@ -73,6 +75,7 @@ class Problem:
     rows: int | None = None
     ledgered: bool = False
     aside: Fraction = Fraction(0)
+    in_order: tuple[int, ...] = ()
 
     @property
     def neighbours(self) -> Neighbours:

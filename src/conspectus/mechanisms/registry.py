@@ -19,6 +19,7 @@ PROJECT = (
     *(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3")),
     *(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3")),
 )
+RESIDUALS = ("residual", "residuals-joint")
 KEYS = ("stable-keys-own", "stable-keys-counts", "stable-records-collision", "stable-records-tail")
 TOP = ("top-exponential", "top-permute-and-flip", "top-noisy-max", "top-value")
 WATCHES = ("above-threshold", "watch-one-threshold", "watch-restarted", "watch-ended", "watch-released")
@@ -60,6 +61,7 @@ OFFLINE: dict[str, Entry] = {
     "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian",), counts_once=True),
     "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE)),
     "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE)),
+    "adaptive": Entry(".adaptive.mechanism", "Adaptive", ("distances", *RESIDUALS, "measure-gaussian")),
     "projection": Entry(".projection", "Projection", MEASURE, counts_once=True),
     "boosting": Entry(".boosting.mechanism", "Boosting", ("boosting", "functions", *MEASURE)),
     "dual-query": Entry(".dual_query.mechanism", "DualQuery", ("dual-query", *MEASURE)),

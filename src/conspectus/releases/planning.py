@@ -188,7 +188,8 @@ def problem_of(
         raise ProblemError("the workload holds no query: ask at least one")
     check_rows(rows)
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=filtered)
-    return Problem(workload=workload, budget=budget, relation=relation, rows=rows)
+    in_order = tuple(column.regular if column.ordered else 0 for column in schema.columns)
+    return Problem(workload=workload, budget=budget, relation=relation, rows=rows, in_order=in_order)
 
 
 def rank(problem: Problem, mechanisms: Iterable[Mechanism[Any]]) -> tuple[tuple[Proposal, ...], Plan]:
@@ -266,7 +267,7 @@ def plan(
         >>> found.best.expected_max < 100
         True
         >>> [refusal.mechanism for refusal in found.refusals]
-        ['gaussian', 'net', 'top', 'stable-histogram']
+    ['gaussian', 'adaptive', 'net', 'top', 'stable-histogram']
         >>> one = cs.plan(schema, cs.marginals(schema, 2), rows=10_000, epsilon=1.0, mechanism="mwem", rounds=3)
         >>> [claim.mechanism for claim in one.claims]
         ['mwem']

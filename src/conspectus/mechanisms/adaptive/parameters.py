@@ -1,0 +1,222 @@
+"""Settings and public facts to a plan: which columns, pairs and triples are looked at, and how the budget is shared."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.mechanisms.mechanism import CannotServe, Problem, not_counting, refuse_for
+from conspectus.privacy.relation import Relation
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.parity_list import Parities, ParityList
+from conspectus.queries.workload import Workload
+
+from .pair_scores import HALF_NORMAL
+
+MOST_COLUMNS, MOST_PAIRS = 400, 40_000
+MOST_GROUPS = 5000
+"""Of all columns together: matrices over them are what takes memory."""
+
+WIDEST_SET = 12
+"""Questions about more columns than these ask about pairs: their triples would be too many."""
+
+TOTAL_SHARE = Fraction(1, 500)
+"""Of the budget, for a first look at the number of rows where that is private."""
+
+PAIR_LEVELS, TRIPLE_LEVELS = (0, 1, 2, 3, 4), (2, 3)
+
+Columns = TypeVar("Columns", bound=tuple[int, ...])
+Pairs = Mapping[tuple[int, int], float]
+Triples = Mapping[tuple[int, int, int], float]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AdaptivePlan:
+    """What public facts decide. Columns of pairs and triples are places in `columns`.
+
+    Attributes:
+        columns: The columns that are modelled: those that the workload asks about.
+        sizes: How many codes each has.
+        in_order: How many codes of each, from the first on, stand in an order.
+        pairs: The pairs of columns that questions ask about, each with its weight.
+        triples: The triples, likewise.
+        most_groups: The most groups of one column that are told apart.
+    """
+
+    columns: tuple[int, ...]
+    sizes: tuple[int, ...]
+    in_order: tuple[int, ...]
+    pairs: Pairs
+    triples: Triples
+    most_groups: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """How what is left after the first look at the number of rows is shared. They sum to one with that of pairs.
+
+    Attributes:
+        noise: About how far a column is from the truth in L1, were all of the budget spent on columns.
+        columns: For the columns.
+        scores: For the distances of pairs to independence.
+        triples: For triples: 0 where they would be noise.
+        triple_scores: For the distances of triples to what their pairs make likely.
+        levels: Which levels of pairs are scored.
+        uniform: Whether all triples are measured alike, without a look at which are strong: where they are small.
+    """
+
+    noise: float
+    columns: float
+    scores: float
+    triples: float
+    triple_scores: float
+    levels: tuple[int, ...]
+    uniform: bool
+
+    @property
+    def pairs(self) -> float:
+        return 1 - self.columns - self.scores - self.triples - self.triple_scores
+
+
+def plan_of(problem: Problem) -> AdaptivePlan:
+    """What public facts decide, or why it cannot serve them."""
+    refuse_for(not_counting(problem))
+    if problem.currency == "pure":
+        raise CannotServe("it measures with Gaussian noise: allow a delta above 0, or use mwem, dual-query or laplace")
+    domain, held = problem.workload.domain, problem.held
+    if len(held) > MOST_COLUMNS:
+        raise CannotServe(f"it models pairs of {len(held):,} columns (limit {MOST_COLUMNS}): ask about fewer columns")
+    place = {column: at for at, column in enumerate(held)}
+    sets: dict[tuple[int, ...], float] = defaultdict(float)
+    for columns, weight in column_sets(problem.workload):
+        sets[tuple(sorted(place[column] for column in columns))] += weight
+    pairs: dict[tuple[int, int], float] = defaultdict(float)
+    triples: dict[tuple[int, int, int], float] = defaultdict(float)
+    for columns, weight in sets.items():
+        for a, b in combinations(columns, 2):
+            pairs[a, b] += weight
+        if len(columns) <= WIDEST_SET:
+            for a, b, c in combinations(columns, 3):
+                triples[a, b, c] += weight
+    if len(pairs) > MOST_PAIRS:
+        raise CannotServe(
+            f"it measures {len(pairs):,} pairs of columns (limit {MOST_PAIRS:,}): ask about fewer columns"
+        )
+    sizes = domain.shape(held)
+    most = most_groups(sizes)
+    if most < 2:
+        raise CannotServe(f"these {len(held):,} columns are too many to be told apart: ask about fewer columns")
+    in_order = tuple(problem.in_order[column] if problem.in_order else 0 for column in held)
+    return AdaptivePlan(
+        columns=held,
+        sizes=sizes,
+        in_order=in_order,
+        pairs=_evened(pairs),
+        triples=_evened(triples),
+        most_groups=most,
+    )
+
+
+def most_groups(sizes: Iterable[int]) -> int:
+    """The largest number of groups of a column with which all columns together stay within `MOST_GROUPS`."""
+    falling = sorted(sizes, reverse=True)
+    low, high = 1, max(falling[0], 2)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(min(size, middle) for size in falling) <= MOST_GROUPS:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _evened(weights: Mapping[Columns, float]) -> dict[Columns, float]:
+    """Weights with mean one, in the order of the columns."""
+    mean = sum(weights.values()) / max(len(weights), 1)
+    return {columns: weights[columns] / mean for columns in sorted(weights)}
+
+
+def column_sets(workload: Workload) -> Iterable[tuple[tuple[int, ...], float]]:
+    """The sets of columns that questions ask about, each with its weight: 1 for a marginal, and for single questions
+    their number over what each such set has on average."""
+    for block in workload.blocks:
+        match block:
+            case Marginal():
+                yield block.columns, 1.0
+            case Intervals():
+                yield (block.column,), 1.0
+            case Conjunctions():
+                columns = np.array([*(literal.column for literal in block.literals), -1], dtype=np.int64)[block.terms]
+                yield from _counted(columns)
+            case Parities() | ParityList():
+                yield from _counted(np.asarray(block.matrix, dtype=np.int64))
+
+
+def _counted(columns: NDArray[np.int64]) -> Iterable[tuple[tuple[int, ...], float]]:
+    if not columns.size:
+        return
+    found, many = np.unique(np.sort(columns, axis=1), axis=0, return_counts=True)
+    for line, number in zip(found.tolist(), many.tolist()):
+        yield tuple(sorted({column for column in line if column >= 0})), number / float(many.mean())
+
+
+def unit_cost(relation: Relation) -> float:
+    """The squared L2 norm of what one unit moves a table: 1, 2 under replace, times the rows of a unit squared."""
+    return (2.0 if relation.replace else 1.0) * relation.max_rows**2
+
+
+def residual_cost(shape: Iterable[int], relation: Relation) -> float:
+    """About what one unit moves the residual of a table of this shape, as a squared L2 norm."""
+    sizes = list(shape)
+    stays = math.prod(1 - 1 / n for n in sizes)
+    if not relation.replace:
+        return stays * relation.max_rows**2
+    # Two records that differ on the axis of fewest values alone are farthest apart.
+    alone = [stays / (1 - 1 / n) * (-1 / n) if n > 1 else 0.0 for n in sizes]
+    return 2 * (stays - min(alone)) * relation.max_rows**2
+
+
+def shares_of(plan: AdaptivePlan, relation: Relation, rho: float, rows: float, *, triples: bool) -> Shares:
+    """How the budget is shared, by the number of rows as far as it is known. Chosen on Adult and NLTCS."""
+    cost, many, pairs = unit_cost(relation), len(plan.columns), len(plan.pairs)
+    noise = HALF_NORMAL * math.sqrt(cost * many / (2 * rho)) / rows * float(np.mean(plan.sizes))
+    columns = min(max(0.25 * (noise / 0.0148) ** 0.27, 0.05), 0.6)
+    if not pairs:
+        return Shares(noise=noise, columns=1.0, scores=0.0, triples=0.0, triple_scores=0.0, levels=(), uniform=False)
+    scores = 0.03 if noise < 0.05 else 0.05
+    moved = (2 if relation.replace else 1) * relation.max_rows
+    fine = moved * math.sqrt(3 * pairs / (2 * scores * rho)) / rows < 0.03
+    uniform = triples and _small(plan)
+    share = 0.0
+    if uniform:
+        share = 0.3 if noise < 0.003 else 0.0
+    elif triples and plan.triples:
+        share = 0.3 if noise < 0.0005 else 0.1 if noise < 0.003 else 0.05 if noise < 0.006 else 0.0
+    looks = 0.01 if share and not uniform else 0.0
+    return Shares(
+        noise=noise,
+        columns=columns,
+        scores=scores,
+        triples=share,
+        triple_scores=looks,
+        levels=(0, 2, 3) if fine else (2,),
+        uniform=uniform and share > 0,
+    )
+
+
+def _small(plan: AdaptivePlan) -> bool:
+    """Whether triples have few cells, so that all of them can be measured alike."""
+    if not plan.triples:
+        return False
+    cells = [math.prod(min(plan.sizes[c], 16) for c in columns) for columns in plan.triples]
+    return float(np.mean(cells)) <= 30
