@@ -50,7 +50,8 @@ def _measured(table: cs.Table, target: str) -> list[list[str]]:
     for run in range(RUNS):
         order = np.random.Generator(np.random.PCG64(run)).permutation(len(codes))
         held, kept = codes[order[: len(codes) // 3]], codes[order[len(codes) // 3 :]]
-        values = [column.decode(kept[:, c].astype(np.uint32)) for c, column in enumerate(schema.columns)]
+        rng = np.random.Generator(np.random.PCG64(run))
+        values = [column.decode(kept[:, c].astype(np.uint32), rng) for c, column in enumerate(schema.columns)]
         start = time.process_time()
         release = cs.release(
             cs.open_table(pa.table(dict(zip(schema.domain.names, values))), schema),

@@ -57,6 +57,7 @@ class LiveMixture(OnlineIC):
         hits: How many surprises are paid for.
         threshold: A guess that is wrong by more than this fraction of the rows is a surprise.
         measuring: The share of a hit's price that buys its measured answer, between 0 and 1. The rest finds the hit.
+        theorem: Always False: no theorem says how often a mixture can be surprised.
 
     Example:
         >>> import conspectus as cs
