@@ -43,6 +43,7 @@ audit: setup
 	$(BIN)/python -m tests.fuzzing.command_files --count 100000 --seed 1
 	$(BIN)/python -m tests.fuzzing.selects --count 20000 --seed 1
 	$(BIN)/python -m tests.fuzzing.predicates --count 20000 --seed 1
+	$(BIN)/python -m tests.fuzzing.http_requests --count 20000 --seed 1
 	$(BIN)/conspectus audit
 
 bench: setup

@@ -27,7 +27,7 @@ from conspectus.privacy.composition import advanced
 from conspectus.privacy.events import Noise
 from conspectus.privacy.exponential import FLOOR_BITS
 from conspectus.queries.blocks.statistic import STATISTIC_STEPS, Statistic
-from conspectus.queries.query import Parity, Predicate, Query
+from conspectus.queries.query import Linear, Parity, Predicate, Query
 from conspectus.queries.workload import Workload
 
 Record = tuple[int, ...]
@@ -51,8 +51,16 @@ def is_true(query: Query, record: Sequence[int]) -> bool:
 def truth_table(workload: Workload) -> NDArray[np.int64]:
     """Records × queries, by the meaning of each query."""
     universe = records(workload.domain)
-    columns = [[is_true(query, record) for record in universe] for query in workload.queries()]
+    columns = [[steps_on(query, record, workload) for record in universe] for query in workload.queries()]
     return np.array(columns, dtype=np.int64).reshape(len(workload), len(universe)).T
+
+
+def steps_on(query: Query, record: Sequence[int], workload: Workload) -> int:
+    """The value of a query on one record, in steps of the workload's grid."""
+    if not isinstance(query, Linear):
+        return workload.grid * is_true(query, record)
+    weights = query.weighting.table(workload.domain)
+    return int(weights[tuple(record[c] for c in query.weighting.columns)]) * is_true(query.given, record)
 
 
 def sums(workload: Workload, histogram: NDArray[Any]) -> NDArray[np.float64]:
@@ -65,6 +73,10 @@ def counts_of(workload: Workload, chunk: Chunk) -> list[int]:
     """For each query the number of rows that satisfy it, looked up in its table of cells."""
     counts = []
     for query in workload.queries():
+        if isinstance(query, Linear):
+            rows = zip(*(chunk.column(c).tolist() for c in range(len(workload.domain))))
+            counts.append(sum(steps_on(query, row, workload) for row in rows))
+            continue
         columns, inside = indicator(query, workload.domain)
         cells = tuple(chunk.column(c) for c in columns)
         counts.append(int(inside[cells].sum()) if columns else int(inside) * chunk.rows)

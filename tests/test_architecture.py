@@ -65,6 +65,7 @@ KEYHOLDERS = (
     "releases.public_nets",  # reads public tables through the same door
     "audit",  # makes curators, to attack them
     "cli.schema_commands",  # drafts a schema for the owner, and says NOT PRIVATE
+    "service.owner_draft",  # the same for the owner's page
     "data.sources",
     "privacy.exponential",  # draws with the sampler
     "privacy.levels",

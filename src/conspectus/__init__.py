@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from conspectus.queries.builders.statistics import satisfied_shares as satisfied_shares
     from conspectus.queries.builders.statistics import truncated_means as truncated_means
     from conspectus.queries.language.from_sql import sql as sql
+    from conspectus.queries.language.numbers import covariances as covariances
+    from conspectus.queries.language.numbers import means as means
+    from conspectus.queries.language.numbers import sums as sums
+    from conspectus.queries.language.numbers import variances as variances
     from conspectus.queries.workload import Workload as Workload
     from conspectus.releases.planning import plan as plan
     from conspectus.releases.public_nets import net as net
@@ -83,6 +87,10 @@ _HOMES = {
     "prefixes": "queries.builders.intervals",
     "parities": "queries.builders.parities",
     "sql": "queries.language.from_sql",
+    "sums": "queries.language.numbers",
+    "means": "queries.language.numbers",
+    "variances": "queries.language.numbers",
+    "covariances": "queries.language.numbers",
     "unsafe_functions": "queries.builders.functions",
     "independence_distances": "queries.builders.statistics",
     "independence_gaps": "queries.builders.statistics",

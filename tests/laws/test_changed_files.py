@@ -101,6 +101,16 @@ def test_compressed_buffers_are_refused_before_they_are_unpacked(stream: bool, c
         pa.set_memory_pool(before)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_table_without_its_schema_is_refused(stream: bool) -> None:
+    """A file whose messages end where they begin, with a footer that speaks of a table."""
+    whole = ipc(pa.table({"count": [1, 2]}), stream=stream, compression=None)
+    end = b"\xff\xff\xff\xff\0\0\0\0"
+    read = arrow_messages.read_stream if stream else arrow_messages.read_file
+    with pytest.raises(ValueError, match="begins with its schema"):
+        read(end + whole if stream else whole[:8] + end + whole[8 + len(end) :])
+
+
 def test_answers_are_numbers_before_anything_is_made_of_them(tmp_path: Path) -> None:
     """A column of nothing has any length at no cost, and becomes an array of that length when it is read."""
     path = tmp_path / "one.conspectus"

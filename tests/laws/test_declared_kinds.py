@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conspectus as cs
@@ -27,6 +27,7 @@ def one(**declared: object) -> Schema:
     return Schema.from_dict({"name": "t", "columns": {"x": declared}})
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(-1000, 1000), min_size=2, max_size=9, unique=True).map(sorted),
     st.lists(st.integers(-1500, 1500) | st.floats(-1500, 1500), max_size=30),

@@ -75,6 +75,7 @@ PUBLIC = {
     ],
     "it is about the shape of a chunk, which the engine makes the same for every table": [
         "counting/block_counters.py:GroupedCounts.add",
+        "counting/linear_counts.py:LinearCounts._cells",
         "counting/set_counting.py:SetCounts.__init__",
         "counting/statistic_counts.py:StatisticCounts.add",
         "counting/tally.py:Tally.add",
@@ -138,6 +139,7 @@ ELSEWHERE = {
         *("BadSynopsis", "BadSynopsisFile", "BadState", "CannotAnswer", "CannotFit", "CannotRound", "CannotWriteFile"),
         *("CompositionError", "ForgottenFunction", "NotCanonical", "OptionError", "OutputError", "QuestionsNeeded"),
         *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy", "CannotPlot"),
+        "CannotQuery",
     ],
     "told by the service, of requests and folders; what a session refuses is passed on as it is": [
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),

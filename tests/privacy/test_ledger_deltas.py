@@ -517,6 +517,23 @@ def test_a_file_that_sets_aside_what_it_does_not_have_is_refused(tmp_path: Path,
         Ledger.open(path)
 
 
+@pytest.mark.parametrize(
+    "change", ["cap = '0'", "cap = '1e9'", "currency = '2'", "currency = 'pure'", "budget = '{\"epsilon\": 1e-3}'"]
+)
+def test_terms_that_contradict_each_other_are_refused(tmp_path: Path, change: str) -> None:
+    """A cap of 0 once ended `ledger show` in a division, and any word was a currency."""
+    path = make(tmp_path / "ledger", aside=0.0).path
+    connection = sqlite3.connect(path)
+    trigger = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'terms_stay'").fetchone()[0]
+    connection.execute("DROP TRIGGER terms_stay")
+    connection.execute(f"UPDATE terms SET {change}")
+    connection.execute(trigger)
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="damaged"):
+        Ledger.open(path)
+
+
 def test_a_file_of_a_later_form_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "ledger").path
     connection = sqlite3.connect(path)

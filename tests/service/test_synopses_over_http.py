@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from tests.fuzzing.http_requests import folder_in, fuzz
 
 import conspectus as cs
 
@@ -224,3 +226,9 @@ def test_the_made_schema_is_the_shared_one(folder: Path, release: cs.Release, tm
     (tmp_path / "people.toml").write_text(SCHEMA, encoding="utf-8")
     assert cs.Schema.load(tmp_path / "people.toml") == release.schema
     assert cs.Schema.from_dict(client(folder).get("/synopses/people/schema").json()) == release.schema
+
+
+def test_random_requests_are_answered_or_refused(tmp_path: Path) -> None:
+    """A few hundred; `make audit` sends 20,000."""
+    statuses = asyncio.run(fuzz(folder_in(tmp_path), 400, 3))
+    assert {200, 401, 404, 405, 422} <= set(statuses)

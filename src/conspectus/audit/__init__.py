@@ -18,6 +18,7 @@ from . import (
     keys_and_projections,
     ledgers,
     net_draws_audit,
+    numbers_audit,
     residuals_audit,
     watches,
 )
@@ -29,6 +30,7 @@ from .plays import lower_bound as lower_bound
 ROOMS = (
     doors,
     choices,
+    numbers_audit,
     watches,
     net_draws_audit,
     keys_and_projections,

@@ -31,6 +31,9 @@ from . import (
 from . import (
     session_commands as session,
 )
+from . import (
+    sql_command as selecting,
+)
 
 
 def _version(asked: bool) -> None:
@@ -71,10 +74,12 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
         releasing.plan,
         releasing.release,
         reading.ask,
+        selecting.sql,
         reading.export,
         reading.synthesize,
         reading.report,
         session.session,
+        service.studio,
         audit.audit,
         demo.demo,
     ),

@@ -58,6 +58,34 @@ def folder(
     service.run()
 
 
+def studio(
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="A .csv, .csv.gz or .parquet file; or drop one on the page.")
+    ] = None,
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Where releases are written.")] = Path(),
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", metavar="L", help="The ledger of the table, which caps all releases.")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", metavar="P", min=0, max=65535, help="0 for any that is free.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    """The owner's page, for this computer alone: a schema, a plan, a release and its report."""
+    try:
+        from conspectus.service.studio_host import run_studio
+    except ModuleNotFoundError as missing:
+        raise not_installed(missing) from None
+
+    def ready(address: str) -> None:
+        print(f"The studio is at {address}", flush=True)
+        print("Whoever has this address sees your data: keep it to yourself. Stop with Ctrl-C.", flush=True)
+        if browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    run_studio(data=data, folder=folder, ledger=ledger, port=port, ready=ready)
+
+
 def add(
     name: AnalystName,
     folder: Folder,

@@ -81,7 +81,7 @@ def session(
             if opened is not None:
                 told = {"mechanism": mechanism, "questions": questions, "neighbours": spending.neighbours, "rows": rows}
                 _check_same_terms(path, told, setting or ())
-                opening = _resumed(path, opened, progress=progress)
+                opening = resumed(path, opened, progress=progress)
             else:
                 plan = {"mechanism": mechanism or AUTO, "questions": questions}
                 plan |= {"neighbours": spending.neighbours, "rows": rows}
@@ -110,7 +110,7 @@ def ask_session(
     from conspectus.sessions.store import SessionError
 
     checked_confidence(confidence)
-    with _resumed(path, opened, progress=None) as live:
+    with resumed(path, opened, progress=None) as live:
         put = live.measure if measure else live.ask
         said = said_to(predicates, lambda text: put(text, confidence=confidence, snap=snap), SessionError)
         if as_json:
@@ -161,14 +161,15 @@ def _opened(
 
 
 @contextmanager
-def _resumed(path: Path, opened: Sources, *, progress: Progress | None) -> Iterator[Session]:
+def resumed(path: Path, opened: Sources, *, progress: Progress | None) -> Iterator[Session]:
+    """A session that goes on, and its table, until the block ends."""
     import conspectus as cs
 
     with (
         cs.open_table(opened.data, cs.Schema.load(opened.schema)) as table,
-        cs.resume_session(path, table, ledger=opened.ledger, progress=progress) as resumed,
+        cs.resume_session(path, table, ledger=opened.ledger, progress=progress) as live,
     ):
-        yield resumed
+        yield live
 
 
 def _check_same_terms(path: Path, told: dict[str, Any], setting: Sequence[str]) -> None:
@@ -204,7 +205,7 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
         printing.facts([("keeps", str(dataclasses.replace(live.guarantee, warnings=())))])
         printing.facts([("warning", warning) for warning in live.guarantee.warnings])
     try:
-        for text in _lines():
+        for text in lines():
             try:
                 answer = live.ask(text, confidence=confidence, snap=snap)
             except SessionError:
@@ -229,7 +230,7 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
     return failed
 
 
-def _lines() -> Iterator[str]:
+def lines() -> Iterator[str]:
     """What is typed, with a prompt; or what comes through a pipe, without empty lines and # comments."""
     if sys.stdin.isatty():
         while True:

@@ -20,11 +20,13 @@ from conspectus.data.records.field import Elements
 from conspectus.queries.addresses import addresses_of
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.grouped_marginal import GroupedMarginal
+from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 
+from .linear_counts import LinearCounts
 from .statistic_counts import StatisticCounts, layout_of
 
 
@@ -150,6 +152,7 @@ class GatheredRows:
 
 
 BLOCK_COUNTERS: dict[type, Callable[[Any], BlockCounter]] = {
+    LinearQueries: LinearCounts,
     GroupedMarginal: GroupedCounts,
     SparseQueries: SparseCounts,
     SparseProjection: ProjectionCounts,

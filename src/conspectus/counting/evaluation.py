@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from conspectus.data.domain import Domain
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.queries.literals import LiteralArrays
 from conspectus.queries.ordering import groups, row_keys
-from conspectus.queries.query import Indices, Parity, Predicate, Query, Sparse
+from conspectus.queries.query import VALUE_STEPS, Indices, Linear, Parity, Predicate, Query, Sparse, Weighting
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
@@ -34,6 +36,9 @@ def answers_from_marginals(workload: Workload, marginal: MarginalSource, *, dtyp
     for block, start in zip(workload.blocks, workload.offsets):
         for columns, fill in _pieces(block, answers[start : start + len(block)]):
             pieces.setdefault(columns, []).append(fill)
+    for block, start in zip(workload.blocks, workload.offsets):
+        if isinstance(block, LinearQueries):
+            _fill_linear(block, marginal, answers[start : start + len(block)])
     for columns, fills in pieces.items():
         table = np.asarray(marginal(columns)).reshape(workload.domain.shape(columns))
         for fill in fills:
@@ -59,7 +64,28 @@ def _pieces(block: Block, answers: NDArray[Any]) -> list[tuple[tuple[int, ...], 
             (columns, _box_filler(arrays, block.terms[boxes], columns, owner[boxes], answers))
             for columns, boxes in block.column_groups()
         ]
+    if isinstance(block, LinearQueries):
+        return []  # weighted marginals: see `_fill_linear`
     raise TypeError(f"no way to answer a block of {type(block).__name__}")
+
+
+def _fill_linear(block: LinearQueries, marginal: MarginalSource, answers: NDArray[Any]) -> None:
+    """Linear queries from marginals: the sums of weights in each cell are a table, of which predicates sum cells."""
+    once = cache(marginal)
+    for weighting, places, given in block.by_weighting():
+        weigh = partial(weighted_marginal, block.domain, weighting, once)
+        answers[places] = answers_from_marginals(Workload(block.domain, (given,)), weigh)
+
+
+def weighted_marginal(
+    domain: Domain, weighting: Weighting, marginal: MarginalSource, columns: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """The sums of weights in each cell of some columns, from the marginal of these and of what the weights read."""
+    together = tuple(sorted({*columns, *weighting.columns}))
+    table = np.asarray(marginal(together), dtype=np.float64).reshape(domain.shape(together))
+    side = tuple(size if c in weighting.columns else 1 for c, size in zip(together, table.shape))
+    weighed = table * (weighting.steps.reshape(side) / VALUE_STEPS)
+    return np.asarray(weighed.sum(axis=tuple(place for place, c in enumerate(together) if c not in columns)))
 
 
 def _fill_cells(block: Marginal, table: NDArray[Any], answers: NDArray[Any]) -> None:
@@ -125,7 +151,7 @@ def _one_by_one(arrays: LiteralArrays, terms: NDArray[np.int32], table: NDArray[
 
 
 def indicator(query: Query, domain: Domain) -> tuple[tuple[int, ...], NDArray[np.uint8]]:
-    """The columns that a query reads, sorted, and its value on each cell of their marginal."""
+    """The columns that a counting query reads, sorted, and whether it is true on each cell of their marginal."""
     if isinstance(query, Parity):
         return query.columns, even_cells(len(query.columns)).astype(np.uint8).reshape((2,) * len(query.columns))
     if isinstance(query, Sparse):
@@ -139,3 +165,16 @@ def indicator(query: Query, domain: Domain) -> tuple[tuple[int, ...], NDArray[np
         sides = {literal.column: np.array(literal.codes) for literal in box}
         inside[np.ix_(*(sides.get(c, np.arange(domain.sizes[c])) for c in columns))] = 1
     return columns, inside
+
+
+def cell_values(query: Query, domain: Domain) -> tuple[tuple[int, ...], NDArray[np.float64]]:
+    """The columns that a query reads, sorted, and its value in [0, 1] on each cell of their marginal."""
+    if not isinstance(query, Linear):
+        columns, inside = indicator(query, domain)
+        return columns, inside.astype(np.float64)
+    held, inside = indicator(query.given, domain)
+    columns, weighting = query.columns, query.weighting
+    shape = domain.shape(columns)
+    there = inside.reshape(tuple(size if c in held else 1 for c, size in zip(columns, shape)))
+    weights = weighting.steps.reshape(tuple(size if c in weighting.columns else 1 for c, size in zip(columns, shape)))
+    return columns, np.broadcast_to(there * (weights / VALUE_STEPS), shape)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
-from conspectus.queries.query import Box, Parity, Predicate, Query, Sparse
+from conspectus.queries.query import VALUE_STEPS, Box, Linear, Parity, Predicate, Query, Sparse
 from conspectus.queries.sensitivity import WorkloadError
 
-from .evaluation import even_cells
+from .evaluation import even_cells, indicator
 
 _KEPT_CELLS = 1 << 22
 _WIDEST = 1 << 12  # cells of a marginal that is worth keeping; a query about more columns leaves few cells to sum
@@ -39,9 +39,23 @@ class SingleQueryCounts:
         if isinstance(query, Sparse):
             cells = self._table.ravel()[np.array(query.addresses, dtype=np.int64)]
             return (cells * np.array(query.steps)).sum() / query.grid
+        if isinstance(query, Linear):
+            return self.steps_of(query) / VALUE_STEPS
         if not isinstance(query, Predicate):
             raise WorkloadError("a function of the table is no sum over records: measure it instead")
         return sum((self._box(box) for box in query.boxes), self._table.dtype.type(0))
+
+    def steps_of(self, query: Linear) -> Any:
+        """The weights of a linear query over the table, in steps: a whole number where the table holds counts."""
+        columns = query.columns
+        table = self._marginal(columns)
+        _, inside = indicator(query.given, self._domain)
+        shapes = [
+            tuple(size if c in read else 1 for c, size in zip(columns, table.shape))
+            for read in (query.given.columns, query.weighting.columns)
+        ]
+        weights = query.weighting.steps.reshape(shapes[1]).astype(np.int64)
+        return (table * (inside.reshape(shapes[0]) * weights)).sum()
 
     def _box(self, box: Box) -> Any:
         columns = tuple(literal.column for literal in box)

@@ -263,8 +263,8 @@ class Curator:
 
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
-            # A weight in [0, 1] moves by at most one, so records that are listed need no look at their sensitivity.
-            small = query.counting or lists_records(query)
+            # A weight in [0, 1] moves by at most one: such questions need no look at their sensitivity.
+            small = query.linear or lists_records(query)
             if not small and query.linf(self.relation) > self.relation.max_rows:
                 raise ValueError("one unit moves this query by more than a watch allows for: measure it instead")
             error = error_of(int(self._truth(query)[0]), query.grid, guess)

@@ -21,6 +21,7 @@ from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.grouped_marginal import GroupedMarginal
 from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.queries.blocks.sparse_queries import SparseQueries
@@ -72,7 +73,7 @@ class ExactCounts:
                 return self._unions(block)
             case Parities() | ParityList():
                 return self._parities.find(_keys(block.matrix + 1))
-            case SparseQueries() | Statistics() | UnsafeFunctions():
+            case SparseQueries() | Statistics() | UnsafeFunctions() | LinearQueries():
                 held = [self._named.get(name) for name in _names(block)]
                 return None if None in held else np.array(held, dtype=np.int64) // _finer(block)
         return None
@@ -91,7 +92,7 @@ class ExactCounts:
                     self._listed(block, counts)
                 case Parities() | ParityList():
                     self._parities.add(_keys(block.matrix + 1), counts)
-                case SparseQueries() | Statistics() | UnsafeFunctions():
+                case SparseQueries() | Statistics() | UnsafeFunctions() | LinearQueries():
                     self._named.update(zip(_names(block), (counts * _finer(block)).tolist()))
         self._new = []
 
@@ -253,13 +254,15 @@ def _number(regular: int, low: int, high: int) -> int:
     return low * regular - low * (low - 1) // 2 + high - low
 
 
-Named = SparseQueries | Statistics | UnsafeFunctions
+Named = SparseQueries | Statistics | UnsafeFunctions | LinearQueries
 
 
 def _names(block: Named) -> Iterator[object]:
-    """One name for each question: its weights on listed records, or the function."""
+    """One name for each question: its weights on listed records or on codes, or the function."""
     if isinstance(block, SparseQueries):
         return ((SparseQueries, block.written(place)) for place in range(len(block)))
+    if isinstance(block, LinearQueries):
+        return ((LinearQueries, block.query(place)) for place in range(len(block)))
     return ((type(block), block.grid, block.denominator, function) for function in block.functions)
 
 

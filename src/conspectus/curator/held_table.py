@@ -21,7 +21,7 @@ from conspectus.data.fold import CodesInMemory, Fold
 from conspectus.data.records.field import Elements
 from conspectus.queries.addresses import addresses
 from conspectus.queries.blocks.marginal import Marginal
-from conspectus.queries.query import Box, Parity, Predicate, Query, Sparse
+from conspectus.queries.query import Box, Linear, Parity, Predicate, Query, Sparse, Weighting
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
@@ -38,7 +38,7 @@ class HeldTable(Protocol):
     def rows(self) -> int: ...
 
     def count(self, query: Query) -> int:
-        """The exact count; of weighted records in steps of the query's own grid."""
+        """The exact count; of weights in steps of the query's own grid."""
 
     def chunks(self, columns: Sequence[int]) -> Iterator[Chunk]:
         """The codes of some columns of all rows, in any order."""
@@ -56,6 +56,8 @@ class HistogramInMemory:
     def count(self, query: Query) -> int:
         if isinstance(query, Sparse):
             return int((self._flat[np.array(query.addresses, dtype=np.int64)] * np.array(query.steps)).sum())
+        if isinstance(query, Linear):
+            return int(self._cells.steps_of(query))
         return int(self._cells.of(query))
 
     def chunks(self, columns: Sequence[int]) -> Iterator[Chunk]:
@@ -97,11 +99,26 @@ class RowsInMemory:
             for column in query.columns:
                 odd ^= self._columns[column].astype(np.uint8)
             return int(self.rows - np.count_nonzero(odd))
+        if isinstance(query, Linear):
+            return sum(self._weighed(box, query.weighting) for box in query.given.boxes)
         if not isinstance(query, Predicate):
             raise WorkloadError("a function of the table is no sum over records: measure it instead")
         return sum(self._box(box) for box in query.boxes)
 
+    def _weighed(self, box: Box, weighting: Weighting) -> int:
+        left = self._rows_of(box)
+        codes = [self._columns[c] if left is None else self._columns[c][left] for c in weighting.columns]
+        cells = np.zeros(len(codes[0]), dtype=np.int64)
+        for column, held in zip(weighting.columns, codes):
+            cells = cells * self._domain.sizes[column] + held
+        return int(weighting.steps[cells].astype(np.int64).sum())
+
     def _box(self, box: Box) -> int:
+        left = self._rows_of(box)
+        return self.rows if left is None else len(left)
+
+    def _rows_of(self, box: Box) -> NDArray[np.int64] | None:
+        """The rows in a box; None where that is all of them."""
         left: NDArray[np.int64] | None = None
         for literal in box:
             column = self._columns[literal.column]
@@ -110,8 +127,8 @@ class RowsInMemory:
             inside = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
             left = np.flatnonzero(inside) if left is None else left[inside]
             if not len(left):
-                return 0
-        return self.rows if left is None else len(left)
+                break
+        return left
 
     def chunks(self, columns: Sequence[int]) -> Iterator[Chunk]:
         for start in range(0, self.rows, _ROWS):

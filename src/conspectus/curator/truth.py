@@ -86,9 +86,9 @@ class Truth:
         """The exact values of a workload, in steps of its grid: as they are known, or in one fold over the rows."""
         if self._latest is not None and self._latest[0] is workload:
             return self._latest[1]
-        if self._held is not None and len(workload) == 1 and (workload.counting or lists_records(workload)):
+        if self._held is not None and len(workload) == 1 and (workload.linear or lists_records(workload)):
             query = workload.query(0)
-            finer = workload.grid // query.grid if isinstance(query, Sparse) else 1
+            finer = workload.grid // query.grid if isinstance(query, Sparse) else 1  # linear ones have one grid
             return np.array([self._held.count(query) * finer], dtype=np.int64)
         found = {block: self._known.find(block) for block in dict.fromkeys(workload.blocks)}
         if missing := tuple(block for block, counts in found.items() if counts is None):

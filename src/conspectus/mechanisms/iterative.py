@@ -28,7 +28,7 @@ from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 
 from .expectations import UNMEASURED
-from .mechanism import Problem, check_settings
+from .mechanism import Problem, check_settings, in_counts
 
 
 def check_rounds(rounds: int | None, *, selection: float, certificate: float) -> None:
@@ -93,7 +93,7 @@ def unmeasured(problem: Problem, candidates: Candidates, measured: int) -> float
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One turn of the loop: what was asked and what came back, in counts, and the guess before."""
+    """One turn of the loop: what was asked, what came back and the guess before; all of it and the law in counts."""
 
     question: Workload
     noisy: Vector
@@ -136,8 +136,8 @@ def steps(
         question = candidates[index]
         law = problem.law(problem.sensitivity(question), plan.measure)
         start = int(candidates.starts[index])
-        noisy = curator.measure(question, law).astype(np.float64)
-        yield Step(question, noisy, guess[start : start + len(question)], law)
+        noisy = curator.measure(question, law) / question.grid
+        yield Step(question, noisy, guess[start : start + len(question)], in_counts(law, question.grid))
 
 
 def multiplicative_updates(alpha: float, cells: int) -> float:
@@ -179,8 +179,8 @@ class MultiplicativeWeights:
         off = np.clip(step.noisy, 0.0, total) - step.guessed
         towards = off / (2 * total) if self.rate is None else self.rate * np.sign(off)
         table = self.weights.reshape(self.held.sizes)
-        for columns, parts in part_tables(step.question, self.columns):
-            exponent = np.where(parts >= 0, towards[np.maximum(parts, 0)], 0.0)
+        for columns, parts, values in part_tables(step.question, self.columns):
+            exponent = np.where(parts >= 0, towards[np.maximum(parts, 0)], 0.0) * values
             order = np.argsort(columns)
             exponent = exponent.reshape(self.held.shape(columns)).transpose(order) if len(columns) > 1 else exponent
             shape = tuple(size if c in columns else 1 for c, size in enumerate(self.held.sizes))

@@ -66,6 +66,7 @@ from .mechanism import (
     check_settings,
     expected_maximum,
     expected_size,
+    in_counts,
     maximum_bound,
     no_histogram,
     refuse_for,
@@ -114,12 +115,12 @@ def promised_alpha(problem: Problem, certificate: float, failure: float = FAILUR
     if not problem.rows:
         return math.inf
     queries, rows, cells = len(problem.workload), problem.rows, problem.cells
-    single = problem.sensitivity(problem.workload[:1])
+    single, grid = problem.sensitivity(problem.workload[:1]), problem.workload[:1].grid
 
     def excess(alpha: float) -> float:
         turns = max(1, math.ceil(multiplicative_updates(alpha / 2, cells)))
         half = problem.cap * (1 - Fraction(certificate)) / turns / 2
-        tail = maximum_bound(problem.law(single, half), turns, failure / 2)
+        tail = maximum_bound(in_counts(problem.law(single, half), grid), turns, failure / 2)
         distinguisher = 2 / float(problem.selection(half)) * math.log(2 * turns * queries / failure)
         return alpha - 8 * max(tail, distinguisher) / rows
 
@@ -293,4 +294,5 @@ class IterativeConstruction(Mechanism[IterativePlan]):
 
     def _law(self, problem: Problem, single: Sensitivity, rounds: int) -> Noise:
         """About the noise on one question, if there are so many rounds."""
-        return problem.law(single, problem.cap * Fraction(1 - self.selection) / rounds)
+        law = problem.law(single, problem.cap * Fraction(1 - self.selection) / rounds)
+        return in_counts(law, problem.workload[:1].grid)

@@ -104,8 +104,13 @@ class Problem:
 
     @property
     def counting(self) -> bool:
-        """Whether every query is 0 or 1 on a record: what a histogram can answer."""
+        """Whether every query is 0 or 1 on a record."""
         return self.workload.counting
+
+    @property
+    def linear(self) -> bool:
+        """Whether every query has a value in [0, 1] on a record: what a histogram can answer."""
+        return self.workload.linear
 
     @property
     def listed(self) -> bool:
@@ -320,6 +325,11 @@ def expected_size(law: Noise) -> float:
     return law.scale if law.kind == "laplace" else law.scale * math.sqrt(2 / math.pi)
 
 
+def in_counts(law: Noise, grid: int) -> Noise:
+    """A noise on steps of a grid as the noise in counts that it nearly is: for fits and expectations, not for tails."""
+    return law if grid == 1 else Noise(law.kind, law.scale / grid)
+
+
 def kept_noise(part: float, questions: int) -> float:
     """How much of its noise an answer keeps after a fit, where of many questions this part is left of each.
 
@@ -349,14 +359,21 @@ def not_counting(problem: Problem) -> str | None:
     """Why a mechanism that asks which records satisfy a query cannot serve these; None where it can."""
     if problem.listed:
         return "these queries put weights on listed records, not predicates on columns: use sparse-project or laplace"
-    if not problem.counting:
+    if not problem.linear:
         return "functions of the whole table are not counts of records: use boosting, gaussian or laplace"
+    if not problem.counting:
+        return "sums of values are not counts of records: use laplace, gaussian, histogram, projection or mwem"
     return None
+
+
+def not_linear(problem: Problem) -> str | None:
+    """Why a mechanism that needs a value in [0, 1] of each record cannot serve these; None where it can."""
+    return None if problem.linear else not_counting(problem)
 
 
 def no_histogram(problem: Problem, *, copies: float = 1) -> str | None:
     """Why there can be no `copies` histograms over the columns asked about, one weight per cell; None if they can."""
-    refused = not_counting(problem)
+    refused = not_linear(problem)
     if refused is not None:
         return refused
     if problem.cells * max(copies, 1) <= MAX_CELLS:

@@ -40,6 +40,7 @@ from .mechanism import (
     check_settings,
     expected_maximum,
     expected_size,
+    in_counts,
     kept_noise,
     no_histogram,
     refuse_for,
@@ -131,7 +132,7 @@ class Mwem(Mechanism[LoopPlan]):
 def _expected(problem: Problem, plan: LoopPlan) -> tuple[float, float]:
     """Typical errors, mean and largest, in counts."""
     candidates, rounds, rows = plan.candidates, plan.rounds, problem.rows
-    law = problem.law(problem.sensitivity(candidates[0]), plan.measure)
+    law = in_counts(problem.law(problem.sensitivity(candidates[0]), plan.measure), candidates[0].grid)
     interactions = Interactions.of(candidates.workload)
     if interactions is not None and rows:
         noise, share = deviation_of(law) / rows, rounds / len(candidates)

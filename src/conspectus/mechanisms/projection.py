@@ -42,6 +42,7 @@ from .mechanism import (
     Problem,
     check_settings,
     expected_size,
+    in_counts,
     kept_noise,
     no_histogram,
     refuse_for,
@@ -148,10 +149,10 @@ class Projection(Mechanism[ProjectionPlan]):
             memory=8 * 14 * problem.cells + 64 * len(plan.asked),
             citations=CITES,
             notes=(
-                f"{law.kind} noise of scale {law.scale:.4g} counts before the projection",
+                f"{law.kind} noise of scale {law.scale / plan.asked.grid:.4g} counts before the projection",
                 "the proved bound is for the exact projection: the release says how near to it the solver came",
             )[: 1 + (bound is not None)],
-            expected_width=float(sum_quantile(law.kind, law.scale, 1, 1 - FAILURE)),
+            expected_width=sum_quantile(law.kind, law.scale, 1, 1 - FAILURE) / plan.asked.grid,
         )
         return of_fractions(problem, claim)
 
@@ -159,10 +160,11 @@ class Projection(Mechanism[ProjectionPlan]):
         asked, law = plan.asked, plan.law
         curator.count_ahead(asked)
         total = find_total(curator, problem)
-        noisy = curator.measure(asked, law).astype(float)
+        noisy = curator.measure(asked, law) / asked.grid
         held = asked.domain.project(problem.held)
-        measured = list(measurements(asked, problem.held, noisy, law, total.divisor))
-        parameters: dict[str, object] = {"norm": self.norm, "noise": law.kind, "scale": law.scale}
+        nearly = in_counts(law, asked.grid)
+        measured = list(measurements(asked, problem.held, noisy, nearly, total.divisor))
+        parameters: dict[str, object] = {"norm": self.norm, "noise": law.kind, "scale": nearly.scale}
         if self.norm == "entropy":
             fit = fit_histogram(held, measured, total.divisor, steps=self.evaluations, refits=REFITS)
             weights = fit.weights
@@ -188,12 +190,13 @@ class Projection(Mechanism[ProjectionPlan]):
         alike = _listed(asked) in (0, len(asked))
         if not problem.rows or not problem.total_is_public or self.norm != "euclidean" or not alike:
             return None
-        value = rms_bound(plan.law, problem.rows, max_satisfied(asked), len(asked), problem.cells) / problem.rows
+        law = in_counts(plan.law, asked.grid)
+        value = rms_bound(law, problem.rows, max_satisfied(asked), len(asked), problem.cells) / problem.rows
         return ErrorBound(value=value, statistic="rms", theorem=CITES[0])
 
     def _expected(self, problem: Problem, plan: ProjectionPlan) -> tuple[float, float]:
         """Typical errors, mean and largest, in counts."""
-        asked, law = plan.asked, plan.law
+        asked, law = plan.asked, in_counts(plan.law, plan.asked.grid)
         interactions = Interactions.of(asked)
         if interactions is not None:
             noise = deviation_of(law)
@@ -222,8 +225,8 @@ def _listed(asked: Workload) -> int:
 
 
 def max_satisfied(asked: Workload) -> int:
-    """How many queries one record can satisfy: the largest squared length of a column of A."""
-    return asked.sensitivity(Relation(Neighbours.ADD_REMOVE)).l2_squared
+    """How many queries one record can satisfy: the largest squared length of a column of A, rounded up."""
+    return -(-asked.sensitivity(Relation(Neighbours.ADD_REMOVE)).l2_squared // asked.grid**2)
 
 
 def degrees(problem: Problem) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 from conspectus.suggestions import suggest_keyword
 
 MEASURE = ("measure-laplace", "measure-gaussian")
+NUMBERS = ("linear-sum", "linear-mean")
 PROJECT = (
     *(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3")),
     *(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3")),
@@ -57,13 +58,13 @@ class Entry:
 
 
 OFFLINE: dict[str, Entry] = {
-    "laplace": Entry(".additive", "Laplace", ("measure-laplace",), counts_once=True),
-    "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian",), counts_once=True),
-    "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE)),
-    "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE)),
+    "laplace": Entry(".additive", "Laplace", ("measure-laplace", *NUMBERS), counts_once=True),
+    "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian", *NUMBERS), counts_once=True),
+    "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE, *NUMBERS)),
+    "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE, *NUMBERS)),
     "adaptive": Entry(".adaptive.mechanism", "Adaptive", ("distances", *RESIDUALS, "measure-gaussian")),
-    "projection": Entry(".projection", "Projection", MEASURE, counts_once=True),
-    "boosting": Entry(".boosting.mechanism", "Boosting", ("boosting", "functions", *MEASURE)),
+    "projection": Entry(".projection", "Projection", (*MEASURE, *NUMBERS), counts_once=True),
+    "boosting": Entry(".boosting.mechanism", "Boosting", ("boosting", "functions", *MEASURE, *NUMBERS)),
     "dual-query": Entry(".dual_query.mechanism", "DualQuery", ("dual-query", *MEASURE)),
     "small-db": Entry(".small_db.mechanism", "SmallDb", ("net-listed", "net-enumerated", "net-laminar", *MEASURE)),
     "net": Entry(".small_db.net_mechanism", "NetMechanism", ("net-listed", "net-public", *MEASURE)),

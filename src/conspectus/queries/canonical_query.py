@@ -14,7 +14,7 @@ from conspectus.data.domain import Domain
 
 from .addresses import exact
 from .formulas import union
-from .query import Literal, Parity, Predicate, Query, Sparse
+from .query import Linear, Literal, Parity, Predicate, Query, Sparse
 
 _WIDEST_PARITY = 6
 """Parities of more columns are not written as predicates: their boxes double with every column."""
@@ -29,6 +29,8 @@ def canonical_query(domain: Domain, query: Query) -> Query:
         query = even_boxes(query)
     if isinstance(query, Sparse) and _few_whole(domain, query):
         query = _cells_of(domain, query)
+    if isinstance(query, Linear):
+        return Linear(union(domain, query.given.boxes), query.weighting) if len(query.given.boxes) != 1 else query
     # The same meaning can be cut into disjoint boxes in several ways: take the one that `formulas` finds.
     return union(domain, query.boxes) if isinstance(query, Predicate) and len(query.boxes) != 1 else query
 

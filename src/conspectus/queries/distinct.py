@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 
 from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.moments import Moments
 from conspectus.queries.blocks.parity_list import ParityList
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 
 from .block import Block
-from .ordering import first_of_each, row_keys, stretches
+from .ordering import distinct_keys, first_of_each, row_keys, stretches
 from .query import Indices
 
-_LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions, SparseQueries)
+_LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions, SparseQueries, LinearQueries, Moments)
+
+Listing = Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries | LinearQueries | Moments
 
 
 def distinct_blocks(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], Indices]:
@@ -76,12 +80,14 @@ class _Seen:
         return (block if len(new) == len(block) else block.take(new)), self._place[numbers]
 
 
-def _keys(block: Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries) -> Indices:
+def _keys(block: Listing) -> Indices:
     """Equal for equal queries, different for different ones."""
-    if isinstance(block, Statistics | UnsafeFunctions):
+    if isinstance(block, Statistics | UnsafeFunctions | Moments):
         return _numbered(block.functions)
     if isinstance(block, SparseQueries):
         return _numbered(map(block.written, range(len(block))))
+    if isinstance(block, LinearQueries):
+        return distinct_keys(_keys(block.given))[1] * len(block.weightings) + block.which
     if isinstance(block, ParityList):
         return row_keys(block.matrix, len(block.domain))
     boxes = row_keys(block.terms, len(block.literals))

@@ -17,7 +17,9 @@ from conspectus.data.domain import Domain
 from .block import MOST_QUERIES, Block, total_length
 from .blocks.conjunction_list import Conjunctions
 from .blocks.interval_list import Intervals
+from .blocks.linear_queries import read_linear
 from .blocks.marginal import Marginal
+from .blocks.moments import read_moments
 from .blocks.parity_list import Parities, ParityList
 from .blocks.sparse_queries import read_sparse
 from .blocks.statistic import read_statistics
@@ -35,6 +37,8 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "parity-list": {"sets": list},
     "statistics": {"given": list, "classes": list, "functions": list},
     "unsafe-functions": {"whole": int, "functions": list},
+    "linear": {"given": Mapping, "weightings": list, "which": list},
+    "moments": {"given": Mapping, "numbers": list, "functions": list},
     "sparse": {"grid": int, "offsets": str, "addresses": str, "steps": (str, type(None))},
     "conjunctions": {"literals": list, "width": int, "terms": list, "starts": (list, type(None))},
 }
@@ -105,12 +109,14 @@ _READERS: dict[str, Callable[[Domain, Mapping[str, Any]], Block]] = {
     "parity-list": lambda domain, stored: ParityList(domain, tuple(map(tuple, stored["sets"]))),
     "statistics": read_statistics,
     "unsafe-functions": read_functions,
+    "linear": lambda domain, stored: read_linear(domain, _block(domain, stored["given"]), stored),
+    "moments": lambda domain, stored: read_moments(domain, _block(domain, stored["given"]), stored),
     "sparse": read_sparse,
     "conjunctions": _conjunctions,
 }
 """How each kind of block is read back."""
 
-_LISTED = ("parity-list", "statistics", "unsafe-functions", "sparse", "conjunctions")
+_LISTED = ("parity-list", "statistics", "unsafe-functions", "linear", "moments", "sparse", "conjunctions")
 """The kinds that list their questions, and are built again by taking all of them."""
 
 

@@ -21,7 +21,7 @@ from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.query import cells_of
 
 from .addresses import exact
-from .query import Box, Parity, Predicate, Sparse
+from .query import Box, Linear, Parity, Predicate, Sparse
 from .sensitivity import WorkloadError
 from .workload import Workload
 
@@ -47,7 +47,8 @@ def listed_records(query: Workload, most: int) -> Listed:
         return block.addresses, block.steps / block.grid
     asked = query.query(0)
     if not isinstance(asked, Predicate):
-        detail = {Sparse: "a list of records", Parity: "a parity"}.get(type(asked), "a function of the whole table")
+        names: dict[type, str] = {Sparse: "a list of records", Parity: "a parity", Linear: "a sum of values"}
+        detail = names.get(type(asked), "a function of the whole table")
         raise WorkloadError(f"{detail} cannot be written out here: ask for conjunctions, or with cs.sparse")
     domain = query.domain
     size = sum(cells_of(box, domain.sizes) for box in asked.boxes)

@@ -1,7 +1,8 @@
 """Queries as values: one question about a table.
 
 A counting query has a value in {0, 1} on every record: a `Predicate` (a union of disjoint boxes) or a `Parity`. A
-`Sparse` query puts weights on a few listed records; a `TableFunction` is any function of the whole table.
+`Linear` query has a value in [0, 1]: where a predicate holds, a weight by the codes of some columns. A `Sparse` query
+puts weights on a few listed records; a `TableFunction` is any function of the whole table.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from numpy.typing import NDArray
 from conspectus.data.code_sets import CodeSet, code_set, common
 from conspectus.data.domain import Domain
 
-from .sensitivity import WorkloadError
+from .sensitivity import ArrayValue, WorkloadError, fixed
+
+VALUE_STEPS = 1 << 24
+"""Steps to one in a linear query's value on a record: rounding moves a sum over a million rows by 0.03 at most."""
+
+MOST_WEIGHTS = 1 << 22
+"""The most combinations of codes that one weighting lists."""
 
 WEIGHT_STEPS = 1 << 16
 """Steps to one in the weight of a record: what is lost by rounding is below 1/65,536 of it."""
@@ -161,7 +168,46 @@ class Sparse:
         return np.array(self.addresses, dtype=np.uint64).tobytes() + weights[1:].astype(np.uint64).tobytes()
 
 
-Query = Predicate | Parity | TableFunction | Sparse
+@dataclass(frozen=True, eq=False)
+class Weighting(ArrayValue):
+    """A weight in [0, 1] for each combination of codes of some columns, row-major, in steps of 1/`VALUE_STEPS`."""
+
+    columns: tuple[int, ...]
+    steps: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        if not self.columns or self.columns[0] < 0 or any(a >= b for a, b in pairwise(self.columns)):
+            raise WorkloadError("a weighting needs its columns sorted and distinct")
+        steps = np.array(self.steps, dtype=np.int32).ravel()
+        if not 1 <= steps.size <= MOST_WEIGHTS or int(steps.min()) < 0 or int(steps.max()) > VALUE_STEPS:
+            raise WorkloadError(
+                f"a weighting has 1 to {MOST_WEIGHTS:,} weights in [0, 1], one for each combination of codes: "
+                "declare wider bins"
+            )
+        object.__setattr__(self, "steps", fixed(steps))
+
+    def table(self, domain: Domain) -> NDArray[np.int32]:
+        """The weights in the shape of the columns' sizes."""
+        return self.steps.reshape(domain.shape(self.columns))
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The sum, over the records that satisfy `given`, of their weights: a linear query with values in [0, 1]."""
+
+    given: Predicate
+    weighting: Weighting
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.given.columns, *self.weighting.columns}))
+
+    def rounding(self, rows: float, most: float) -> float:
+        """How far, in counts, rounded weights may have moved its value: by half a step for each row."""
+        return rows * 0.5 / VALUE_STEPS
+
+
+Query = Predicate | Parity | TableFunction | Sparse | Linear
 
 
 def _disjoint(a: Box, b: Box) -> bool:

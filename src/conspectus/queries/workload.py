@@ -18,6 +18,8 @@ from conspectus.privacy.relation import Relation
 from conspectus.suggestions import suggest_keywords
 
 from .block import Block, Listing
+from .blocks.linear_queries import LinearQueries
+from .blocks.moments import Moments
 from .distinct import distinct_blocks
 from .from_json import read_blocks
 from .query import Indices, Query
@@ -198,6 +200,29 @@ class Workload:
     def counting(self) -> bool:
         """Whether every query is 0 or 1 on a record."""
         return all(isinstance(block, CountingBlock) for block in self.blocks)
+
+    @cached_property
+    def linear(self) -> bool:
+        """Whether every query has a value in [0, 1] on a record, and on a table their sum: what a histogram answers."""
+        return all(isinstance(block, CountingBlock | LinearQueries) for block in self.blocks)
+
+    def measured(self, *, total_known: bool = False) -> Workload:
+        """What is measured for it: means and other moments are computed from linear queries, anything else is itself.
+
+        Args:
+            total_known: whether the number of rows is public, so that it need not be measured too.
+
+        Returns:
+            A workload without moments; this one if it has none.
+
+        Example:
+            >>> len(cs.means(schema, "age", by=["sex"])), len(cs.means(schema, "age", by=["sex"]).measured())
+            (2, 4)
+        """
+        if not any(isinstance(block, Moments) for block in self.blocks):
+            return self
+        kept = (b.parts(total_known=total_known) if isinstance(b, Moments) else b for b in self.blocks)
+        return Workload(self.domain, tuple(kept))
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """How far one unit moves all values of this workload together, in steps of its grid.

@@ -33,6 +33,8 @@ class Answer(Tabular):
         question: The question that was answered, as a predicate: what was asked, or the whole bins that it was widened
             to. None where a workload was asked.
         notes: What must be said besides, such as values that the schema counts as others.
+        value: A sum, mean, variance, covariance or quantile in the column's own units; `low` and `high` are then its
+            interval, `count` and `fraction` the rows that it is over. None for a fraction of the rows.
 
     Example:
         >>> answer = Answer(fraction=0.25, count=50.0, low=0.2, high=0.3, basis="measured", confidence=0.95)
@@ -48,6 +50,7 @@ class Answer(Tabular):
     confidence: float
     question: str | None = None
     notes: tuple[str, ...] = ()
+    value: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain values, by the names of its attributes."""
@@ -65,6 +68,8 @@ class Answer(Tabular):
         return Bars(labels=[label], sizes=[self.fraction], lows=[self.low], highs=[self.high], axis="share of the rows")
 
     def __str__(self) -> str:
+        if self.value is not None:
+            return self._of_value(self.value)
         shown, digits = _possible(self.fraction), _digits(self.low, self.high)
         text = f"{shown:.{digits}f}"
         if self.count is not None:
@@ -80,6 +85,21 @@ class Answer(Tabular):
             low = math.floor(_possible(self.low) * 10**digits + _TINY) / 10**digits
             high = math.ceil(_possible(self.high) * 10**digits - _TINY) / 10**digits
             text += f", {self.confidence:.0%} interval {low:.{digits}f} to {high:.{digits}f}, {self.basis}"
+        return "; ".join([text, *self.notes])
+
+    def _of_value(self, value: float) -> str:
+        text = f"{value:,.6g}"
+        if self.count is not None:
+            text += f" over about {max(self.count, 0):,.0f} rows"
+        if self.low is None or self.high is None:
+            text += ", no interval: the accuracy of this answer is not guaranteed"
+        else:
+            width = self.high - self.low
+            digits = 4 if width <= 0 else min(max(0, 1 - math.floor(math.log10(width))), 12)
+            low = math.floor(self.low * 10**digits + _TINY) / 10**digits
+            high = math.ceil(self.high * 10**digits - _TINY) / 10**digits
+            text = text.replace(f"{value:,.6g}", f"{value:,.{digits}f}", 1)
+            text += f", {self.confidence:.0%} interval {low:,.{digits}f} to {high:,.{digits}f}, {self.basis}"
         return "; ".join([text, *self.notes])
 
 

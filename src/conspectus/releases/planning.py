@@ -188,6 +188,7 @@ def problem_of(
         raise ProblemError("the workload holds no query: ask at least one")
     check_rows(rows)
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=filtered)
+    workload = workload.measured(total_known=relation.total_is_public)
     in_order = tuple(column.regular if column.ordered else 0 for column in schema.columns)
     return Problem(workload=workload, budget=budget, relation=relation, rows=rows, in_order=in_order)
 
@@ -267,7 +268,7 @@ def plan(
         >>> found.best.expected_max < 100
         True
         >>> [refusal.mechanism for refusal in found.refusals]
-    ['gaussian', 'adaptive', 'net', 'top', 'stable-histogram']
+        ['gaussian', 'adaptive', 'net', 'top', 'stable-histogram']
         >>> one = cs.plan(schema, cs.marginals(schema, 2), rows=10_000, epsilon=1.0, mechanism="mwem", rounds=3)
         >>> [claim.mechanism for claim in one.claims]
         ['mwem']
@@ -275,7 +276,7 @@ def plan(
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     asked = candidates(mechanism, settings, call="plan", keywords=KEYWORDS)
     problem = problem_of(schema, workload, budget=budget, neighbours=neighbours, rows=rows)
-    examine(workload, problem.relation, rows=rows)
+    examine(problem.workload, problem.relation, rows=rows)
     return rank(problem, asked)[1]
 
 

@@ -24,8 +24,10 @@ from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee
+from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.builders.marginals import marginal
 from conspectus.queries.language import from_sql as language
+from conspectus.queries.language.from_select import read_select
 from conspectus.queries.query import TableFunction
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -37,7 +39,11 @@ from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_kn
 from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
+from .numbers_from_parts import moment_answer
+from .query_result import QueryResult
 from .release_file import read_fields, write_fields
+from .released_counts import ReleasedCounts
+from .selecting import answer_select
 from .tables import cells_table, records_table
 
 
@@ -53,7 +59,8 @@ class Release:
     Attributes:
         schema: The schema of the table, published with every release.
         workload: The questions that were released, in order.
-        answers: Their answers as fractions, in the workload's order.
+        answers: Their answers in the workload's order: fractions, and sums, means and other moments in the units of
+            their columns.
         synopsis: What answers further questions.
         guarantee: What the release promises to every unit of the table.
         mechanism: The name of the mechanism that made it.
@@ -64,6 +71,8 @@ class Release:
         events: Every private act that touched the table.
         left_out: How many questions a file that was saved without them does not list. Workload and answers are then
             empty, and the synopsis answers as it did.
+        shares: The answers to what was measured for the workload, as fractions, where that is not the workload itself
+            because it has means or other moments; None otherwise.
         declared: Whether its acts were fixed, one by one, before the first draw. Otherwise how many there were, or what
             they cost, is itself an outcome, and only the guarantee says what is promised.
 
@@ -101,6 +110,7 @@ class Release:
     events: tuple[Event, ...]
     left_out: int = 0
     declared: bool = False
+    shares: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if type(self.left_out) is not int or self.left_out < 0 or (self.left_out and len(self.workload)):
@@ -180,11 +190,13 @@ class Release:
         if len(question) != 1:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
         self._check_seen(question)
+        asked = question.query(0)
+        if isinstance(asked, Moment):
+            return moment_answer(self.schema, self.synopsis, self._evidence, asked, confidence)
         estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self._evidence)
-        query = question.query(0)
-        answer = answer_of(estimate, self.total, confidence, query)
+        answer = answer_of(estimate, self.total, confidence, asked)
         answer = dataclasses.replace(answer, question=words, notes=notes)
-        if self.counts_rows and not (isinstance(query, TableFunction) and not query.counts_rows):
+        if self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows):
             return answer
         return dataclasses.replace(answer, count=None)
 
@@ -219,6 +231,35 @@ class Release:
         self._check_seen(cells)
         counts = self.synopsis.integer_marginal(cells.blocks[0].columns)
         return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self._evidence))
+
+    def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
+        """Answer a SELECT: counts, sums, averages, medians and the like by group, each with its interval.
+
+        It costs nothing: everything follows from what was released.
+
+        Args:
+            select: One SELECT over the table, by its name. Served are COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN,
+                QUANTILE, CORR, COVAR_POP, ratios of counts, FILTER and CASE; WHERE as `ask` reads it; GROUP BY columns,
+                bins, conditions and CASE; HAVING, ORDER BY, LIMIT and OFFSET.
+            confidence: The probability, over the noise, with which each interval holds the truth.
+            snap: Whether a condition that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+
+        Returns:
+            A table: beside each number `x` its ends `x_low` and `x_high`, null where no interval would be honest. It
+            has `to_pandas`, `to_polars`, `to_arrow`, `to_dict` and `plot`.
+
+        Raises:
+            CannotQuery: The SELECT cannot be answered; the message says why, and what can be asked instead.
+            CannotAnswer: The release does not hold what it asks for; the message says what is missing.
+            NotAPredicate: A condition in it is none that is served.
+            ConfidenceError: The confidence is not strictly between 0 and 1.
+        """
+        checked_confidence(confidence)
+        if not self.counts_rows:
+            raise CannotAnswer("this release of functions holds no number of rows to count: ask(…) answers them")
+        plan = read_select(self.schema, select, snap=snap)
+        source = ReleasedCounts(self.schema, self.synopsis, self._evidence, self._check_seen)
+        return answer_select(plan, source, confidence)
 
     @property
     def records(self) -> tuple[tuple[Any, int], ...]:
@@ -292,7 +333,9 @@ class Release:
         release = self
         if not questions:
             nothing = Workload(self.workload.domain, ())
-            release = dataclasses.replace(self, workload=nothing, answers=np.zeros(0), left_out=self.questions)
+            release = dataclasses.replace(
+                self, workload=nothing, answers=np.zeros(0), left_out=self.questions, shares=None
+            )
         write_fields(Path(path), {field.name: getattr(release, field.name) for field in dataclasses.fields(release)})
 
     def _sampled(self, rows: int, public_seed: int | None) -> Chunk:
@@ -308,7 +351,9 @@ class Release:
 
     @cached_property
     def _evidence(self) -> Evidence:
-        return Evidence(workload=self.workload, answers=self.answers, bound=self.certificate, measured=self.measured)
+        workload = self.workload.measured(total_known=self.total.exact)
+        answers = self.answers if self.shares is None else self.shares
+        return Evidence(workload=workload, answers=answers, bound=self.certificate, measured=self.measured)
 
 
 def load(path: str | Path) -> Release:

@@ -27,8 +27,9 @@ from conspectus.synopses.synopsis import load_synopsis, part
 from .acts_and_noise import contradicted
 
 ANSWERS = "answers"
+SHARES = "shares"
 MEASURED = "measured-"
-"""What the tables of the answers, and of the noisy answers beside the synopsis, are called in a file."""
+"""What the tables of the answers, of what they follow from, and of noisy answers beside it are called in a file."""
 
 
 def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
@@ -55,6 +56,8 @@ def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
         manifest["measured"], noisy = measured.parts()
         tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
     tables[ANSWERS] = pa.table({"answer": fields["answers"]})
+    if fields["shares"] is not None:
+        tables[SHARES] = pa.table({"share": fields["shares"]})
     files.write(path, manifest, fields["workload"].to_json(), tables)
 
 
@@ -71,6 +74,10 @@ def read_fields(path: Path) -> dict[str, Any]:
         tables = dict(contents.tables)
         answers = part(tables, ANSWERS, [("answer", pa.float64())])["answer"].to_numpy()
         del tables[ANSWERS]
+        shares = None
+        if SHARES in tables:
+            shares = part(tables, SHARES, [("share", pa.float64())])["share"].to_numpy()
+            del tables[SHARES]
         noisy = {name.removeprefix(MEASURED): tables.pop(name) for name in list(tables) if name.startswith(MEASURED)}
         measured, guarantee = manifest["measured"], manifest["guarantee"]
         claim, certificate = manifest["claim"], manifest["certificate"]
@@ -85,6 +92,9 @@ def read_fields(path: Path) -> dict[str, Any]:
         synopsis = load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables)
         beside = None if measured is None else NoisyAnswers.from_parts(schema.domain, measured, noisy)
         proved = None if certificate is None else Certificate.from_json(certificate)
+        parts = workload.measured(total_known=synopsis.total.exact)
+        if (shares is None) != (parts == workload) or (shares is not None and shares.shape != (len(parts),)):
+            raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
         held = (synopsis,) if beside is None else (synopsis, beside)
         if contradicted(schema, promised.neighbours, events, held, proved):
             raise files.BadSynopsisFile("its acts did not draw the noise that it speaks of: get the file again")
@@ -92,6 +102,7 @@ def read_fields(path: Path) -> dict[str, Any]:
             "schema": schema,
             "workload": workload,
             "answers": answers,
+            "shares": shares,
             "synopsis": synopsis,
             "guarantee": promised,
             "mechanism": manifest["mechanism"],

@@ -18,10 +18,12 @@ from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
+from conspectus.queries.blocks.moments import Moments
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 
+from .numbers_from_parts import derived_answers
 from .planning import candidates, check_table, problem_of, rank
 from .release import Release
 
@@ -94,7 +96,7 @@ def release(
     if ledger is not None:
         ledger = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
         problem = dataclasses.replace(problem, ledgered=True, aside=ledger.delta_remaining)
-    return run(table, problem, mechanism=mechanism, settings=settings, ledger=ledger, progress=progress)
+    return run(table, problem, mechanism=mechanism, settings=settings, ledger=ledger, progress=progress, asked=workload)
 
 
 def run(
@@ -106,8 +108,12 @@ def run(
     ledger: Ledger | None = None,
     progress: Progress | None = None,
     sampler: Sampler | None = None,
+    asked: Workload | None = None,
 ) -> Release:
-    """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone."""
+    """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone.
+
+    `asked` is the workload whose measured form is the problem's, where it has means or other moments.
+    """
     sampler = sampler or SystemSampler()
     able = candidates(mechanism, settings, call="release", keywords=KEYWORDS)  # or refused, before a row is read
     truth: Truth | None = None
@@ -134,10 +140,12 @@ def run(
     if reservation is not None:
         reservation.settle()
     said = (*warnings(table, problem), *outcome.warnings)
+    moments = asked is not None and any(isinstance(block, Moments) for block in asked.blocks)
     return Release(
         schema=table.schema,
-        workload=problem.workload,
-        answers=outcome.answers,
+        workload=asked if asked is not None and moments else problem.workload,
+        answers=derived_answers(asked, outcome.answers, outcome.total) if asked and moments else outcome.answers,
+        shares=outcome.answers if moments else None,
         synopsis=outcome.synopsis,
         guarantee=allowance.guarantee(str(table.schema.unit), said, private=sampler.private),
         mechanism=chosen.mechanism.name,

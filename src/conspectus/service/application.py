@@ -21,6 +21,7 @@ from .desk import Desk
 from .gate import Gate, Limits, Queue, extra
 from .journal import Journal
 from .metrics import Metrics
+from .page_files import add_pages
 from .refusing import Refused, unknown
 from .session_routes import Switchboard, add_sessions
 from .shelf import Shelf
@@ -66,11 +67,13 @@ def application(serving: Serving) -> ASGIApp:
         description="Published synopses and live sessions of private tables, each answer with its interval.",
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
         responses=PROBLEMS,
     )
     _add_refusals(app)
     _add_synopses(app, counter, queue)
     add_sessions(app, counter, switchboard)
+    add_pages(app, counter)
 
     @app.get("/health", tags=["operation"])
     async def health() -> dict[str, Any]:

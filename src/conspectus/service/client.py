@@ -8,6 +8,7 @@ import json
 import math
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -25,6 +26,7 @@ from conspectus.sessions.live_answer import LiveAnswer
 from conspectus.sessions.store import SessionError
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.synopsis import CannotAnswer
+from conspectus.tabular import ResultTable
 
 from .refusing import Refused
 
@@ -83,7 +85,7 @@ class RemoteRelease:
         """
         return _answer(Answer, self._link.post("/ask", _question(self.schema, question, confidence, snap)))
 
-    def table(self, columns: list[str], *, confidence: float = 0.95) -> pa.Table:
+    def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> ResultTable:
         """A table to print, as the release makes it: whole counts with intervals, and a mark on noisy cells.
 
         Args:
@@ -98,9 +100,10 @@ class RemoteRelease:
             ServiceError: The service cannot be reached, or refuses.
         """
         checked_confidence(confidence)
-        return self._link.arrow("/table", {"by": list(columns), "confidence": confidence})
+        made = self._link.arrow("/table", {"by": list(columns), "confidence": confidence})
+        return ResultTable(made, tuple(columns), (("count", "low", "high"),))
 
-    def query(self, sql: str, *, confidence: float = 0.95) -> RemoteResult:
+    def query(self, sql: str, *, confidence: float = 0.95) -> ResultTable:
         """The lines of a SELECT, as the release answers it.
 
         Args:
@@ -108,13 +111,18 @@ class RemoteRelease:
             confidence: The probability with which each interval holds.
 
         Returns:
-            A result with `.to_arrow()`, `.to_pandas()` and `.to_polars()`.
+            A table of results with `.to_arrow()`, `.to_pandas()` and `.to_polars()`; for each aggregate x the columns
+            x, x_low and x_high.
 
         Raises:
             ServiceError: The service cannot be reached, or reads no such SELECT.
         """
         body = {"sql": sql, "confidence": checked_confidence(confidence)}
-        return RemoteResult(_read_arrow(self._link.send("POST", "/query?as=arrow", body)))
+        made = _read_arrow(self._link.send("POST", "/query?as=arrow", body))
+        names = made.column_names
+        measures = tuple((name, f"{name}_low", f"{name}_high") for name in names if f"{name}_low" in names)
+        ours = {part for measure in measures for part in measure}
+        return ResultTable(made, tuple(name for name in names if name not in ours), measures)
 
     def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
         """Synthetic rows in the schema's own values; they are nobody's records.
@@ -217,27 +225,6 @@ class RemoteSession:
     def close(self) -> None:
         """Let go of the connection. The session goes on."""
         self._link.close()
-
-
-class RemoteResult:
-    """The lines of a SELECT that a service answered."""
-
-    def __init__(self, made: pa.Table) -> None:
-        self._made = made
-
-    def to_arrow(self) -> pa.Table:
-        """The lines as an Arrow table."""
-        return self._made
-
-    def to_pandas(self) -> Any:
-        """The lines as a pandas frame."""
-        return self._made.to_pandas()
-
-    def to_polars(self) -> Any:
-        """The lines as a polars frame."""
-        import polars
-
-        return polars.from_arrow(self._made)
 
 
 def connect(address: str, *, token: str | None = None, timeout: float = 60.0) -> RemoteRelease | RemoteSession:

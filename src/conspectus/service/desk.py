@@ -146,7 +146,7 @@ def rows(release: Release, number: int, public_seed: int | None) -> pa.Table:
 def table(release: Release, by: Sequence[str], confidence: float) -> pa.Table:
     """A published table, as the library makes it."""
     try:
-        return release.table(list(by), confidence=confidence)
+        return release.table(list(by), confidence=confidence).to_arrow()
     except (ValueError, LookupError) as error:
         raise refusal_of(error) from error
 

@@ -60,6 +60,8 @@ class Home:
                 return await self._about()
             case "ask" | "measure":
                 return await self._ask(told, outright=op == "measure")
+            case "quote":
+                return await self._quote(told)
             case "history":
                 return [
                     {**self._told(answer, where), "cost": cost}
@@ -97,7 +99,10 @@ class Home:
         if self._waiting >= self._queue:
             raise busy()
         who = told["analyst"]
-        self._check_share(who)
+        if who["share"] is not None:
+            # The lock of the session is not ours alone, so the quote stands in the same queue as the question.
+            quote = functools.partial(self._session.quote, where, snap=told["snap"], outright=outright)
+            self._check_share(who, (await self._alone(quote)).cost)
         self._analysts.count(who["name"], most=who["questions"])
         put: Callable[..., LiveAnswer] = self._session.measure if outright else self._session.ask
         call = functools.partial(put, where, confidence=told["confidence"], snap=told["snap"])
@@ -120,15 +125,15 @@ class Home:
         finally:
             self._waiting -= 1
 
-    def _check_share(self, who: dict[str, Any]) -> None:
+    def _check_share(self, who: dict[str, Any], cost: float) -> None:
         share = who["share"]
-        if share is not None and self._analysts.spent(who["name"], self.name) >= share * self._first.total:
+        if self._analysts.spent(who["name"], self.name) + cost > share * self._first.total:
             raise Refused(
                 status=429,
                 error="share",
-                title="Your share of this budget is spent",
-                text=f"Your questions may spend {share:.0%} of the session's budget, and have. {NOTHING} Questions "
-                "that were asked before are still answered.",
+                title="Your share of this budget does not pay for this",
+                text=f"Your questions may spend {share:.0%} of the session's budget, and with this one could spend "
+                f"more. {NOTHING} Questions that cost nothing are still answered.",
             )
 
     def _note_restart(self) -> None:
@@ -138,6 +143,24 @@ class Home:
             lost = self._first.watching and now.opened > self._first.opened
             self._paid = self._first.last if lost else 0.0
             self._journal.say("resumed", session=self.name, cost=self._paid, currency=self._session.currency)
+
+    async def _quote(self, told: dict[str, Any]) -> dict[str, Any]:
+        """What a question would cost at most, from public facts alone; nothing is spent."""
+        schema, where, session = self._session.schema, told.get("where"), self._session
+        try:
+            where = describing.spelled(schema, where, told.get("picks"))
+            question = self._answered.question(where, snap=told["snap"])
+            quote = await self._alone(functools.partial(session.quote, where, snap=told["snap"]))
+        except (ValueError, LookupError) as error:
+            raise refusal_of(error, schema=schema, where=where) from error
+        return {
+            "where": question.words or where,
+            "at_most": quote.cost,
+            "currency": quote.currency,
+            "of": self._first.total,
+            "affordable": quote.affordable,
+            "free_because": "repeated" if quote.repeated else None if quote.cost else "bought",
+        }
 
     async def _about(self) -> dict[str, Any]:
         session = self._session

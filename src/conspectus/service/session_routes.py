@@ -13,13 +13,13 @@ from .analysts import Analyst
 from .desk import Desk
 from .refusing import unknown
 from .switchboard import Line, Switchboard
-from .wire import ListedSessions, LiveAnswered, Question
+from .wire import ListedSessions, LiveAnswered, Question, Quoted
 
 __all__ = ["Switchboard", "add_sessions"]
 
 
 def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
-    """Add what can be done with a live session: look, ask, measure, and take what it has learned."""
+    """Add what can be done with a live session: look, ask, measure, quote, and take what it has learned."""
 
     def found(request: Request, name: str) -> tuple[Line, Analyst]:
         who = counter.analyst(request, needed=True)
@@ -58,6 +58,12 @@ def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
         """Buy the answer to one question outright."""
         line, who = found(request, name)
         return await line.call("measure", **question.model_dump(), analyst=_caps(who))
+
+    @app.post("/sessions/{name}/quote", response_model=Quoted, tags=["sessions"])
+    async def quote(request: Request, name: str, question: Question) -> Any:
+        """What a question would cost at most. Nothing is spent, and nothing but public facts is looked at."""
+        line, _ = found(request, name)
+        return await line.call("quote", **question.model_dump())
 
     @app.get("/sessions/{name}/release", tags=["sessions"], response_class=Response)
     async def release(request: Request, name: str) -> Response:

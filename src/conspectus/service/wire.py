@@ -103,6 +103,21 @@ class Result(BaseModel):
     rows: list[list[Any]]
 
 
+class Quoted(BaseModel):
+    """What a question would cost at most, from public facts alone. Nothing is spent by asking for it.
+
+    `of` is the whole budget; `affordable` says whether what is left pays for the most; `free_because` is "repeated" for
+    a question that was asked before, and "bought" for one that what was bought at the start answers.
+    """
+
+    where: str
+    at_most: float
+    currency: Literal["epsilon", "rho"]
+    of: float
+    affordable: bool
+    free_because: Literal["repeated", "bought"] | None
+
+
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": text}
     for status, text in (

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.language import from_sql as language
-from conspectus.queries.query import Predicate, Query, TableFunction
+from conspectus.queries.query import Linear, Predicate, Query, TableFunction
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import MIXED, Workload
 
@@ -65,6 +66,8 @@ def _normal(question: Workload) -> Workload:
             "a session answers counts of records, and this is a function of the whole table: release it instead"
         )
     meaning = canonical_query(domain, query)
+    if isinstance(meaning, Linear):
+        return Workload(domain, (LinearQueries.of(domain, [meaning]),))
     if not isinstance(meaning, Predicate):
         return question[0] if len(question.blocks) == 1 else question
     return Workload(domain, (Conjunctions.of(domain, [meaning]),))

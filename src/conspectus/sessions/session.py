@@ -27,13 +27,13 @@ from .account import Account
 from .forecast import in_words
 from .live_answer import LiveAnswer, shown
 from .questions import Question, canonical
-from .quote import Quote, quoted
+from .selects import Selecting
 from .session_release import what_was_learned
 from .store import Given, SessionError, Standing, Store
 
 
 @suggest_keywords
-class Session(Watching):
+class Session(Watching, Selecting):
     """One budget, many questions: opened by `cs.open_session` or `cs.resume_session`.
 
     Threads may share a session. Another process resumes the same file and shares that.
@@ -117,18 +117,21 @@ class Session(Watching):
         checked_confidence(confidence)
         asked = canonical(self.schema, question, snap=snap)
         with self._lock:
+            given, repeated = self._put(asked)
+            return shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
+
+    def _put(self, asked: Question) -> tuple[Given, bool]:
+        """The answer to a question, and whether it was given before."""
+        with self._lock:
             self._check_here()
             given = self._store.find(asked.key)
-            repeated = given is not None
-            if given is None:
-                with self._store.alone():
-                    standing = self._catch_up()
-                    if standing.asked != self._answered:  # somebody else was answered, perhaps the same question
-                        given = self._store.find(asked.key)
-                        repeated = given is not None
-                    if given is None:
-                        given = self._answer(asked, standing)
-            return shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
+            if given is not None:
+                return given, True
+            with self._store.alone():
+                standing = self._catch_up()
+                if standing.asked != self._answered:  # somebody else was answered, perhaps the same question
+                    given = self._store.find(asked.key)
+                return (given, True) if given is not None else (self._answer(asked, standing), False)
 
     def measure(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
         """Buy the answer to one question outright, with fresh noise, whether or not it would be a surprise.
@@ -177,28 +180,6 @@ class Session(Watching):
                 if given is None or not repeated:
                     given = self._answer(asked, standing, outright=True, replacing=given is not None)
             return shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
-
-    def quote(self, question: str | Workload, *, snap: bool = False, outright: bool = False) -> Quote:
-        """What a question would cost at most. Nothing is spent, and the table is not looked at.
-
-        Args:
-            question: What `ask` takes.
-            snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused.
-            outright: Whether it would be bought outright, by `measure`.
-
-        Returns:
-            The most that it may cost, in the session's currency, and whether what is left pays for that.
-
-        Raises:
-            NotAPredicate: The question is not a predicate over the columns, or is more than one.
-            WorkloadError: The mechanism does not take such a question.
-            SessionError: The session is closed, belongs to another process, or its file cannot be used.
-        """
-        asked = canonical(self.schema, question, snap=snap)
-        with self._lock:
-            held = self._fresh()
-            over = self._over(self._store.look())
-            return quoted(self._learned(), self._store, held, [asked], over=over, outright=outright)
 
     @property
     def path(self) -> Path | None:

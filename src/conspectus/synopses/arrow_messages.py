@@ -33,7 +33,9 @@ def read_stream(data: bytes) -> pa.Table:
     """The table of an Arrow IPC stream, checked, and no larger than its bytes; raises `ValueError` where it is none."""
     with _damage():
         messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(data))
-        schema = pa.ipc.read_schema(_next(messages))
+        if (first := _next(messages)) is None:
+            raise ValueError("a table begins with its schema")
+        schema = pa.ipc.read_schema(first)
         batches = []
         while (message := _next(messages)) is not None:
             if message.type != "record batch" or _compressed(message.metadata.to_pybytes()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from conspectus.queries.query import Query, Sparse, TableFunction
+from conspectus.queries.query import Linear, Query, Sparse, TableFunction
 
 Basis = Literal["measured", "guessed", "unguaranteed"]
 """What an answer rests on: noise whose law is known, a guess within a bound, or nothing that could be promised."""
@@ -45,7 +45,7 @@ class Estimate:
 
         `rows` is the largest number of rows that the total may stand for.
         """
-        if self.low is None or self.high is None or not isinstance(query, TableFunction | Sparse):
+        if self.low is None or self.high is None or not isinstance(query, TableFunction | Sparse | Linear):
             return self
         slack = query.rounding(rows, self.high)
         return replace(self, low=self.low - slack, high=self.high + slack)

@@ -66,7 +66,7 @@ class Histogram(Synopsis):
     def answer(self, workload: Workload) -> NDArray[np.float64]:
         """Answer any workload over the columns held, each query from the smallest marginal that decides it."""
         self._check_asked(workload)
-        if not workload.counting:
+        if not workload.linear:
             detail = "not functions of a table: use boosting for them"
             if any(isinstance(block, SparseQueries) for block in workload.blocks):
                 detail = "not lists of many records, or with weights: ask for shorter ones, or release sparse-project"

@@ -18,7 +18,7 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.query import Literal, Parity, Predicate, Query, Sparse, TableFunction
+from conspectus.queries.query import Linear, Literal, Parity, Predicate, Query, Sparse, TableFunction
 from conspectus.queries.workload import Workload
 
 from .synopsis import BadSynopsis, NoiseKind, Total, checked_noise
@@ -90,7 +90,7 @@ def selection_in(block: Block, query: Query) -> Selection | None:
 @selection_in.register
 def _of_marginal(block: Marginal, query: Query) -> Selection | None:
     """Cells of a marginal: any query about its columns is a sum of them."""
-    if isinstance(query, TableFunction | Sparse) or not set(query.columns) <= set(block.columns):
+    if isinstance(query, TableFunction | Sparse | Linear) or not set(query.columns) <= set(block.columns):
         return None
     shape = block.domain.shape(block.columns)
     if isinstance(query, Parity):

@@ -141,7 +141,7 @@ class MedianEnsemble(Synopsis):
         Medians of marginals are marginals of no table in general, so the fit is near them and not equal to them.
         """
         asked = self.workload.distinct()
-        if not asked.counting:
+        if not asked.linear:
             raise CannotAnswer("no histogram has these answers: they are functions of the table, and no counts")
         held = asked.columns or (0,)
         domain = self.domain.project(held)

@@ -29,7 +29,7 @@ from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.canonical_query import canonical_query
-from conspectus.queries.query import Parity, Predicate, Query, Sparse, TableFunction
+from conspectus.queries.query import Linear, Parity, Predicate, Query, Sparse, TableFunction
 from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -38,6 +38,7 @@ from .estimate import Estimate
 from .evidence import Evidence
 from .histogram import Histogram, fitted_to_marginals
 from .measured_sums import Listing, NoisySum, Selection, averaged, opposite_of, selection_in
+from .noisy_vectors import WeightedSum, noisy_vector
 from .pooled_marginals import MeasuredMarginal, PooledMarginals, PooledSum
 from .printed_tables import PrintedTables, listed_tables
 from .synopsis import (
@@ -137,7 +138,7 @@ class NoisyAnswers(Synopsis):
             return best.counts - margin, best.counts + margin
         return ends_of([self.find(query) for query in cells.queries()], confidence)
 
-    def find(self, query: Query) -> NoisySum | PooledSum | None:
+    def find(self, query: Query) -> NoisySum | PooledSum | WeightedSum | None:
         """What the counts add up to for this query, as it stands or in its canonical form; None where they do not."""
         with suppress(CannotAnswer):
             return self.best_for(query)
@@ -146,12 +147,16 @@ class NoisyAnswers(Synopsis):
             return None if same == query else self.best_for(same)
         return None
 
-    def best_for(self, query: Query) -> NoisySum | PooledSum:
+    def best_for(self, query: Query) -> NoisySum | PooledSum | WeightedSum:
         """The noisy count of one query: its own measurement, or else the estimate of least variance.
 
         Raises:
             CannotAnswer: The counts do not determine it.
         """
+        if isinstance(query, Linear):
+            if (vector := noisy_vector(self, (query,))) is None:
+                raise CannotAnswer(self._refusal(query))
+            return WeightedSum(vector, source="a weighted sum of measured counts")
         own, other = self._ways(query)
         if own:
             return min(own, key=attrgetter("variance"))
@@ -253,12 +258,23 @@ class NoisyAnswers(Synopsis):
         """Whether the table is one column of records of any kind, which nobody could list."""
         return self.domain.sizes == (P,)
 
+    def listed_place(self, query: Query) -> tuple[int, int] | None:
+        """Where exactly this query was measured with the least noise, as a block and a place in it."""
+        found = [(number, listing.find(query)) for number, listing in self._lists.items()]
+        spread = {number: deviation_of(self.noise[number]) / self.grids[number] for number, _ in found}
+        known = [(number, place) for number, place in found if place is not None]
+        return min(known, key=lambda key: spread[key[0]], default=None)
+
+    def measured_block(self, number: int) -> tuple[Block, NDArray[np.float64], Noise, int]:
+        """A measured block with its counts, their law and its grid."""
+        return self._block(number), self._slice(number), self.noise[number], self.grids[number]
+
     def _sums(self, query: Query) -> list[tuple[NoisySum, bool]]:
         """One sum from each block that has one for this query, and whether it is a single measured count."""
         sums: list[tuple[NoisySum, bool]] = []
-        if isinstance(query, Sparse):
+        if isinstance(query, Sparse | Linear):
             return sums
-        for number in (*self._covering(query.columns), *self._intervals):
+        for number in (*self.covering(query.columns), *self._intervals):
             selection = selection_in(self._block(number), query)
             if selection is not None:
                 direct = selection.terms == selection.added.size == 1
@@ -301,6 +317,8 @@ class NoisyAnswers(Synopsis):
     def _refusal(self, query: Query) -> str:
         if isinstance(query, TableFunction):
             return f"this function was not measured: release it too ({knows(self.domain, self.known_columns)})"
+        if isinstance(query, Linear):
+            return f"this sum of values was not measured: release it too ({knows(self.domain, self.known_columns)})"
         if isinstance(query, Sparse) or self._of_records:
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
         missing = set(query.columns).difference(*self._marginals)
@@ -347,7 +365,7 @@ class NoisyAnswers(Synopsis):
     def _covers(self) -> dict[tuple[int, ...], tuple[int, ...]]:
         return {}
 
-    def _covering(self, columns: tuple[int, ...]) -> tuple[int, ...]:
+    def covering(self, columns: tuple[int, ...]) -> tuple[int, ...]:
         """The measured marginals that hold all these columns."""
         if columns not in self._covers:
             wanted = set(columns)

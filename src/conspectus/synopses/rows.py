@@ -88,7 +88,7 @@ class Rows(Synopsis):
         if self.multiplicities is None:
             counts, _ = count(workload, self._chunks(None))
             return self._shares(workload, counts)
-        if not workload.counting:
+        if not workload.linear:
             # A function of the table sees each copy as a row of its own.
             copies = np.repeat(np.arange(self.records), self.multiplicities)
             return self._shares(workload, count(workload, self._chunks(copies))[0])

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, vstack
 
-from conspectus.counting.evaluation import indicator
+from conspectus.counting.evaluation import cell_values
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain, code_dtype
 from conspectus.mechanisms.iterative import measurements
-from conspectus.mechanisms.mechanism import Problem, maximum_bound
+from conspectus.mechanisms.mechanism import Problem, in_counts, maximum_bound
 from conspectus.privacy.events import Noise
 from conspectus.queries.query import Query
 from conspectus.queries.workload import Workload
@@ -55,7 +55,7 @@ class Generator(Protocol):
 
 
 def measured(curator: Curator, problem: Problem, sample: Workload, price: Fraction) -> tuple[Vector, Noise]:
-    """The noisy counts of a sample and the law of their noise: one act, which costs at most this price."""
+    """The noisy values of a sample and the law of their noise, in steps: one act, which costs at most this price."""
     law = problem.law(problem.sensitivity(sample), price)
     return curator.measure(sample, law).astype(np.float64), law
 
@@ -65,14 +65,14 @@ def as_rows(domain: Domain, codes: NDArray[np.int64], total: Total) -> Rows:
     return Rows(domain, tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes)), total)
 
 
-def question_matrix(sample: Workload, held: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The questions on the cells of the columns held: one line each, 1 where it holds."""
+def question_matrix(sample: Workload, held: tuple[int, ...]) -> NDArray[np.float64]:
+    """The questions on the cells of the columns held: one line each, 1 where it holds, or the weight that it has."""
     sizes = sample.domain.shape(held)
-    lines = np.zeros((len(sample), math.prod(sizes)), dtype=np.uint8)
+    lines = np.zeros((len(sample), math.prod(sizes)))
     for number, query in enumerate(sample.queries()):
-        columns, inside = indicator(query, sample.domain)
+        columns, values = cell_values(query, sample.domain)
         shape = tuple(size if c in columns else 1 for c, size in zip(held, sizes))
-        lines[number] = np.broadcast_to(inside.reshape(shape), sizes).ravel()
+        lines[number] = np.broadcast_to(values.reshape(shape), sizes).ravel()
     return lines
 
 
@@ -96,6 +96,7 @@ class MaximumEntropy:
         noisy, law = measured(curator, self.problem, sample, price)
         if not self.history:
             self.known, self.potentials = [], None
+        noisy, law = noisy / sample.grid, in_counts(law, sample.grid)
         self.known.extend(measurements(sample, self.problem.held, noisy, law, self.total))
         fit = fit_histogram(
             sample.domain.project(self.problem.held),
@@ -128,15 +129,15 @@ class Syntheticizer:
 
     def generate(self, curator: Curator, sample: Workload, *, price: Fraction, last: bool) -> Vector | None:
         noisy, _ = measured(curator, self.problem, sample, price)
-        weights = least_deviation(question_matrix(sample, self.problem.held), noisy / self.total)
+        weights = least_deviation(question_matrix(sample, self.problem.held), noisy / (sample.grid * self.total))
         if weights is None or self.rows is None:
             return weights
         return np.asarray(self.rng.multinomial(self.rows, weights) / self.rows)
 
 
-def least_deviation(lines: NDArray[np.uint8], fractions: Vector) -> Vector | None:
+def least_deviation(lines: NDArray[np.float64], fractions: Vector) -> Vector | None:
     """The distribution that minimises max |line·weights − fraction|; None if the solver gives up."""
-    matrix = csr_array(lines.astype(np.float64))
+    matrix = csr_array(lines)
     ones = csr_array(np.ones((len(lines), 1)))
     # Variables are the weights and the deviation t: lines·w − t ≤ f and −lines·w − t ≤ −f.
     below = vstack([hstack([matrix, -ones]), hstack([-matrix, -ones])], format="csr")

@@ -137,9 +137,11 @@ def _check(settings: BoostingSettings, problem: Problem) -> None:
         refuse_for(not_counting(problem))
     if settings.theorem and not problem.total_is_public:
         raise CannotServe("Theorem 6.1 is for replaced rows and a public number of rows")
+    if kind == "rows" and problem.linear and not problem.counting:
+        raise CannotServe("rows are not searched for by sums of values: leave generator out")
     if kind in ("rows", OWN) and not settings.theorem:
         return
-    if problem.counting:
+    if problem.linear:
         refuse_for(no_histogram(problem, copies=1 if settings.theorem else _rounds(settings, problem) / 4))
     elif kind != "brute" and not (settings.theorem and settings.generator is None):
         raise CannotServe(
@@ -225,7 +227,7 @@ def _kind(settings: BoostingSettings, problem: Problem) -> str:
     """The generator by its word."""
     if callable(settings.generator):
         return OWN
-    return settings.generator or ("entropy" if problem.counting else "rows")
+    return settings.generator or ("entropy" if problem.linear else "rows")
 
 
 def _fresh(settings: BoostingSettings, problem: Problem) -> bool:

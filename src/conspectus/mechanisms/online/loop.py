@@ -34,7 +34,7 @@ from conspectus.curator.curator import Curator
 from conspectus.mechanisms.online_mechanism import Margin, Reply, SessionProblem, State
 from conspectus.mechanisms.sparse_vector import NumericSparse, SparsePlan
 from conspectus.privacy.events import Event, Noise
-from conspectus.queries.query import Parity, Predicate, Query
+from conspectus.queries.query import Linear, Parity, Predicate, Query
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
@@ -138,7 +138,7 @@ class OnlineConstruction:
         The guess was fitted to all of them together. It is wrong by no more than its distance to their sum, and the
         noise of that sum.
         """
-        if self._primed is None or not self._covers(query.columns):
+        if self._primed is None or not self._covers(query.columns) or isinstance(query.query(0), Linear):
             return None
         held = self._primed.sum_for(query.query(0))
         law = None if held.kind is None else (Noise(held.kind, held.scale), held.terms, held.averaged)
@@ -181,10 +181,10 @@ class OnlineConstruction:
 
 
 def on_cells(query: Workload) -> Query:
-    """The one query of a workload, refused unless it is true or false on every cell: what a dense guess learns from."""
+    """The one query of a workload, refused unless it has a value on every cell: what a dense guess learns from."""
     asked = query.query(0)
-    if not isinstance(asked, Predicate | Parity):
+    if not isinstance(asked, Predicate | Parity | Linear):
         raise WorkloadError(
-            "this mechanism learns from predicates: ask one, or ask about weighted records with sparse-mw"
+            "this mechanism learns from predicates and sums of values: ask one, or ask about records with sparse-mw"
         )
     return asked

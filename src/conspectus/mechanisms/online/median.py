@@ -28,7 +28,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.counting.evaluation import indicator
+from conspectus.counting.evaluation import cell_values
 from conspectus.data.domain import Domain, code_dtype
 from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem
@@ -69,7 +69,7 @@ class Net:
         return len(self._weights)
 
     def values(self, query: Query) -> NDArray[np.float64]:
-        columns, inside = indicator(query, self._domain)
+        columns, inside = cell_values(query, self._domain)
         shape = tuple(size if c in columns else 1 for c, size in enumerate(self._domain.sizes))
         whole = np.broadcast_to(inside.reshape(shape), self._domain.sizes).ravel()
         return self._weights @ whole.astype(np.float64)
@@ -117,7 +117,7 @@ class Mixtures:
                 signs = signs * (1 - 2 * self._columns[column][:, :, 1])
             return np.asarray((self._shares * (1 + signs) / 2).sum(axis=1))
         if not isinstance(query, Predicate):
-            raise WorkloadError("the median mechanism answers predicates and parities: ask sparse-mw about records")
+            raise WorkloadError("a median over so many cells answers predicates and parities: ask another mechanism")
         return sum((self._box(box) for box in query.boxes), np.zeros(len(self)))
 
     def _box(self, box: Box) -> NDArray[np.float64]:

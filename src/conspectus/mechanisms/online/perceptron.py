@@ -24,7 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from conspectus.counting.evaluation import indicator
+from conspectus.counting.evaluation import cell_values
 from conspectus.counting.single_query import SingleQueryCounts
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.privacy.events import Noise
@@ -58,8 +58,9 @@ class SignedGuess:
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:
         answer = noisy / self._total.divisor
         off = answer - self._value(query)
-        columns, inside = indicator(query.query(0), self._domain)
-        cells = int(inside.sum()) * (self._weights.size // max(inside.size, 1))
+        columns, inside = cell_values(query.query(0), self._domain)
+        # A step of this size along the query moves its own value by what was asked for.
+        cells = float(np.square(inside).sum()) * (self._weights.size // max(inside.size, 1))
         if not cells:
             return
         moved = off if self._step is None else math.copysign(self._step, answer - self.of(query))

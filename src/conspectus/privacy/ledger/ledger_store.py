@@ -20,7 +20,7 @@ from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.prices import Cost
 from conspectus.privacy.relation import Neighbours
 
-from .ledger_terms import LedgerError, LedgerTerms
+from .ledger_terms import LedgerError, LedgerTerms, follows
 
 VERSION = 2
 # Files of version 1 have no δ in any line, and stay as they are: nothing in them may ever have one.
@@ -280,8 +280,8 @@ def damaged(path: Path | str) -> LedgerError:
 def read_terms(path: Path | str, row: Any) -> LedgerTerms:
     """The terms of a ledger from their one row."""
     try:
-        return LedgerTerms(
-            currency="pure" if row["currency"] == "pure" else "zcdp",
+        terms = LedgerTerms(
+            currency=row["currency"],
             cap=_cost(row["cap"], row["delta_cap"]),
             budget=Budget(**json.loads(row["budget"])),
             neighbours=Neighbours.of(row["neighbours"]),
@@ -289,6 +289,9 @@ def read_terms(path: Path | str, row: Any) -> LedgerTerms:
             fingerprint=row["fingerprint"],
             table=row["subject"],
         )
+        if not follows(terms):
+            raise ValueError("the cap of a ledger is that of its budget")
+        return terms
     except _ODD as error:
         raise damaged(path) from error
 

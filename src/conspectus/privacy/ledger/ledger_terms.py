@@ -11,6 +11,8 @@ from conspectus.privacy.prices import Cost, Currency
 from conspectus.privacy.relation import Neighbours, RelationError
 
 _ULP = Fraction(1, 1 << 52)
+_ROOM = Fraction(1, 10**9)
+"""What versions may differ by in the ρ of an ε and a δ."""
 
 
 class LedgerError(ValueError):
@@ -53,6 +55,14 @@ def terms_for(
         fingerprint=fingerprint,
         table=table,
     )
+
+
+def follows(terms: LedgerTerms) -> bool:
+    """Whether the cap is one that the budget allows: a ledger states both, and a changed one may contradict itself."""
+    currency, most = cap_of(terms.budget)
+    if terms.cap.delta:
+        most = set_aside(terms.budget, float(terms.cap.delta))
+    return terms.currency == currency and 0 < terms.cap.price <= most * (1 + _ROOM)
 
 
 def _share_of(budget: Budget, aside: float) -> float:

@@ -96,7 +96,7 @@ def read(schema: Schema, text: str, *, snap: bool = False) -> Reading:
         )
     try:
         tree = _tree(text)
-        reader = _Reader(schema, snap)
+        reader = Reader(schema, snap)
         query = predicate(schema.domain, reader.formula(tree, truth=True))
     except RecursionError as problem:
         raise NotAPredicate("the predicate is nested too deeply: write it with fewer parentheses") from problem
@@ -158,7 +158,7 @@ def _excerpt(text: str, problem: str) -> str:
     return f"{shown!r} {problem}: write comparisons joined by AND, OR and NOT, as in age >= 30 AND sex = 'Female'"
 
 
-class _Reader:
+class Reader:
     """Turns a parsed predicate into a formula over codes."""
 
     def __init__(self, schema: Schema, snap: bool) -> None:
@@ -206,8 +206,8 @@ class _Reader:
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "does not compare a column with a value"))
 
     def _where(self, column: exp.Expression, op: str, value: exp.Expression, *, truth: bool) -> Formula:
-        at, declared = self._column(column)
-        constant = self._constant(value)
+        at, declared = self.column(column)
+        constant = self.constant(value)
         if constant is None:
             raise _never(column)
         meant = op if truth else _NEGATED[op]
@@ -221,7 +221,7 @@ class _Reader:
         return literal(self.domain, at, codes)
 
     def _is(self, node: exp.Is, *, truth: bool) -> Formula:
-        at, declared = self._column(node.this)
+        at, declared = self.column(node.this)
         value = _bare(node.expression)
         if isinstance(value, exp.Null):
             codes = set(declared.null_codes())
@@ -240,10 +240,10 @@ class _Reader:
         return literal(self.domain, at, codes if truth else set(range(self.domain.sizes[at])) - codes)
 
     def _named(self, node: exp.Column, *, truth: bool) -> Formula:
-        at, declared = self._column(node)
+        at, declared = self.column(node)
         return literal(self.domain, at, _boolean(declared, node).codes_where("=", truth))
 
-    def _column(self, node: exp.Expression) -> tuple[int, Column]:
+    def column(self, node: exp.Expression) -> tuple[int, Column]:
         node = _bare(node)
         if not isinstance(node, exp.Column):
             raise NotAPredicate(_excerpt(node.sql("duckdb"), "is compared where a column should stand"))
@@ -257,7 +257,7 @@ class _Reader:
             name = alike[0] if len(alike) == 1 else name
         return position(self.schema, name), self.schema.column(name)
 
-    def _constant(self, node: exp.Expression) -> object:
+    def constant(self, node: exp.Expression) -> object:
         """The value of a constant, None for NULL."""
         node = _bare(node)
         if isinstance(node, exp.Null):

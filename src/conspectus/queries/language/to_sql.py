@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.canonical_query import even_boxes
-from conspectus.queries.query import Literal, Parity, Predicate, Query, Sparse
+from conspectus.queries.query import Linear, Literal, Parity, Predicate, Query, Sparse
 from conspectus.queries.sensitivity import WorkloadError
 
 _MOST_PARITY = 9
@@ -29,6 +29,8 @@ def to_sql(schema: Schema, query: Query) -> str:
         query = even_boxes(query)
     if isinstance(query, Sparse):
         raise WorkloadError("a sparse query lists records, which no SQL predicate does")
+    if isinstance(query, Linear):
+        raise WorkloadError("a sum of values is no SQL predicate")
     if not isinstance(query, Predicate):
         raise WorkloadError("a function of the table is no SQL predicate")
     boxes = [" AND ".join(_literal(schema, part) for part in box) or "TRUE" for box in query.boxes]

@@ -65,7 +65,7 @@ def fit_least_squares(
     uniform = np.full(domain.cells, 1 / domain.cells)
     if not any(measurement.columns for measurement in measurements):
         return LeastSquaresFit(weights=uniform, gap=0.0, distance=0.0, converged=True, evaluations=0)
-    targets = [Target(m.columns, y, 1.0, m.parts) for m, y in zip(measurements, fractions)]
+    targets = [Target(m.columns, y, 1.0, m.parts, m.shares) for m, y in zip(measurements, fractions)]
     residuals = Residuals(domain.sizes, targets)
     _, wanted, strength = residuals.pool(targets)
     if tolerance is None:

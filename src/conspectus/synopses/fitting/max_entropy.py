@@ -45,13 +45,15 @@ class CannotFit(ValueError):
 class Measurement:
     """A marginal with noise: one count per cell, row-major in the order of `columns`, each with deviation `sigma`.
 
-    With `parts`, the part 0, 1, … of each cell of the marginal, the counts are those of the parts instead.
+    With `parts`, the part 0, 1, … of each cell of the marginal, the counts are those of the parts instead. With
+    `shares` there are two parts, and each cell lies in the second with its share, from 0 to 1, and else in the first.
     """
 
     columns: tuple[int, ...]
     counts: Vector
     sigma: float
     parts: NDArray[np.int64] | None = None
+    shares: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         counts = np.asarray(self.counts, dtype=np.float64).ravel()
@@ -64,6 +66,11 @@ class Measurement:
             if parts.size and (parts.min() < 0 or parts.max() >= counts.size):
                 raise CannotFit("a part of a marginal has a count")
             object.__setattr__(self, "parts", parts)
+        if self.shares is not None:
+            shares = np.asarray(self.shares, dtype=np.float64).ravel()
+            if counts.size != 2 or self.parts is not None or not ((shares >= 0) & (shares <= 1)).all():
+                raise CannotFit("shares of cells lie between 0 and 1, and make two parts")
+            object.__setattr__(self, "shares", shares)
 
 
 Potentials = dict[Part, Vector]
@@ -110,7 +117,7 @@ def fit_histogram(
         return Fit(weights=uniform, converged=True, gradient=0.0, evaluations=0, potentials={})
     sigmas = [max(measurement.sigma / total, _LEAST_RIDGE) for measurement in measurements]
     targets = [
-        Target(measurement.columns, y, 1 / sigma**2, measurement.parts)
+        Target(measurement.columns, y, 1 / sigma**2, measurement.parts, measurement.shares)
         for measurement, y, sigma in zip(measurements, fractions, sigmas)
     ]
     residuals = Residuals(domain.sizes, targets)
@@ -158,6 +165,8 @@ def in_schema_order(domain: Domain, measurement: Measurement) -> Measurement:
             raise CannotFit("a measured marginal has one count, or the number of a part, for each of its cells")
         return cells.reshape(domain.shape(columns)).transpose(order).ravel()
 
+    if measurement.shares is not None:
+        return Measurement(ascending, measurement.counts, measurement.sigma, shares=reordered(measurement.shares))
     if measurement.parts is None:
         return Measurement(ascending, reordered(measurement.counts), measurement.sigma)
     return Measurement(ascending, measurement.counts, measurement.sigma, parts=reordered(measurement.parts))

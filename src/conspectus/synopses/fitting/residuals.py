@@ -54,21 +54,25 @@ def _along_axes(axes: Any, values: Any, squares: bool) -> Any:
 @dataclass(frozen=True, eq=False)
 class Target:
     """What a fit aims at: the fractions of the cells of a marginal, or of the parts of them, and the weight of the
-    squared distance to them. `parts` gives the part of each cell, None when every cell is its own."""
+    squared distance to them. `parts` gives the part of each cell, None when every cell is its own. With `shares` each
+    cell lies in the second of two parts with its share, and else in the first."""
 
     columns: Columns
     fractions: Vector
     weight: float
     parts: NDArray[np.int64] | None = None
+    shares: NDArray[np.float64] | None = None
 
     @property
     def key(self) -> Part:
+        if self.shares is not None:
+            return self.columns, b"shares" + self.shares.astype(np.float64).tobytes()
         return self.columns, b"" if self.parts is None else self.parts.astype(np.int64).tobytes()
 
     @property
     def undivided(self) -> bool:
         """Whether it is fitted as one vector, and not by the interactions of its columns."""
-        return self.parts is not None or len(self.columns) >= _UNDIVIDED
+        return self.parts is not None or self.shares is not None or len(self.columns) >= _UNDIVIDED
 
 
 class Residuals:
@@ -96,11 +100,22 @@ class Residuals:
         self.length = int(self.offsets[-1])
         self._at = dict(zip(self.keys, self.offsets.tolist()))
         leaves, features = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        weights, plain = [np.empty(0)], True
         for key, target in together.items():
             cells = self._volume(target.columns)
-            leaves.append(starts["wide", target.columns] + np.arange(cells))
-            features.append(self._at[key] + (np.arange(cells) if target.parts is None else target.parts))
+            here, at = starts["wide", target.columns] + np.arange(cells), self._at[key]
+            if target.shares is None:
+                leaves.append(here)
+                features.append(at + (np.arange(cells) if target.parts is None else target.parts))
+                weights.append(np.ones(cells))
+            else:
+                plain = False
+                leaves += [here, here]
+                features += [np.full(cells, at), np.full(cells, at + 1)]
+                weights += [1 - target.shares, target.shares]
         self._leaves, self._features = np.concatenate(leaves), np.concatenate(features)
+        # How much of a leaf a feature holds: all of it, unless some cells lie in two parts.
+        self._weights: Vector | float = 1.0 if plain else np.concatenate(weights)
         axes = [
             (starts[s], self._volume(s[:j]), self._sizes[c], self._volume(s[j + 1 :]))
             for s in sets
@@ -117,7 +132,7 @@ class Residuals:
         if self.length == self._shared:
             values = leaves
         else:
-            gathered = np.bincount(self._features, weights=leaves[self._leaves], minlength=self.length)
+            gathered = np.bincount(self._features, weights=leaves[self._leaves] * self._weights, minlength=self.length)
             values = gathered.astype(np.float64, copy=False)
             values[: self._shared] = leaves[: self._shared]
         _along_axes(self._axes, values, False)
@@ -132,7 +147,9 @@ class Residuals:
     def spread(self, values: Vector) -> Vector:
         """The adjoint of `of`, for centred values: their sum as a function of the cells of the universe."""
         if self.length != self._shared:
-            handed = np.bincount(self._leaves, weights=values[self._features], minlength=self._tree.length)
+            handed = np.bincount(
+                self._leaves, weights=values[self._features] * self._weights, minlength=self._tree.length
+            )
             filled = handed.astype(np.float64, copy=False)
             filled[: self._shared] = values[: self._shared]
             values = filled

@@ -1,0 +1,123 @@
+"""`sql`: SELECTs put to a release, or to a live session; typed one by one where none is given."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options, printing
+from .exit_codes import BAD_INPUT, explain
+from .session_commands import lines, resumed
+from .session_sources import sources_of
+
+if TYPE_CHECKING:
+    from conspectus.releases.query_result import QueryResult
+    from conspectus.sessions.quote import Quote
+
+
+def sql(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar='[OUT] ["SELECT …"] …', help="A release, and SELECTs over its table; without one they are typed."
+        ),
+    ] = None,
+    confidence: Annotated[float, typer.Option("--confidence", metavar="C", help="Of the intervals.")] = 0.95,
+    snap: Annotated[bool, typer.Option("--snap", help="Widen a comparison that cuts a bin to whole bins.")] = False,
+    session: Annotated[
+        Path | None,
+        typer.Option("--session", metavar="FILE", help="Ask this session, in place of OUT: new counts may spend."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="DATA", help="The session's table, as it was opened with.")
+    ] = None,
+    schema: options.SchemaToo = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option("--ledger", metavar="L", help="The session's ledger, unless it is its own, beside FILE."),
+    ] = None,
+    quote: Annotated[
+        bool, typer.Option("--quote", help="Say what the session would take at most, and spend nothing.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Answer SELECTs, each number with its interval: from a release, which spends nothing, or from a live session.
+
+    SELECT job, COUNT(*), AVG(balance), MEDIAN(age) FROM clients WHERE owner GROUP BY job ORDER BY 3 DESC LIMIT 5
+    """
+    given = list(words or ())
+    if session is None and not given:
+        raise options.OptionError("name a release, and a SELECT over its table; or --session FILE")
+    out = None if session is not None else given.pop(0)
+    if session is None and (data is not None or schema is not None or ledger is not None or quote):
+        raise options.OptionError("--data, --schema, --ledger and --quote belong to --session: a release costs nothing")
+    from conspectus.releases.answer import checked_confidence
+
+    checked_confidence(confidence)
+    with _asked(out, session, data, schema, ledger, quote=quote, confidence=confidence, snap=snap) as put:
+        failed = _answered(given or lines(), put, as_json=as_json, single=len(given) == 1)
+    if failed and not (sys.stdin.isatty() and not given):
+        raise typer.Exit(BAD_INPUT)
+
+
+@contextmanager
+def _asked(
+    out: str | None,
+    session: Path | None,
+    data: str | None,
+    schema: Path | None,
+    ledger: str | None,
+    *,
+    quote: bool,
+    confidence: float,
+    snap: bool,
+) -> Iterator[Callable[[str], QueryResult | Quote]]:
+    """What answers a SELECT, as long as the block goes on."""
+    if session is None:
+        import conspectus as cs
+
+        release = cs.load(str(out))
+        yield lambda text: release.query(text, confidence=confidence, snap=snap)
+        return
+    opened = sources_of(session, data, schema, ledger, option="--data ")
+    with resumed(session, opened, progress=None) as live:
+        if quote:
+            yield lambda text: live.quote(text, snap=snap)
+        else:
+            yield lambda text: live.query(text, confidence=confidence, snap=snap)
+
+
+def _answered(
+    texts: Sequence[str] | Iterator[str], put: Callable[[str], QueryResult | Quote], *, as_json: bool, single: bool
+) -> bool:
+    """Answer one SELECT after the other; whether some could not be. A single one that is refused is the error."""
+    failed = False
+    for text in texts:
+        try:
+            found = put(text)
+        except (ValueError, LookupError) as problem:
+            code, refusal = explain(problem)
+            if single or code != BAD_INPUT:
+                raise
+            failed = True
+            print(json.dumps({"query": text, "error": refusal}) if as_json else f"  {refusal}", flush=True)
+            continue
+        if as_json:
+            printing.as_json({"query": text, **_json(found)})
+        else:
+            print(found, flush=True)
+    return failed
+
+
+def _json(found: Any) -> dict[str, Any]:
+    """A result or a quote for a program."""
+    if hasattr(found, "to_arrow"):
+        told = {"lines": found.to_arrow().to_pylist(), "notes": list(found.notes), "confidence": found.confidence}
+        return {**told, "cost": found.cost}
+    return {**vars(found), "text": str(found)}

@@ -1,0 +1,185 @@
+"""What a GROUP BY groups by: columns and their bins, coarser bins, conditions, and CASE."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from conspectus.data.columns.kinds import Column
+from conspectus.data.schema import Schema
+from conspectus.queries.builders.arguments import check_listable
+from conspectus.queries.formulas import Formula, all_of, any_of, literal
+from conspectus.queries.query import Literal
+
+from .from_sql import NotAPredicate, Reader
+from .select_plan import Key
+from .unanswerable import CannotQuery, refused
+
+_PERIODS = ("year", "quarter", "month")
+
+
+def named_key(schema: Schema, reader: Reader, node: exp.Expression) -> str:
+    """The name of a column as the schema has it."""
+    return schema.domain.names[reader.column(node)[0]]
+
+
+def key_of(schema: Schema, reader: Reader, node: exp.Expression, name: str = "") -> Key:
+    """The groups of one expression of a GROUP BY.
+
+    Args:
+        schema: The declaration of the table.
+        reader: Reads conditions.
+        node: The expression.
+        name: What the result calls it, where the SELECT says so.
+
+    Raises:
+        CannotQuery: It is none that rows are grouped by.
+    """
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if node.find(exp.AggFunc):
+        raise CannotQuery("rows are grouped by columns, and an aggregate is known of groups only: use HAVING for it")
+    if isinstance(node, exp.Column):
+        at, column = reader.column(node)
+        check_listable(schema, (at,))
+        groups = [(column.own_value(code), literal(schema.domain, at, [code])) for code in range(column.size)]
+        return Key(name or column.name, tuple(groups))
+    if isinstance(node, exp.Case):
+        return _cases(schema, reader, node, name or "case")
+    coarser = _coarser(node)
+    if coarser is not None:
+        inner, label, said = coarser
+        at, column = reader.column(inner)
+        return Key(name or said, _binned(schema, at, column, label, node))
+    try:
+        true, false = (reader.formula(node, truth=truth) for truth in (True, False))
+    except NotAPredicate:
+        raise refused(node) from None
+    neither = _rest(schema, [true, false])
+    groups = [(True, true), (False, false), *([] if neither is False else [(None, neither)])]
+    return Key(name or " ".join(node.sql("duckdb").casefold().split())[:40], tuple(groups))
+
+
+def _cases(schema: Schema, reader: Reader, node: exp.Case, name: str) -> Key:
+    """The groups of a CASE: the first WHEN that is true decides; a condition that is not known is not true."""
+    if node.this is not None:
+        raise CannotQuery("write CASE WHEN column = value THEN …: a CASE with a column in front is not served")
+    found: dict[Any, list[Formula]] = {}
+    before: list[Formula] = []
+    for branch in node.args.get("ifs") or []:
+        here = reader.formula(branch.this, truth=True)
+        value = reader.constant(branch.args["true"])
+        found.setdefault(value, []).append(all_of(schema.domain, [here, _rest(schema, before)]))
+        before.append(here)
+    default = node.args.get("default")
+    value = None if default is None else reader.constant(default)
+    found.setdefault(value, []).append(_rest(schema, before))
+    groups = [(value, any_of(schema.domain, parts)) for value, parts in found.items()]
+    return Key(name, tuple((value, formula) for value, formula in groups if formula is not False))
+
+
+def _rest(schema: Schema, formulas: list[Formula]) -> Formula:
+    """The rows on which none of some formulas is true."""
+    return all_of(schema.domain, [_not(schema, formula) for formula in formulas])
+
+
+def _not(schema: Schema, formula: Formula) -> Formula:
+    """All other rows, those with missing values included."""
+    if isinstance(formula, bool):
+        return not formula
+    if isinstance(formula, Literal):
+        held = set(formula.codes)
+        others = [code for code in range(schema.domain.sizes[formula.column]) if code not in held]
+        return literal(schema.domain, formula.column, others)
+    parts = [_not(schema, part) for part in formula.parts]
+    return (any_of if formula.conjunctive else all_of)(schema.domain, parts)
+
+
+Label = Callable[[Any], Any]
+
+
+def _coarser(node: exp.Expression) -> tuple[exp.Expression, Label, str] | None:
+    """The column, the value that a group of its values has, and a name, of an expression that makes coarser bins."""
+    if isinstance(node, exp.Mul):
+        for floor, width in ((node.this, node.expression), (node.expression, node.this)):
+            inner = _floored(floor)
+            if inner is not None and (size := _number(width)) == inner[1] and size is not None:
+                return inner[0], lambda value: _whole(math.floor(value / size) * size), "bin"
+    if (inner := _floored(node)) is not None:
+        column, divisor = inner
+        return column, lambda value: math.floor(value / divisor), "bin"
+    if isinstance(node, exp.Anonymous) and node.name.casefold() == "bin" and len(node.expressions) == 2:
+        size = _number(node.expressions[1])
+        if size:
+            return node.expressions[0], lambda value: _whole(math.floor(value / size) * size), "bin"
+    if isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
+        unit = node.text("unit").casefold()
+        if unit in _PERIODS:
+            return node.this, lambda day: _start(day, unit), unit
+    if isinstance(node, exp.Year):
+        return node.this, lambda day: day.year, "year"
+    if isinstance(node, exp.Extract) and node.name.casefold() == "year":
+        return node.expression, lambda day: day.year, "year"
+    return None
+
+
+def _floored(node: exp.Expression) -> tuple[exp.Expression, float] | None:
+    """The column and the number of FLOOR(column / number), or of column // number."""
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    if isinstance(node, exp.Floor):
+        inner = node.this
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.Div) and (size := _number(inner.expression)):
+            return inner.this, size
+    if isinstance(node, exp.IntDiv) and (size := _number(node.expression)):
+        return node.this, size
+    return None
+
+
+def _binned(
+    schema: Schema, at: int, column: Column, label: Label, node: exp.Expression
+) -> tuple[tuple[Any, Formula], ...]:
+    """The groups of coarser bins; refused where one of them would cut a bin of the schema."""
+    if not column.ordered:
+        raise CannotQuery(f'"{column.name}" is of type {column.kind}, without an order: group by the column itself')
+    found: dict[Any, list[int]] = {}
+    for code in range(column.regular):
+        low, high = column.bounds(code)  # type: ignore[attr-defined]
+        if column.kind == "number" and high != low:
+            high = math.nextafter(high, low)
+        try:
+            ends = label(low), label(high)
+        except (AttributeError, TypeError):
+            raise refused(node) from None
+        if ends[0] != ends[1]:
+            raise CannotQuery(
+                f'{node.sql("duckdb")!r} cuts the bin {column.label(code)} of "{column.name}": group by the column '
+                "itself, or by bins that its own fit into"
+            )
+        found.setdefault(ends[0], []).append(code)
+    groups = [(value, literal(schema.domain, at, codes)) for value, codes in found.items()]
+    if column.missing_code is not None:
+        groups.append((None, literal(schema.domain, at, [column.missing_code])))
+    return tuple(groups)
+
+
+def _start(day: datetime.date, unit: str) -> datetime.date:
+    month = {"year": 1, "quarter": (day.month - 1) // 3 * 3 + 1, "month": day.month}[unit]
+    return datetime.date(day.year, month, 1)
+
+
+def _number(node: exp.Expression) -> float | None:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    plain = isinstance(node, exp.Literal) and not node.is_string
+    return float(node.name) if plain and float(node.name) > 0 else None
+
+
+def _whole(number: float) -> float | int:
+    return int(number) if float(number).is_integer() else number

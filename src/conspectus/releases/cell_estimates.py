@@ -1,0 +1,340 @@
+"""Sums, means, medians and the like from the counts of cells, each with an interval.
+
+What is known of a table of cells is a count for each and how far it may be off: noise of a known law, independent from
+cell to cell, or a bound that holds for all of them together. Everything here follows from that one table.
+
+- A weighted sum is off by the same weighted sum of noises.
+- A ratio r of two sums is Fieller's: for the true r the sum of (a − r·b)·count is 0, so that all r are kept for which
+  the noise of that sum could explain what is seen.
+- A quantile is a code v with at most a share q of the rows below it and at least q up to it: two such sums again.
+- A variance is the ratio with (x − t)² for the true mean t. All t in an interval of the mean are tried, and the failure
+  probability is shared. A covariance takes the corners of two such intervals: both sides of the test are convex or
+  concave in the two means.
+
+Where a code stands for a bin, a row may hold any value in it. The lower end counts each as the least and the upper end
+as the greatest, so that intervals hold for the values themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.privacy.events import Noise
+from conspectus.privacy.mixed_noise import mixed_margin
+from conspectus.privacy.tails import variance_of
+from conspectus.synopses.estimate import Basis
+
+Vector = NDArray[np.float64]
+_STEPS = 60
+_GRID = 9
+"""Of how many means a variance is tried around."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A number with the ends of its interval; None where no interval is honest, or where there is no number."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    basis: Basis
+
+    def scaled(self, factor: float) -> Interval:
+        """The same in other units."""
+        ends = [None if end is None else end * factor for end in (self.low, self.high)]
+        low, high = ends if factor >= 0 else ends[::-1]
+        value = None if self.value is None else self.value * factor
+        return Interval(value=value, low=low, high=high, basis=self.basis)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellCounts:
+    """Counts of cells, flat, and how far they may be off.
+
+    Attributes:
+        counts: What is answered for each cell, in rows.
+        measured: The noisy counts that intervals rest on, where there are any; else the counts themselves.
+        law: The law of the noise of each, in steps; None where there is no noise of a known law.
+        grid: How many steps make one count.
+        copies: How many noises are in each count.
+        reach: A bound on all cells together, in rows, for a failure probability; None where there is none.
+        basis: What it rests on.
+    """
+
+    counts: Vector
+    measured: Vector
+    law: Noise | None
+    grid: int = 1
+    copies: int = 1
+    reach: Callable[[float], float] | None = None
+    basis: Basis = "measured"
+
+    @property
+    def known(self) -> bool:
+        """Whether intervals are honest."""
+        return self.law is not None or self.reach is not None
+
+    def taken(self, places: NDArray[np.bool_]) -> CellCounts:
+        """Some of the cells."""
+        return CellCounts(
+            counts=self.counts[places],
+            measured=self.measured[places],
+            law=self.law,
+            grid=self.grid,
+            copies=self.copies,
+            reach=self.reach,
+            basis=self.basis,
+        )
+
+    def margin(self, weights: Vector, failure: float) -> float:
+        """How far a weighted sum of the cells is off at most, but for this probability."""
+        if self.law is None:
+            return float(np.abs(weights).sum()) * (math.inf if self.reach is None else self.reach(failure))
+        # Noise of a weight that differs in the last digits alone has the same law, to more than those digits.
+        sizes, times = np.unique(np.abs(weights[weights != 0]), return_counts=True)
+        rounded: dict[float, int] = {}
+        for size, often in zip(sizes.tolist(), times.tolist()):
+            near = float(f"{size / self.grid:.6g}") * (1 + 1e-5)
+            rounded[near] = rounded.get(near, 0) + often * self.copies
+        terms = tuple((self.law, size, often) for size, often in sorted(rounded.items()))
+        return mixed_margin(terms, 1 - failure) if terms else 0.0
+
+    def deviation(self, weights: Vector) -> float:
+        """The standard deviation of a weighted sum; without a law the margin itself takes its place."""
+        if self.law is None:
+            return float(np.abs(weights).sum())
+        return math.sqrt(variance_of(self.law) * self.copies * float(np.square(weights).sum())) / self.grid
+
+    def multiple(self, lines: Iterable[Vector], failure: float) -> float:
+        """The margin of sums like these as a multiple of their deviation: the largest of theirs."""
+        found = [(self.margin(line, failure), self.deviation(line)) for line in lines]
+        return max((margin / spread for margin, spread in found if spread > 0), default=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """What rows of each cell add: the middle of what is possible, the least and the greatest."""
+
+    middle: Vector
+    low: Vector
+    high: Vector
+
+    @classmethod
+    def of(cls, exact: Vector) -> Values:
+        return cls(exact, exact, exact)
+
+    def times(self, other: Values) -> Values:
+        """Products, by cell."""
+        corners = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
+        return Values(self.middle * other.middle, np.minimum.reduce(corners), np.maximum.reduce(corners))
+
+    def minus(self, centre: float) -> Values:
+        return Values(self.middle - centre, self.low - centre, self.high - centre)
+
+    def squared(self) -> Values:
+        ends = np.square(self.low), np.square(self.high)
+        least = np.where((self.low < 0) & (self.high > 0), 0.0, np.minimum(*ends))
+        return Values(np.square(self.middle), least, np.maximum(*ends))
+
+
+def total(cells: CellCounts, values: Values, failure: float, known: float | None = None) -> Interval:
+    """A weighted sum. `known` is the public number of rows in all cells together, which centres the weights."""
+    value = float(values.middle @ cells.counts)
+    if not cells.known:
+        return Interval(value=value, low=None, high=None, basis="unguaranteed")
+    centre = 0.0 if known is None or not len(values.low) else float(values.low.min() + values.high.max()) / 2
+    rest = 0.0 if known is None else centre * known
+    low = rest + float((values.low - centre) @ cells.measured) - cells.margin(values.low - centre, failure)
+    high = rest + float((values.high - centre) @ cells.measured) + cells.margin(values.high - centre, failure)
+    return Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
+
+
+def ratio(cells: CellCounts, above: Values, below: Vector, failure: float) -> Interval:
+    """The sum of `above` over the sum of `below`, which is nowhere negative: Fieller's interval."""
+    weight = float(below @ cells.counts)
+    if not len(below) or not below.any():
+        return Interval(value=None, low=None, high=None, basis="unguaranteed")
+    counted = below > 0
+    outside = bool((above.low[~counted] < 0).any() or (above.high[~counted] > 0).any())
+    least = -math.inf if outside else float((above.low[counted] / below[counted]).min())
+    most = math.inf if outside else float((above.high[counted] / below[counted]).max())
+    middle = (least + most) / 2 if math.isfinite(most - least) else 0.0
+    value = float(above.middle @ cells.counts) / weight if weight > 0 else middle
+    value = min(max(value, least), most)
+    if not cells.known:
+        return Interval(value=value, low=None, high=None, basis="unguaranteed")
+    if outside:
+        spread = abs(value) + 1.0
+        least, most = value - 1e6 * spread, value + 1e6 * spread
+    low, high = _fieller(cells, above, below, failure, (value, least, most))
+    if outside and (low == least or high == most):
+        return Interval(value=value, low=None, high=None, basis="unguaranteed")
+    return Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
+
+
+def _fieller(
+    cells: CellCounts, above: Values, below: Vector, failure: float, start: tuple[float, float, float]
+) -> tuple[float, float]:
+    """All ratios that the noise could explain, within what is possible."""
+    value, least, most = start
+    low, high = value, value
+    times = 0.0
+    for _ in range(2):  # the multiple hardly depends on the ratio: the ends of a first interval tell it well enough
+        lines = [values - end * below for values in (above.low, above.high) for end in {low, high, value}]
+        times = max(times, cells.multiple(lines, failure))
+        # Both tests change their sign once: one is concave in r, the other convex.
+        low = _crossing(_test(cells, above.low, below, -times), least, most, rising=False)
+        high = _crossing(_test(cells, above.high, below, times), least, most, rising=True)
+    return low, high
+
+
+def _test(cells: CellCounts, above: Vector, below: Vector, times: float) -> Callable[[float], float]:
+    """Of a ratio: what is seen of (above − r·below), moved by what the noise may be."""
+
+    def seen(r: float) -> float:
+        line = above - r * below
+        return float(line @ cells.measured) + times * cells.deviation(line)
+
+    return seen
+
+
+def _crossing(test: Callable[[float], float], least: float, most: float, *, rising: bool) -> float:
+    """The smallest r at which a test that starts positive is no longer so; with `rising` the largest at which it is."""
+    if test(least) <= 0 and not rising:
+        return least
+    if rising and test(most) >= 0:
+        return most
+    if rising and test(least) < 0:
+        return least
+    if not rising and test(most) > 0:
+        return most
+    low, high = least, most
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if (test(middle) >= 0) if rising else (test(middle) > 0):
+            low = middle
+        else:
+            high = middle
+    return high if rising else low
+
+
+def variance(cells: CellCounts, values: Values, failure: float) -> Interval:
+    """The mean squared distance from the mean."""
+    ones = np.ones(len(values.middle))
+    mean = ratio(cells, values, ones, failure / 2)
+    if mean.value is None:
+        return mean
+    found = ratio(cells, values.minus(mean.value).squared(), ones, failure / 2)
+    if found.low is None or found.high is None or mean.low is None or mean.high is None or found.value is None:
+        return found
+    span = mean.high - mean.low
+    lows, highs = [found.low], [found.high]
+    if span > 0:
+        for centre in np.linspace(mean.low, mean.high, _GRID):
+            tried = ratio(cells, values.minus(float(centre)).squared(), ones, failure / 2)
+            lows += [tried.low] if tried.low is not None else []
+            highs += [tried.high] if tried.high is not None else []
+    between = span * span / (_GRID - 1)  # how much E(x − t)² may change from one centre to the next
+    low, high = max(min(lows) - between, 0.0), max(highs) + between
+    return Interval(value=min(max(found.value, low), high), low=low, high=high, basis=found.basis)
+
+
+def covariance(cells: CellCounts, first: Values, second: Values, failure: float) -> Interval:
+    """The mean product of distances from two means."""
+    ones = np.ones(len(first.middle))
+    means = [ratio(cells, values, ones, failure / 3) for values in (first, second)]
+    a, b = means
+    if a.value is None or b.value is None:
+        return a
+    found = ratio(cells, first.minus(a.value).times(second.minus(b.value)), ones, failure / 3)
+    if found.value is None or a.low is None or a.high is None or b.low is None or b.high is None or found.low is None:
+        return found
+    tried = [
+        ratio(cells, first.minus(s).times(second.minus(t)), ones, failure / 3)
+        for s in (a.low, a.high)
+        for t in (b.low, b.high)
+    ]
+    low = min(one.low for one in [found, *tried] if one.low is not None)
+    high = max(one.high for one in [found, *tried] if one.high is not None)
+    return Interval(value=found.value, low=low, high=high, basis=found.basis)
+
+
+def correlation(cells: CellCounts, first: Values, second: Values, failure: float) -> Interval:
+    """Pearson's correlation: a covariance over two deviations, whose intervals share what may go wrong."""
+    together = covariance(cells, first, second, failure / 2)
+    spreads = [variance(cells, values, failure / 4) for values in (first, second)]
+    if together.value is None or any(not one.value for one in spreads):
+        return Interval(value=None, low=None, high=None, basis="unguaranteed")
+    middle = math.sqrt(math.prod(one.value or 0.0 for one in spreads))
+    value = min(max(together.value / middle, -1.0), 1.0)
+    if together.low is None or together.high is None or any(one.low is None for one in spreads):
+        return Interval(value=value, low=None, high=None, basis="unguaranteed")
+    least = math.sqrt(math.prod(one.low or 0.0 for one in spreads))
+    most = math.sqrt(math.prod(one.high or 0.0 for one in spreads))
+
+    def end(of: float, toward: float) -> float:
+        divisor = least if of * toward > 0 else most
+        return min(max(of / divisor, -1.0), 1.0) if divisor > 0 else toward
+
+    low, high = end(together.low, -1.0), end(together.high, 1.0)
+    return Interval(value=value, low=min(low, value), high=max(high, value), basis=together.basis)
+
+
+@dataclass(frozen=True)
+class QuantileCodes:
+    """A quantile as codes: where it is, how far into its bin, and between which codes it lies; None where unknown."""
+
+    code: int
+    into: float
+    low: int | None
+    high: int | None
+    basis: Basis
+
+
+def quantile(cells: CellCounts, codes: NDArray[np.int64], size: int, q: float, failure: float) -> QuantileCodes | None:
+    """A quantile of an ordered column whose cells have these codes; None where there is no cell.
+
+    Args:
+        cells: The cells whose rows have a value.
+        codes: The code of the column in each of them.
+        size: How many ordinary codes the column has.
+        q: Between 0 and 1.
+        failure: How likely the interval may fail.
+    """
+    if not len(codes):
+        return None
+    counts = np.bincount(codes, weights=np.maximum(cells.counts, 0.0), minlength=size)
+    rows = float(counts.sum())
+    upto = np.cumsum(counts)
+    code = min(int(np.searchsorted(upto, q * rows, side="left")), size - 1) if rows > 0 else size // 2
+    before = float(upto[code] - counts[code])
+    into = min(max((q * rows - before) / counts[code], 0.0), 1.0) if counts[code] > 0 else 0.5
+    if not cells.known:
+        return QuantileCodes(code, into, None, None, "unguaranteed")
+    seen = np.bincount(codes, weights=cells.measured, minlength=size)
+    number = np.bincount(codes, minlength=size)
+    excess = np.cumsum(seen) - q * float(seen.sum())
+    held = np.cumsum(number)
+
+    def line(at: int) -> Vector:
+        return (codes <= at).astype(np.float64) - q
+
+    times = cells.multiple([line(at) for at in {0, code // 2, code, (code + size) // 2, size - 1}], failure)
+    if cells.law is None:
+        spread = (1 - q) * held + q * (len(codes) - held)
+    else:
+        unit = cells.deviation(np.ones(1))
+        spread = unit * np.sqrt((1 - q) ** 2 * held + q**2 * (len(codes) - held))
+    reach = times * spread
+    enough = excess >= -reach  # at least a share q lies up to this code
+    below = np.concatenate(([True], excess[:-1] <= reach[:-1]))  # at most q lies below it
+    held_codes = np.flatnonzero(enough & below)
+    if not len(held_codes):
+        return QuantileCodes(code, into, 0, size - 1, cells.basis)
+    low, high = int(min(held_codes[0], code)), int(max(held_codes[-1], code))
+    return QuantileCodes(code, into, low, high, cells.basis)

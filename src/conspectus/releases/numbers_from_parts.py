@@ -1,0 +1,108 @@
+"""Moments from a release: what its synopsis and its noisy answers say about the parts, as one answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.data.schema import Schema
+from conspectus.queries.blocks.linear_queries import LinearQueries
+from conspectus.queries.blocks.moments import Moment, Moments
+from conspectus.queries.query import Linear
+from conspectus.queries.workload import Workload
+from conspectus.synopses.evidence import Evidence
+from conspectus.synopses.moment_estimates import MomentEstimate, estimate_boxed, estimate_noisy, moment_value
+from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
+from conspectus.synopses.synopsis import Synopsis, Total
+
+from .answer import Answer, count_confidence
+
+
+def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> Answer:
+    """One moment with its interval: from measured counts where they determine it, else from the synopsis."""
+    total = synopsis.total
+    found = _estimate(synopsis, evidence, moment, confidence)
+    count = found.count
+    return Answer(
+        fraction=1.0 if count is None else count / total.divisor,
+        count=count,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        basis=found.basis,
+        confidence=confidence,
+        notes=_notes(schema, moment),
+    )
+
+
+def _estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
+    total, domain = synopsis.total, synopsis.domain
+    measured = synopsis if isinstance(synopsis, NoisyAnswers) else evidence.measured
+    vector = part_vector(measured, total, moment) if isinstance(measured, NoisyAnswers) else None
+    known = total.exact and moment.complete(domain)
+    if vector is not None:
+        found = estimate_noisy(moment, vector, confidence, total.value + total.margin((1 + confidence) / 2))
+        if isinstance(synopsis, NoisyAnswers) or found.low is None or found.high is None:
+            return found
+        # A synopsis that was fitted to more than these counts is nearer, and answers within their interval.
+        alone = Workload(domain, (Moments(domain, (moment,)),))
+        shares = synopsis.answer(alone.measured(total_known=total.exact))
+        fitted = float(derived_answers(alone, shares, total)[0])
+        return replace(found, value=min(max(fitted, found.low), found.high))
+    parts = moment.parts(domain, total_known=known)
+    # A bound on all released answers holds for the parts together; intervals of their own share what may go wrong.
+    each = confidence if evidence.bound is not None else 1 - (1 - confidence) / len(parts)
+    each = count_confidence(total, each)
+    estimates = [synopsis.estimate(_alone(synopsis, part), each, evidence) for part in parts]
+    return estimate_boxed(moment, estimates, total.value if known else None)
+
+
+def _alone(synopsis: Synopsis, part: Linear) -> Workload:
+    return Workload(synopsis.domain, (LinearQueries.of(synopsis.domain, [part]),))
+
+
+def part_vector(measured: NoisyAnswers, total: Total, moment: Moment) -> NoisyVector | None:
+    """The parts of a moment from measured counts; where the total is public, the last one is what is left of it."""
+    domain = measured.domain
+    vector = noisy_vector(measured, moment.parts(domain))
+    if vector is not None or not (total.exact and moment.complete(domain)):
+        return vector
+    fewer = noisy_vector(measured, moment.parts(domain, total_known=True))
+    if fewer is None:
+        return None
+    known = len(fewer.counts)
+    lines = np.vstack([np.eye(known), -np.ones((1, known))])
+    return fewer.extended(lines, np.append(np.zeros(known), total.value))
+
+
+def derived_answers(workload: Workload, shares: NDArray[np.float64], total: Total) -> NDArray[np.float64]:
+    """The answers to a workload from the shares of what was measured for it: moments in their own units."""
+    known = total.exact
+    found: list[NDArray[np.float64]] = []
+    at = 0
+    for block in workload.blocks:
+        if not isinstance(block, Moments):
+            found.append(shares[at : at + len(block)])
+            at += len(block)
+            continue
+        for moment in block.functions:
+            parts = len(moment.parts(workload.domain, total_known=known))
+            counts = shares[at : at + parts] * total.divisor
+            at += parts
+            if known and moment.complete(workload.domain):
+                counts = np.append(counts, total.value - counts.sum())
+            found.append(np.array([moment_value(moment, counts)]))
+    return np.concatenate(found) if found else np.zeros(0)
+
+
+def _notes(schema: Schema, moment: Moment) -> tuple[str, ...]:
+    """What must be said of the values: bins count as their middles, and values outside the range are clamped."""
+    said = []
+    for axis in moment.numbers:
+        column = schema.columns[axis.column]
+        if column.kind in ("integer", "number") and (column.lows != column.highs).any():  # type: ignore[attr-defined]
+            said.append(f'each bin of "{column.name}" counts as its middle')
+    return tuple(said)

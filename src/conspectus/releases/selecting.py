@@ -1,0 +1,353 @@
+"""A SELECT that was read, answered from counts: group by group, measure by measure, then HAVING, ORDER BY and LIMIT.
+
+Nothing here touches a table: a source of counts answers, and everything after it is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.data.columns.kinds import Column
+from conspectus.data.schema import Schema
+from conspectus.queries.formulas import Formula, all_of, literal, predicate
+from conspectus.queries.language.select_plan import Measure, Output, Select, columns_in
+from conspectus.queries.language.unanswerable import CannotQuery
+from conspectus.queries.query import Literal, Predicate
+from conspectus.synopses.synopsis import Total
+
+from . import cell_estimates as cells
+from .cell_estimates import CellCounts, Interval, Values
+from .query_result import QueryResult, table_of
+
+MOST_CELLS = 1 << 20
+Mask = NDArray[np.bool_]
+
+
+class CountSource(Protocol):
+    """What answers counts: a release, or a session."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def total(self) -> Total: ...
+
+    def count(self, query: Predicate, failure: float) -> Interval:
+        """How many rows satisfy a predicate."""
+
+    def cells(self, columns: tuple[int, ...], needed: Mask) -> CellCounts:
+        """The counts of all cells of some columns, row-major; of those that are not needed anything may be said."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a result: the values of its keys, and what was found for each measure."""
+
+    keys: tuple[Any, ...]
+    measures: tuple[Any, ...]
+
+
+def answer_select(plan: Select, source: CountSource, confidence: float) -> QueryResult:
+    """The result of a SELECT."""
+    asked = _Asked(plan, source, 1 - confidence)
+    groups = list(plan.groups())
+    found = [asked.measured(measure, [formulas for _, formulas in groups]) for measure in plan.measures]
+    lines = [Line(keys, tuple(column[at] for column in found)) for at, (keys, _) in enumerate(groups)]
+    if plan.having is not None:
+        lines = [line for line in lines if _value(plan.having, line, plan) is True]
+    for expression, down in reversed(plan.order):
+        lines.sort(key=lambda line: _rank(_value(expression, line, plan), down))
+    lines = lines[plan.offset :][: plan.limit]
+    return _result(plan, lines, confidence, asked.notes)
+
+
+class _Asked:
+    """Answers the measures of one SELECT."""
+
+    def __init__(self, plan: Select, source: CountSource, failure: float) -> None:
+        self.plan, self.source, self.failure = plan, source, failure
+        self.schema, self.domain = source.schema, source.schema.domain
+        self.notes: dict[str, None] = dict.fromkeys(plan.notes)
+        self.known: dict[tuple[int, ...], CellCounts] = {}
+
+    def measured(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
+        """What a measure is in each group."""
+        if measure.kind == "count":
+            return [self._count(measure.where, group) for group in groups]
+        whole = self.source.total.exact and self.plan.where is True and measure.over is True
+        alone = all(part is True for group in groups for part in group)
+        if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
+            rows = max(self.source.total.value, 1.0)
+            return [self._count(measure.where, group).scaled(1 / rows) for group in groups]
+        return self._from_cells(measure, groups)
+
+    def _count(self, where: Formula, group: tuple[Formula, ...]) -> Interval:
+        rows = predicate(self.domain, all_of(self.domain, [self.plan.where, where, *group]))
+        found = self.source.count(rows, self.failure)
+        most = self.source.total.value if self.source.total.exact else math.inf
+        value = min(max(found.value or 0.0, 0.0), most)
+        if found.low is None or found.high is None:
+            return Interval(value=value, low=None, high=None, basis=found.basis)
+        moved = value - (found.value or 0.0)  # around the nearest possible count, which is no farther from the truth
+        low, high = max(found.low + moved, 0.0), min(found.high + moved, most)
+        return Interval(value=value, low=min(low, value), high=max(high, value), basis=found.basis)
+
+    def _from_cells(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
+        read = {c for f in (self.plan.where, measure.where, measure.over) for c in columns_in(f)}
+        read |= {c for group in groups for formula in group for c in columns_in(formula)} | set(measure.columns)
+        columns = tuple(sorted(read))
+        shape = self.domain.shape(columns)
+        if math.prod(shape) > MOST_CELLS:
+            names = ", ".join(self.domain.names[c] for c in columns)
+            raise CannotQuery(f"{names} together have more than {MOST_CELLS:,} cells: ask about fewer columns at once")
+        rows = _mask(self.plan.where, columns, shape)
+        kept, over = (_mask(f, columns, shape) for f in (measure.where, measure.over))
+        if ranked_alone(measure):  # rows without a value have no rank
+            kept = kept & _mask(_present(self.schema, measure.columns[0]), columns, shape)
+        held = [reduce(operator.and_, [_mask(f, columns, shape) for f in group], rows) for group in groups]
+        wanted = rows if measure.kind == "share" else reduce(operator.or_, held, np.zeros(shape, dtype=bool))
+        needed = wanted & (over if measure.kind in ("share", "ratio") else kept)
+        counts = self._cells(columns, np.ascontiguousarray(needed).ravel())
+        ranked = ranked_alone(measure)
+        values = [self._values(c, columns, shape, codes=ranked) for c in measure.columns]
+        if measure.kind in ("ratio", "share"):
+            base = rows & over
+            return [self._rate(counts, g & kept & base, base if measure.kind == "share" else g & over) for g in held]
+        return [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
+
+    def _rate(self, counts: CellCounts, above: Mask, below: Mask) -> Interval:
+        held = np.ascontiguousarray(below | above).ravel()
+        ones = [np.ascontiguousarray(mask).ravel()[held].astype(np.float64) for mask in (above, below)]
+        return cells.ratio(counts.taken(held), Values.of(ones[0]), ones[1], self.failure)
+
+    def _one(self, measure: Measure, counts: CellCounts, values: list[Values], held: Mask, shape: Any) -> Any:
+        chosen = counts.taken(held)
+        taken = [Values(one.middle[held], one.low[held], one.high[held]) for one in values]
+        if measure.kind == "sum":
+            every = bool(held.all()) and self.source.total.exact
+            return cells.total(chosen, taken[0], self.failure, self.source.total.value if every else None)
+        if measure.kind == "mean":
+            return cells.ratio(chosen, taken[0], np.ones(len(taken[0].middle)), self.failure)
+        if measure.kind == "quantile":
+            return self._quantile(measure, chosen, taken[0])
+        if measure.kind in ("variance", "deviation"):
+            found = cells.variance(chosen, taken[0], self.failure)
+            found = _of_sample(found, chosen) if measure.sample else found
+            return _rooted(found) if measure.kind == "deviation" else found
+        if measure.kind == "covariance":
+            found = cells.covariance(chosen, taken[0], taken[1], self.failure)
+            return _of_sample(found, chosen) if measure.sample else found
+        return cells.correlation(chosen, taken[0], taken[1], self.failure)
+
+    def _quantile(self, measure: Measure, chosen: CellCounts, codes: Values) -> Any:
+        column = self.schema.columns[measure.columns[0]]
+        places = codes.middle.astype(np.int64)
+        found = cells.quantile(chosen, places, column.regular, measure.q, self.failure)
+        if found is None:
+            return Interval(value=None, low=None, high=None, basis="unguaranteed")
+        return _Quantile.of(column, found)
+
+    def _cells(self, columns: tuple[int, ...], needed: Mask) -> CellCounts:
+        key = (*columns, hash(needed.tobytes()))
+        if key not in self.known:
+            self.known[key] = self.source.cells(columns, needed)
+        found = self.known[key]
+        if not found.known:
+            names = " and ".join(f'"{self.domain.names[c]}"' for c in columns) or "the total"
+            self.notes[f"no noise or bound is known for {names} together: numbers from there have no interval"] = None
+        return found
+
+    def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool) -> Values:
+        """The values of a column in every cell; for a quantile its codes."""
+        column = self.schema.columns[at]
+        low, high = code_ends(column)
+        if (low[: column.regular] != high[: column.regular]).any():
+            self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
+        if column.ordered:
+            self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
+        if codes:
+            low = high = np.arange(column.size, dtype=np.float64)
+        axes = [1] * len(shape)
+        axes[columns.index(at)] = column.size
+        spread = [np.broadcast_to(end.reshape(axes), shape).ravel() for end in ((low + high) / 2, low, high)]
+        return Values(*spread)
+
+
+@dataclass(frozen=True)
+class _Quantile:
+    """A quantile in the values of its column: numbers or dates."""
+
+    value: Any
+    low: Any
+    high: Any
+    basis: str
+
+    @classmethod
+    def of(cls, column: Column, found: cells.QuantileCodes) -> _Quantile:
+        first, last = column.bounds(found.code)  # type: ignore[attr-defined]
+        exact = first == last or column.kind == "date"
+        value = first if exact else first + found.into * (last - first)
+        if found.low is None or found.high is None:
+            return cls(value, None, None, "unguaranteed")
+        low, high = column.bounds(found.low)[0], column.bounds(found.high)[1]  # type: ignore[attr-defined]
+        return cls(value, low, high, found.basis)
+
+    def scaled(self, factor: float) -> _Quantile:
+        if factor == 1:
+            return self
+        value, low, high = (None if end is None else end * factor for end in (self.value, self.low, self.high))
+        return _Quantile(value, low, high, self.basis)
+
+
+def code_ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The least and the greatest number that each code stands for; of codes without a number 0, which nobody asks."""
+    low = np.zeros(column.size)
+    if column.kind == "date":  # quantiles alone are asked of dates, and take the codes
+        return low, low
+    if column.kind == "boolean":
+        low[1] = 1.0
+        return low, low
+    if not column.ordered:
+        low[: column.regular] = [float(column.own_value(code)) for code in range(column.regular)]
+        return low, low
+    high = low.copy()
+    low[: column.regular] = column.lows  # type: ignore[attr-defined]
+    high[: column.regular] = column.highs  # type: ignore[attr-defined]
+    return low, high
+
+
+def _mask(formula: Formula, columns: tuple[int, ...], shape: tuple[int, ...]) -> Mask:
+    """Which cells of some columns satisfy a formula about them."""
+    if isinstance(formula, bool):
+        return np.full(shape, formula)
+    if isinstance(formula, Literal):
+        axis = columns.index(formula.column)
+        held = np.zeros(shape[axis], dtype=bool)
+        held[np.asarray(formula.codes)] = True
+        return np.broadcast_to(held.reshape([-1 if n == axis else 1 for n in range(len(shape))]), shape)
+    parts = [_mask(part, columns, shape) for part in formula.parts]
+    return reduce(operator.and_ if formula.conjunctive else operator.or_, parts)
+
+
+def ranked_alone(measure: Measure) -> bool:
+    """Whether a measure ranks the values of its column."""
+    return measure.kind == "quantile"
+
+
+def _present(schema: Schema, at: int) -> Formula:
+    column = schema.columns[at]
+    return literal(schema.domain, at, range(column.regular))
+
+
+def _of_sample(found: Interval, chosen: CellCounts) -> Interval:
+    rows = max(float(chosen.counts.sum()), 2.0)
+    return found.scaled(rows / (rows - 1))
+
+
+def _rooted(found: Interval) -> Interval:
+    ends = (None if end is None else math.sqrt(max(end, 0.0)) for end in (found.value, found.low, found.high))
+    value, low, high = ends
+    return Interval(value=value, low=low, high=high, basis=found.basis)
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+
+
+def _value(expression: Any, line: Line, plan: Select) -> Any:
+    """A condition or a number over one line; None where something in it is not known."""
+    what, *parts = expression
+    if what == "key":
+        return line.keys[parts[0]]
+    if what == "measure":
+        return line.measures[parts[0]].value
+    if what == "output":
+        output = plan.outputs[parts[0]]
+        return line.keys[output.key] if output.key is not None else _number(output, line).value
+    if what == "value":
+        return parts[0]
+    if what in ("and", "or", "not"):
+        truths = [_value(part, line, plan) for part in parts]
+        if what == "not":
+            return None if truths[0] is None else not truths[0]
+        return all(t is True for t in truths) if what == "and" else any(t is True for t in truths)
+    if what == "in":
+        inner = _value(parts[0], line, plan)
+        return any(_value(one, line, plan) == inner for one in parts[1])
+    first, second = (_value(part, line, plan) for part in parts)
+    if first is None or second is None:
+        return None
+    try:
+        return _OPERATORS[what](first, second)
+    except TypeError:
+        raise CannotQuery(f"{first!r} and {second!r} cannot be compared: compare numbers with numbers") from None
+
+
+def _rank(value: Any, down: bool) -> tuple[bool, Any]:
+    """What lines are sorted by: what is not known comes last."""
+    if value is None:
+        return True, 0
+    return False, _Downward(value) if down else value
+
+
+@dataclass(frozen=True)
+class _Downward:
+    value: Any
+
+    def __lt__(self, other: _Downward) -> bool:
+        return bool(other.value < self.value)
+
+
+def _number(output: Output, line: Line) -> Any:
+    assert output.measure is not None
+    return line.measures[output.measure].scaled(output.factor)
+
+
+def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: dict[str, None]) -> QueryResult:
+    names: list[str] = []
+    columns: list[list[Any]] = []
+    measures: list[tuple[str, str, str]] = []
+    labels: list[str] = []
+    for output in plan.outputs:
+        if output.key is not None:
+            names.append(output.name)
+            labels.append(output.name)
+            columns.append([line.keys[output.key] for line in lines])
+            continue
+        found = [_number(output, line) for line in lines]
+        ends = (output.name, f"{output.name}_low", f"{output.name}_high")
+        measures.append(ends)
+        names += ends
+        whole = plan.measures[output.measure or 0].kind == "count" and output.factor == 1
+        digits = 0 if whole else output.digits
+        columns.append([_rounded(one.value, digits, round) for one in found])
+        columns.append([_rounded(one.low, digits, math.floor) for one in found])
+        columns.append([_rounded(one.high, digits, math.ceil) for one in found])
+    arrow = table_of(names, columns)
+    return QueryResult(arrow, tuple(labels), tuple(measures), tuple(notes), confidence)
+
+
+def _rounded(value: Any, digits: int | None, way: Callable[[float], int]) -> Any:
+    """A number to some digits; the ends of intervals are rounded outward."""
+    if value is None or digits is None or not isinstance(value, int | float) or not math.isfinite(value):
+        return value
+    shift = 10**digits
+    found = way(value * shift) / shift
+    return int(found) if digits == 0 else found

@@ -1,0 +1,170 @@
+"""The owner's studio: a file, its schema, a plan, a release, its report. For one person on this computer.
+
+What is read from the rows is shown to the owner alone and says that it is not private. Whoever knows the secret in the
+address that the command prints is taken for the owner, so the service listens at the loopback and nowhere else.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp
+
+from conspectus.data.schema import Schema
+from conspectus.privacy.ledger.ledger import Ledger
+
+from . import studio_work
+from .gate import Gate, Limits, Queue
+from .journal import Journal
+from .metrics import Metrics
+from .owner_draft import drafted
+from .page_files import policy, served
+from .refusing import Refused, no_token, refusal_of, unknown
+from .schema_text import schema_text
+from .studio_work import Job, Planned, Releasing
+
+MOST_BYTES = 4 << 30
+FILES = ("page.css", "drawing.js", "studio.js")
+HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+@dataclass
+class Studio:
+    """What one owner works on.
+
+    Attributes:
+        secret: What the page has to send with every request.
+        folder: Where releases are written.
+        data: The file, once there is one.
+        ledger: The ledger of the table, if the owner keeps one.
+        uploads: Where a file lies that was dropped onto the page.
+        job: The release that is being made, or was made last.
+    """
+
+    secret: str
+    folder: Path
+    uploads: Path
+    data: Path | None = None
+    ledger: Path | None = None
+    job: Job | None = None
+    drafts: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def draft(self) -> dict[str, Any]:
+        """What the file looks like, read once; says that it is not private."""
+        if self.data is None:
+            return {"private": False, "file": None, "ledger": self._book()}
+        stat = self.data.stat()
+        key = (str(self.data), stat.st_mtime_ns)
+        if key not in self.drafts:
+            self.drafts = {key: drafted(self.data)}
+        return {**self.drafts[key], "ledger": self._book()}
+
+    def _book(self) -> dict[str, Any] | None:
+        return None if self.ledger is None else studio_work.ledger_json(Ledger.open(self.ledger))
+
+    def start(self, wanted: Releasing) -> Job:
+        """Begin a release, unless one is being made."""
+        with self.lock:
+            if self.job is not None and not self.job.over:
+                raise Refused(status=409, error="busy", title="A release is being made", text="Wait until it is done.")
+            if self.data is None:
+                raise Refused(status=422, error="no-file", title="There is no file", text="Choose a file first.")
+            self.job = Job(wanted, data=self.data, folder=self.folder, ledger=self.ledger)
+        threading.Thread(target=self.job.run, daemon=True).start()
+        return self.job
+
+
+def studio_application(studio: Studio, *, log: str = "warning") -> ASGIApp:
+    """The studio as one ASGI application."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    queue = Queue(Limits(working=2, waiting=64))
+
+    async def refused(request: Request, error: Exception) -> Response:
+        told = refusal_of(error)
+        return JSONResponse(told.to_json(), status_code=told.status)
+
+    for kind in (Refused, ValueError, LookupError):
+        app.add_exception_handler(kind, refused)
+
+    def owner(request: Request) -> None:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), studio.secret.encode()):
+            raise no_token()
+
+    async def work(request: Request, call: Callable[..., Any], *given: Any) -> Any:
+        owner(request)
+        return await queue.run(call, *given)
+
+    @app.get("/")
+    async def page() -> Response:
+        return served("studio.html", headers={"content-security-policy": policy("studio.js", "drawing.js")})
+
+    @app.get("/page/{file}")
+    async def file(file: str) -> Response:
+        if file not in FILES:
+            raise unknown("file")
+        return served(file)
+
+    @app.get("/draft")
+    async def draft(request: Request) -> Any:
+        return await work(request, studio.draft)
+
+    @app.post("/file")
+    async def upload(request: Request, name: str) -> Any:
+        owner(request)
+        plain = Path(name).name
+        if not plain.lower().endswith((".csv", ".csv.gz", ".parquet")):
+            text = "Choose a file that ends in .csv, .csv.gz or .parquet."
+            raise Refused(status=422, error="file", title="This file cannot be read here", text=text)
+        place = studio.uploads / plain
+        with place.open("wb") as sink:
+            async for part in request.stream():
+                sink.write(part)
+        studio.data = place
+        return await queue.run(studio.draft)
+
+    @app.post("/schema")
+    async def schema(request: Request) -> Any:
+        declared = await request.json()
+        return await work(request, studio_work.checked_schema, declared)
+
+    @app.post("/plan")
+    async def plan(request: Request, wanted: Planned) -> Any:
+        return await work(request, studio_work.plan, wanted)
+
+    @app.post("/release")
+    async def release(request: Request, wanted: Releasing) -> Any:
+        job = await work(request, studio.start, wanted)
+        return job.standing()
+
+    @app.get("/job")
+    async def standing(request: Request) -> Any:
+        owner(request)
+        if studio.job is None:
+            raise unknown("release")
+        return studio.job.standing()
+
+    @app.get("/made/{file}")
+    async def made(request: Request, file: str) -> Response:
+        owner(request)
+        if studio.job is None or file not in studio.job.made:
+            raise unknown("file")
+        return Response(studio.job.made[file].read_bytes(), media_type="application/octet-stream")
+
+    @app.post("/text")
+    async def text(request: Request) -> Response:
+        declared = await request.json()
+        found = await work(request, lambda: schema_text(Schema.from_dict(declared)))
+        return Response(found, media_type="application/toml")
+
+    limits = Limits(body=MOST_BYTES, seconds=3600.0)
+    journal = Journal("studio", log)
+    return Gate(app, hosts=HOSTS, limits=limits, journal=journal, metrics=Metrics())

@@ -1,0 +1,61 @@
+"""Runs the studio in this process, at the loopback, until its owner stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from conspectus.privacy.ledger.ledger import Ledger
+
+from .journal import Journal, take_over
+from .shelf import FolderError, checked_folder
+from .studio import Studio, studio_application
+from .worker import Impatient
+
+
+def run_studio(
+    *, data: Path | None, folder: Path, ledger: Path | None, port: int, ready: Callable[[str], None]
+) -> None:
+    """Serve the studio. `ready` is told the address, with the secret in its fragment, which no browser sends."""
+    if data is not None and not data.is_file():
+        raise FolderError(f"there is no file {data}: name a .csv, .csv.gz or .parquet file, or drop one onto the page")
+    if ledger is not None:
+        Ledger.open(ledger)  # refused before the page is shown
+    secret = base64.urlsafe_b64encode(os.urandom(24)).decode()
+    take_over(Journal("studio", "warning"))
+    with tempfile.TemporaryDirectory(prefix="conspectus-studio-") as uploads:
+        studio = Studio(secret=secret, folder=checked_folder(folder), uploads=Path(uploads), data=data, ledger=ledger)
+        listening = socket.socket()
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError as problem:
+            listening.close()
+            raise FolderError(f"port {port} cannot be used ({problem.strerror}): choose another --port") from None
+        listening.listen(64)
+        config = uvicorn.Config(
+            studio_application(studio),
+            http=Impatient,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=2,
+        )
+        server = uvicorn.Server(config)
+
+        async def serve() -> None:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, lambda: setattr(server, "should_exit", True))
+            ready(f"http://127.0.0.1:{listening.getsockname()[1]}/#{secret}")
+            await server.serve(sockets=[listening])
+
+        asyncio.run(serve())

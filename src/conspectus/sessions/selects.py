@@ -1,0 +1,212 @@
+"""A SELECT put to a session: which counts it asks for, what they would cost, and what follows from them.
+
+A session answers counts. A SELECT is a list of them, one for each group, or for each cell where values are added up;
+everything else is post-processing. So a SELECT costs what its counts cost, and those that were asked before cost
+nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.data.schema import Schema
+from conspectus.mechanisms.online_mechanism import Margin, OnlineRun
+from conspectus.privacy.accounting import Filter
+from conspectus.privacy.events import Noise
+from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.language.from_select import read_select
+from conspectus.queries.language.unanswerable import CannotQuery
+from conspectus.queries.query import Predicate
+from conspectus.queries.workload import Workload
+from conspectus.releases.answer import checked_confidence
+from conspectus.releases.cell_estimates import CellCounts, Interval
+from conspectus.releases.query_result import QueryResult
+from conspectus.releases.selecting import answer_select
+from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.synopsis import Total
+
+from .questions import Question, canonical
+from .quote import Quote, quoted
+from .store import Given, Standing, Store
+
+MOST_QUESTIONS = 5_000
+"""How many counts one SELECT may ask for."""
+
+
+@dataclass(eq=False)
+class AskedCounts:
+    """Counts that are asked one by one."""
+
+    schema: Schema
+    total: Total
+    put: Callable[[Question], Given]
+    asked: int = field(default=0, init=False)
+
+    def count(self, query: Predicate, failure: float) -> Interval:
+        """How many rows satisfy a predicate."""
+        given = self._given(query)
+        if given.margin is None:
+            return Interval(value=given.count, low=None, high=None, basis="unguaranteed")
+        reach = given.margin.counts_at(1 - failure)
+        return Interval(value=given.count, low=given.count - reach, high=given.count + reach, basis=given.basis)
+
+    def cells(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> CellCounts:
+        """The counts of the cells that are needed; all others are told as nothing."""
+        places = np.flatnonzero(needed)
+        if len(places) > MOST_QUESTIONS:
+            raise CannotQuery(
+                f"this asks a session for {len(places):,} counts, and at most {MOST_QUESTIONS:,} are put at once: "
+                "narrow WHERE, or ask about coarser columns"
+            )
+        block = Marginal(self.schema.domain, columns)
+        found = []
+        for place in places.tolist():
+            query = block.query(place)
+            assert isinstance(query, Predicate)
+            found.append(self._given(query))
+        counts = np.zeros(len(needed))
+        counts[places] = [given.count for given in found]
+        return _counted(counts, found)
+
+    def _given(self, query: Predicate) -> Given:
+        self.asked += 1
+        domain = self.schema.domain
+        return self.put(canonical(self.schema, Workload(domain, (Conjunctions.of(domain, [query]),))))
+
+
+def _counted(counts: NDArray[np.float64], found: list[Given]) -> CellCounts:
+    """Counts with what is known of their errors: one law of noise, or margins that hold together."""
+    margins = [given.margin for given in found]
+    known = [margin for margin in margins if margin is not None]
+    if len(known) < len(margins):
+        return CellCounts(counts=counts, measured=counts, law=None, basis="unguaranteed")
+    laws = {_law(margin) for margin in known}
+    if len(laws) == 1 and (law := laws.pop()) is not None:
+        noise, grid = law
+        return CellCounts(counts=counts, measured=counts, law=Noise(noise.kind, noise.scale * grid), grid=grid)
+
+    def reach(failure: float) -> float:
+        return max((margin.counts_at(1 - failure / len(known)) for margin in known), default=0.0)
+
+    measured = all(given.basis == "measured" for given in found)
+    basis = "measured" if measured else "guessed"
+    return CellCounts(counts=counts, measured=counts, law=None, reach=reach, basis=basis)  # type: ignore[arg-type]
+
+
+def _law(margin: Margin) -> tuple[Noise, int] | None:
+    """The law of a count that was measured with one noise; None for any other."""
+    one = margin.offset == 0 and margin.summed is None and len(margin.noises) == 1 and margin.noises[0][1] == 1
+    return (margin.noises[0][0], margin.grid) if one else None
+
+
+@suggest_keywords
+class Selecting:
+    """The part of a session that answers whole SELECTs, and says what questions would cost."""
+
+    schema: Schema
+    _lock: threading.RLock
+    _store: Store
+
+    def _fresh(self) -> Filter:
+        raise NotImplementedError
+
+    def _learned(self) -> OnlineRun:
+        raise NotImplementedError
+
+    def _over(self, standing: Standing) -> bool:
+        raise NotImplementedError
+
+    def _put(self, asked: Question) -> tuple[Given, bool]:
+        """The answer to a question, and whether it was given before."""
+        raise NotImplementedError
+
+    def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
+        """Answer a SELECT from counts that the session is asked for: one for each group, or for each cell of values.
+
+        `quote` says beforehand what it would cost at most. Counts that were asked before cost nothing.
+
+        Args:
+            select: One SELECT over the table, as `release.query` takes it.
+            confidence: The probability, over the noise, with which each interval holds the truth.
+            snap: Whether a condition that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+
+        Returns:
+            A table: beside each number `x` its ends `x_low` and `x_high`, null where no interval would be honest; and
+            what it cost.
+
+        Raises:
+            CannotQuery: The SELECT cannot be answered, or asks for too many counts; nothing is spent.
+            NotAPredicate: A condition in it is none that is served; nothing is spent.
+            ConfidenceError: The confidence is not strictly between 0 and 1.
+            SessionError: The session is closed, belongs to another process, or its file cannot be used.
+        """
+        checked_confidence(confidence)
+        plan = read_select(self.schema, select, snap=snap)
+        cost = 0.0
+
+        def put(asked: Question) -> Given:
+            nonlocal cost
+            given, repeated = self._put(asked)
+            cost += 0.0 if repeated else float(given.price)
+            return given
+
+        self._asked_for(select, snap=snap)  # refused before anything is spent
+        with self._lock:
+            found = answer_select(plan, AskedCounts(self.schema, self._learned().total, put), confidence)
+        return dataclasses.replace(found, cost=cost)
+
+    def quote(self, question: str | Workload, *, snap: bool = False, outright: bool = False) -> Quote:
+        """What a question, or a whole SELECT, would cost at most. Nothing is spent, and the table is not looked at.
+
+        Args:
+            question: What `ask` takes, or a SELECT as `query` takes it.
+            snap: Whether a condition that cuts a bin is widened to the bin's edges. Otherwise it is refused.
+            outright: Whether it would be bought outright, by `measure`.
+
+        Returns:
+            The most that it may cost, in the session's currency, and whether what is left pays for that.
+
+        Raises:
+            NotAPredicate: The question is not a predicate over the columns, or is more than one.
+            CannotQuery: The SELECT cannot be answered.
+            WorkloadError: The mechanism does not take such a question.
+            SessionError: The session is closed, belongs to another process, or its file cannot be used.
+        """
+        if isinstance(question, str) and question.lstrip()[:6].casefold() in ("select", "with\n", "with a"):
+            asked = self._asked_for(question, snap=snap)
+        else:
+            asked = [canonical(self.schema, question, snap=snap)]
+        with self._lock:
+            held = self._fresh()
+            over = self._over(self._store.look())
+            return quoted(self._learned(), self._store, held, asked, over=over, outright=outright)
+
+    def _asked_for(self, select: str, *, snap: bool) -> list[Question]:
+        """The counts that a SELECT asks for: the same, whatever they are."""
+        plan = read_select(self.schema, select, snap=snap)
+        if plan.size > MOST_QUESTIONS:
+            raise CannotQuery(
+                f"this has {plan.size:,} groups, and a session is asked for at most {MOST_QUESTIONS:,} counts: "
+                "group by fewer columns"
+            )
+        asked: list[Question] = []
+
+        def note(question: Question) -> Given:
+            asked.append(question)
+            return _NOTHING
+
+        with self._lock:
+            total = self._learned().total
+        answer_select(plan, AskedCounts(self.schema, total, note), 0.95)
+        return asked
+
+
+_NOTHING = Given(count=1.0, basis="unguaranteed", margin=None, price=Fraction(0))

@@ -1,0 +1,161 @@
+"""Several queries from the same noisy counts: what they are together, and the noise of any combination of them.
+
+A ratio of two noisy sums has an interval only if it is known how their noises go together. A `NoisyVector` writes each
+query as a weighted sum of measured counts, whose noises are independent and of known laws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.counting.evaluation import cell_values
+from conspectus.data.domain import Domain
+from conspectus.privacy.events import Noise
+from conspectus.privacy.mixed_noise import Term, mixed_margin, wide_margin
+from conspectus.privacy.tails import variance_of
+from conspectus.queries.block import Block
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.query import Linear, Parity, Predicate, Query
+
+Law = tuple[Noise, int]
+"""A law in steps, and how many steps make one count."""
+
+
+class MeasuredBlocks(Protocol):
+    """Noisy counts, block by block: what a vector is made from."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    def listed_place(self, query: Query) -> tuple[int, int] | None:
+        """The block and the place in it of the least noisy measurement of exactly this query."""
+
+    def covering(self, columns: tuple[int, ...]) -> Sequence[int]:
+        """The measured marginals that hold all these columns, by the numbers of their blocks."""
+
+    def measured_block(self, number: int) -> tuple[Block, NDArray[np.float64], Noise, int]:
+        """A block, its noisy counts, and their law and grid."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyVector:
+    """Noisy counts of several queries: `weights @ noises` away from the truth, the noises independent.
+
+    Attributes:
+        counts: One noisy count for each query.
+        weights: A line for each query, a column for each noise.
+        laws: The law of each noise, with its grid; weights are in counts of it.
+    """
+
+    counts: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    laws: tuple[Law, ...]
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """The covariance of the counts."""
+        variances = np.array([variance_of(law) / grid**2 for law, grid in self.laws])
+        return np.asarray((self.weights * variances) @ self.weights.T)
+
+    def margin(self, coefficients: NDArray[np.float64], confidence: float) -> float:
+        """How far a combination of the counts is from the truth at most, with this probability."""
+        return noise_of(coefficients @ self.weights, self.laws, confidence)
+
+    def extended(self, lines: NDArray[np.float64], constants: NDArray[np.float64]) -> NoisyVector:
+        """The vector `lines @ counts + constants`."""
+        return NoisyVector(lines @ self.counts + constants, lines @ self.weights, self.laws)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSum:
+    """A weighted sum of noisy counts: a `NoisyVector` of one query."""
+
+    vector: NoisyVector
+    source: str = ""
+
+    @property
+    def count(self) -> float:
+        return float(self.vector.counts[0])
+
+    @property
+    def variance(self) -> float:
+        return float(self.vector.covariance[0, 0])
+
+    def margin(self, confidence: float) -> float:
+        """How far the noise has moved the count at most, with this probability."""
+        return self.vector.margin(np.ones(1), confidence)
+
+
+def noise_of(weights: NDArray[np.float64], laws: Sequence[Law], confidence: float) -> float:
+    """How far a weighted sum of independent noises is from 0 at most, with this probability."""
+    terms: dict[tuple[Noise, float], int] = {}
+    for weight, (law, grid) in zip(np.abs(weights).tolist(), laws):
+        if weight > 0:
+            # Weights that differ in the last digits alone are one: fewer terms, and the larger one is taken.
+            digits = 10 - math.ceil(math.log10(weight))
+            size = (weight if digits > 300 else round(weight + 10.0**-digits, digits)) / grid
+            terms[law, size] = terms.get((law, size), 0) + 1
+    listed: list[Term] = [(law, size, times) for (law, size), times in terms.items()]
+    if (closed := wide_margin(listed, confidence)) is not None:
+        return closed
+    return mixed_margin(tuple(sorted(listed, key=lambda term: (-term[1], term[2]))), confidence)
+
+
+Line = tuple[int, NDArray[np.int64], NDArray[np.float64]]
+"""A query as a weighted sum of counts of one block: its number, the places of the counts, and their weights."""
+
+
+def noisy_vector(measured: MeasuredBlocks, queries: Sequence[Query]) -> NoisyVector | None:
+    """Queries as weighted sums of measured counts; None where some of them are none."""
+    lines = [_line(measured, query) for query in queries]
+    known = [line for line in lines if line is not None]
+    if len(known) < len(lines):
+        return None
+    weights, counts = [np.zeros((len(lines), 0))], [np.zeros(0)]
+    laws: list[Law] = []
+    for number in dict.fromkeys(number for number, _, _ in known):
+        used = np.unique(np.concatenate([places for block, places, _ in known if block == number]))
+        _, values, law, grid = measured.measured_block(number)
+        part = np.zeros((len(lines), len(used)))
+        for row, (block, places, sizes) in enumerate(known):
+            if block == number:
+                part[row, np.searchsorted(used, places)] = sizes
+        weights.append(part)
+        counts.append(values[used])
+        laws += [(law, grid)] * len(used)
+    together = np.concatenate(weights, axis=1)
+    return NoisyVector(together @ np.concatenate(counts), together, tuple(laws))
+
+
+def _line(measured: MeasuredBlocks, query: Query) -> Line | None:
+    """One query as measured counts with weights: its own measurement, or the cells of the least noisy marginal."""
+    direct = measured.listed_place(query)
+    if direct is not None:
+        return direct[0], np.array([direct[1]]), np.ones(1)
+    if not isinstance(query, Predicate | Parity | Linear):
+        return None
+    best: tuple[float, Line] | None = None
+    for number in measured.covering(query.columns):
+        block, _, law, grid = measured.measured_block(number)
+        weights = cell_weights(block, query)
+        held = np.flatnonzero(weights)
+        variance = float(np.square(weights[held]).sum()) * variance_of(law) / grid**2
+        if best is None or variance < best[0]:
+            best = variance, (number, held, weights[held])
+    return None if best is None else best[1]
+
+
+def cell_weights(block: Block, query: Query) -> NDArray[np.float64]:
+    """The value of a query on each cell of a marginal that has its columns."""
+    assert isinstance(block, Marginal)
+    columns, values = cell_values(query, block.domain)
+    order = sorted(block.columns)
+    shape = tuple(size if c in columns else 1 for c, size in zip(order, block.domain.shape(order)))
+    table = np.broadcast_to(values.reshape(shape), block.domain.shape(order))
+    return np.ascontiguousarray(table.transpose([order.index(c) for c in block.columns])).ravel()

@@ -1,0 +1,189 @@
+"""`python -m tests.fuzzing.http_requests --count 100000`: random requests to a service; none is a server error.
+
+Requests are valid ones, and valid ones with something broken: methods, addresses, headers, tokens, bodies and
+predicates. Every answer has a status below 500 and, if it is a refusal, the one shape; and memory does not grow. They
+go to the application itself, without a network in between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import resource
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.made import people
+
+import conspectus as cs
+from conspectus.service.analysts import Analysts
+from conspectus.service.application import Serving, application
+from conspectus.service.gate import Limits
+
+SHAPE = {"error", "title", "text", "at", "repairs", "spent"}
+WORDS = (
+    *("smoker", "ill", "age", "region", "wealth", "AND", "OR", "NOT", "(", ")", "=", "<>", ">=", "<", "BETWEEN", "IN"),
+    *(
+        "'north'",
+        "'moon'",
+        "30",
+        "42",
+        "1e999",
+        "NULL",
+        "IS NULL",
+        ",",
+        ";",
+        "--",
+        "/*",
+        '"',
+        "'",
+        "SELECT",
+        "\x00",
+        "é",
+    ),
+    *("age >= 42", "smoker AND ill", "region IN ('north', 'west')", "\ud800".encode("utf-8", "replace").decode()),
+)
+PATHS = (
+    *("/", "/synopses", "/synopses/people", "/synopses/people/ask", "/synopses/people/table", "/synopses/people/rows"),
+    *("/synopses/people/query", "/synopses/people/file", "/synopses/people/schema", "/sessions", "/sessions/live/ask"),
+    *("/health", "/metrics", "/openapi.json", "/page/page.css", "/page/../analysts.db", "/synopses/..%2fanalysts.db"),
+)
+
+
+def a_request(rng: random.Random, token: str) -> dict[str, Any]:
+    """One request: method, path, query, headers and body."""
+    path = rng.choice(PATHS)
+    if rng.random() < 0.2:
+        path += rng.choice(("/", "%00", "/ask", "?", "%ff", "/" + "x" * rng.choice((1, 300, 5000)), "/é"))
+    method = "POST" if path.endswith(("/ask", "/query")) else "GET"
+    if rng.random() < 0.1:
+        method = rng.choice(("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", "BREW"))
+    pairs = [
+        rng.choice(
+            (
+                *("by=region", "by=age", "by=moon", "by=", "as=csv", "as=parquet", "as=exe", "n=5", "n=-1", "n=1e9"),
+                *(
+                    "n=99999999999999999999",
+                    "seed=3",
+                    "seed=-1",
+                    "confidence=0.9",
+                    "confidence=2",
+                    "confidence=nan",
+                    "%",
+                ),
+            )
+        )
+        for _ in range(rng.choice((0, 0, 1, 2, 3)))
+    ]
+    headers = [(b"host", b"localhost" if rng.random() < 0.9 else rng.choice((b"127.0.0.1:8765", b"evil.example", b"")))]
+    if rng.random() < 0.4:
+        kind = rng.choice(("Bearer ", "Basic ", "bearer", ""))
+        headers.append((b"authorization", (kind + rng.choice((token, "cs_wrong", "", "x" * 5000))).encode()))
+    if rng.random() < 0.05:
+        headers.append((b"origin", rng.choice((b"http://localhost", b"http://evil.example", b"null", b"\xff"))))
+    if rng.random() < 0.03:
+        headers.append((b"content-length", rng.choice((b"5", b"-1", b"x", b"99999999999"))))
+    return {"method": method, "path": path, "query": "&".join(pairs), "headers": headers, "body": a_body(rng)}
+
+
+def a_body(rng: random.Random) -> bytes:
+    where = " ".join(rng.choice(WORDS) for _ in range(rng.choice((0, 1, 1, 3, 6, 30, 400))))
+    body: Any = rng.choice(
+        (
+            {"where": where},
+            {"where": where, "snap": rng.choice((True, 1, None)), "confidence": rng.choice((0.9, 0, 1, "x", None))},
+            {"picks": {rng.choice(("age", "region", "moon")): rng.choice(([0], [1, 2], [99], [], [-1], "x", [2**70]))}},
+            {"sql": f"SELECT count(*) FROM people WHERE {where}"},
+            [],
+            None,
+            3,
+        )
+    )
+    plain = json.dumps(body).encode()
+    return rng.choice((plain, plain, plain, plain[: rng.randrange(len(plain) + 1)], b"", b"{" * 3000, b"x" * 5000))
+
+
+async def send(app: Any, asked: dict[str, Any]) -> tuple[int, bytes]:
+    """One request to the application: the status and the body of its answer."""
+    given = [{"type": "http.request", "body": asked["body"], "more_body": False}]
+    said: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return given.pop(0) if given else {"type": "http.disconnect"}
+
+    async def told(message: dict[str, Any]) -> None:
+        said.append(message)
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": asked["method"],
+        "scheme": "http",
+        "path": asked["path"],
+        "raw_path": asked["path"].encode("utf-8", "replace"),
+        "query_string": asked["query"].encode(),
+        "root_path": "",
+        "headers": [*asked["headers"], (b"content-type", b"application/json")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8765),
+    }
+    await app(scope, receive, told)
+    return said[0]["status"], b"".join(part.get("body", b"") for part in said[1:])
+
+
+async def fuzz(folder: Path, count: int, seed: int, *, seconds: float = float("inf")) -> Counter[int]:
+    """Send so many requests; fails at the first answer that is wrong. Returns how often each status was."""
+    rng = random.Random(seed)
+    token = Analysts(folder).add("fuzz")
+    app = application(
+        Serving(folder=folder, log="error", hosts=frozenset({"localhost", "127.0.0.1"}), limits=Limits(body=4000))
+    )
+    statuses: Counter[int] = Counter()
+    until = time.monotonic() + seconds
+    for number in range(count):
+        asked = a_request(rng, token)
+        status, body = await send(app, asked)
+        statuses[status] += 1
+        assert status < 500, (number, asked, status, body[:500])
+        if status >= 400 and asked["method"] != "HEAD" and not asked["path"].startswith("/page"):
+            assert set(json.loads(body)) == SHAPE, (number, asked, body[:500])
+        if time.monotonic() > until:
+            break
+    return statuses
+
+
+def folder_in(place: Path) -> Path:
+    """A folder with one small release."""
+    schema, table = people(500)
+    shelf = place / "shelf"
+    shelf.mkdir(mode=0o700)
+    release = cs.release(table, cs.marginals(schema, 2), epsilon=5.0, delta=1e-6, mechanism="projection")
+    release.save(shelf / "people.conspectus")
+    return shelf
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        shelf = folder_in(Path(place))
+        asyncio.run(fuzz(shelf, min(given.count, 2_000), given.seed))
+        Analysts(shelf).revoke("fuzz")
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        statuses = asyncio.run(fuzz(shelf, given.count, given.seed + 1))
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(
+        f"{sum(statuses.values()):,} requests, statuses {dict(sorted(statuses.items()))}, {grown:.0f} MiB more memory"
+    )
+
+
+if __name__ == "__main__":
+    main()
