@@ -85,7 +85,11 @@ async def load(service: Service, token: str, seconds: float) -> dict[str, Any]:
             else:
                 kind, asked = "new", question(1000 * number + fresh)
                 fresh += 1
-            response = await web.post("/sessions/live/ask", json={"where": asked}, headers=headers)
+            try:
+                response = await web.post("/sessions/live/ask", json={"where": asked}, headers=headers)
+            except httpx.TransportError:
+                statuses[0] += 1
+                continue
             times[kind].append(time.perf_counter() - began)
             statuses[response.status_code] += 1
             if response.status_code == 200:

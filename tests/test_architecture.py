@@ -15,8 +15,9 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
 
 DIRECTIONS = """
-suggestions, compiled, interrupts, tabular, server_address
+suggestions, compiled, interrupts, server_address
                        ->
+tabular                -> suggestions
 data                   -> suggestions, compiled, interrupts, server_address
 data.sources           -> data*
 privacy.composition    ->
@@ -96,6 +97,8 @@ CATCH_ALL = (
     "data.sources.many_files",  # a store or a server may quote rows and keys in what it says: told in one sentence
     "data.sources.postgres",
     "data.sources.postgres_snapshot",
+    "data.sources.spark",
+    "data.sources.spark_parts",
 )
 
 

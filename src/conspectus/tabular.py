@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from conspectus.suggestions import suggest_keywords
+
 MOST_LINES = 20
 """How many lines of a table a notebook or a prompt shows."""
 
@@ -51,6 +53,7 @@ class Bars:
     axis: str
 
 
+@suggest_keywords
 class Tabular(ABC):
     """A result with a few ways out: Arrow, pandas, polars, plain values, HTML for a notebook, and a picture."""
 

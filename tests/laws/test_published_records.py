@@ -187,7 +187,7 @@ def test_records_of_all_kinds_are_published_and_read_back(neighbours, tmp_path):
     made = again.synthetic(500, public_seed=3)
     assert set(made["record"].to_pylist()) <= set(shown["record"].to_pylist())
     assert made.equals(release.synthetic(500, public_seed=3))
-    pyarrow.csv.write_csv(shown, tmp_path / "records.csv")
+    pyarrow.csv.write_csv(shown.to_arrow(), tmp_path / "records.csv")
     write_report(again, tmp_path / "page.html")
     assert "rare" not in (tmp_path / "page.html").read_text(encoding="utf-8").replace("rare 3", "")
 

@@ -281,5 +281,5 @@ def test_stored_keys_without_the_act_that_published_them_are_refused(tmp_path):
     noise = ByRelation(replace=Fraction(1, 9), add_remove=Fraction(1, 9))
     other = tuple(event for event in release.events if not isinstance(event, StableKeys))
     dataclasses.replace(release, events=(*other, ThresholdWatch(epsilon=noise))).save(tmp_path / "other")
-    with pytest.raises(BadSynopsisFile, match="no act that published them"):
+    with pytest.raises(BadSynopsisFile, match="did not draw the noise"):
         cs.load(tmp_path / "other")

@@ -86,6 +86,11 @@ def test_a_session_is_served_by_one_home(folder: Path, served: Callable[..., Ser
 
     # The client has the session's own calls.
     remote = cs.connect(f"{service.address}/sessions/live", token=ada)
+    assert remote.quote(QUESTIONS[0])["free_because"] == "repeated"
+    regions = remote.query("SELECT region, count(*) AS people FROM people GROUP BY region")
+    assert regions.column_names == ["region", "people", "people_low", "people_high"]
+    assert service.call("/sessions/live", token=ada)[1]["asked"] == after["asked"] + regions.num_rows
+    after = service.call("/sessions/live", token=ada)[1]
     assert remote.ask(QUESTIONS[0]).repeated
     assert remote.spent == after["spent"]
     with pytest.raises(ServiceError, match="token"):
@@ -122,6 +127,10 @@ def test_the_client_answers_as_the_release_does(
     question = cs.sql(release.schema, ["smoker AND ill"])
     assert remote.ask(question).fraction == release.ask(question).fraction
     assert remote.table(["region", "ill"]).equals(release.table(["region", "ill"]))
+    select = "SELECT region, count(*) AS people, count(*) FILTER (WHERE ill) AS ill FROM people GROUP BY region"
+    far, near = remote.query(select), release.query(select)
+    assert far.equals(near)
+    assert (far.labels, far.measures, far.notes, far.cost) == (near.labels, near.measures, near.notes, near.cost)
     assert remote.synthetic(50, public_seed=3).equals(release.synthetic(50, public_seed=3))
     for where in ("wealth = 3", "age BETWEEN 20 AND 33", "smoker AND", "region = 'moon'"):
         with pytest.raises(ValueError) as here:

@@ -99,6 +99,15 @@ def test_a_question_a_table_and_rows(browser: Browser, service: Service, release
     browser.wait(f"{ANSWERED}?.includes('between')")
     assert "cuts" not in browser.text("#out")
 
+    # A whole SELECT is answered by a table of numbers with their intervals.
+    browser.type("#q", "SELECT region, count(*) AS people FROM people GROUP BY region")
+    browser.click("#go")
+    browser.wait("document.querySelectorAll('#out tbody tr').length === 4")
+    found = release.query("SELECT region, count(*) AS people FROM people GROUP BY region").to_dict()
+    assert f"{found['people'][0]:,.0f}" in browser.text("#out tbody tr")
+    assert " to " in browser.text("#out tbody tr")
+    sound(browser, service.address)
+
     # A table, as bars and as numbers, and its file.
     select = (
         "const [one, two] = document.querySelectorAll('#tables select'); one.value = 'region'; two.value = 'smoker';"

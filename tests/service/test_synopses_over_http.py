@@ -69,6 +69,18 @@ def test_tables_rows_and_files(folder: Path, release: cs.Release) -> None:
     assert len(web.get("/synopses/people/rows").json()["rows"]) == 5
 
 
+def test_a_select(folder: Path, release: cs.Release) -> None:
+    web = client(folder)
+    select = "SELECT region, count(*) AS people FROM people WHERE smoker GROUP BY region"
+    said = web.post("/synopses/people/query", json={"sql": select}).json()
+    found = release.query(select)
+    assert said["columns"] == ["region", "people", "people_low", "people_high"]
+    assert [row[2] for row in said["rows"]] == found["people_low"].to_pylist()
+    assert said["labels"] == ["region"]
+    refused = web.post("/synopses/people/query", json={"sql": "SELECT * FROM people"})
+    assert (refused.status_code, set(refused.json())) == (422, PROBLEM)
+
+
 REFUSED = [
     ("age BETWEEN 20 AND 33", 422, "cuts-bin"),
     ("wealth > 3", 422, "unknown-column"),

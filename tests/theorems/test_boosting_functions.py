@@ -69,7 +69,7 @@ def test_no_sample_has_more_noise_than_was_promised(asked, delta):
     distinct = workload.distinct()
     for chosen in range(1, 2 ** len(distinct)):
         sample = distinct.take([i for i in range(len(distinct)) if chosen >> i & 1])
-        law = problem.law(problem.sensitivity(sample), found.measuring)
+        law = problem.law(problem.sensitivity(sample), problem.cap / 2 / found.rounds)
         half = maximum_bound(law, len(sample), found.failure)
         # One table off by half and another off by half the other way, both rounded to the grid of errors.
         assert 2 * half / sample.grid * ERROR_STEPS + ROUNDED <= found.sampling.lam
@@ -81,7 +81,7 @@ def test_noise_of_a_wrong_grid_would_break_the_promise(monkeypatch):
     right = boosting_theorem._most_moved
     monkeypatch.setattr(boosting_theorem, "_most_moved", lambda problem, draws, grid: right(problem, draws, 1))
     found = theorem_parameters(problem, problem.cap)
-    law = problem.law(problem.sensitivity(problem.workload), found.measuring)
+    law = problem.law(problem.sensitivity(problem.workload), problem.cap / 2 / found.rounds)
     assert 2 * maximum_bound(law, 2, found.failure) / 256 * ERROR_STEPS + ROUNDED > found.sampling.lam
 
 

@@ -14,6 +14,9 @@ from . import (
     demo_command as demo,
 )
 from . import (
+    evaluate_command as evaluating,
+)
+from . import (
     ledger_commands as ledger,
 )
 from . import (
@@ -78,6 +81,7 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
         reading.export,
         reading.synthesize,
         reading.report,
+        evaluating.evaluate,
         session.session,
         service.studio,
         audit.audit,

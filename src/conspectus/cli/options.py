@@ -60,6 +60,26 @@ Marginal = Annotated[
     list[str] | None,
     typer.Option("--marginal", metavar="COLUMNS", help="One marginal: sex,age.", rich_help_panel=QUESTIONS),
 ]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", metavar="COLUMNS", help="The columns of --marginals; else all.", rich_help_panel=QUESTIONS
+    ),
+]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option("--ranges", metavar="COLUMN", help="All intervals of an ordered column.", rich_help_panel=QUESTIONS),
+]
+Prefixes = Annotated[
+    list[str] | None,
+    typer.Option("--prefixes", metavar="COLUMN", help="All values up to each bin of it.", rich_help_panel=QUESTIONS),
+]
+Means = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--means", metavar="COLUMN[:BY,BY]", help="Its mean, in each group: income:sex,age.", rich_help_panel=QUESTIONS
+    ),
+]
 Parities = Annotated[
     list[int] | None,
     typer.Option("--parities", metavar="K", help="Parities of K two-valued columns.", rich_help_panel=QUESTIONS),
@@ -111,7 +131,11 @@ class Questions:
     """The workload options of a command, as typed."""
 
     marginals: Marginals = None
+    columns: Columns = None
     marginal: Marginal = None
+    ranges: Ranges = None
+    prefixes: Prefixes = None
+    means: Means = None
     parities: Parities = None
     sql: SqlFiles = None
     random_conjunctions: RandomConjunctions = None
@@ -133,7 +157,8 @@ class Questions:
 
         if path is not None:
             return cs.Schema.load(path)
-        if not self.files or self.marginals or self.marginal or self.parities or self.sql or self.random_conjunctions:
+        others = [getattr(self, field.name) for field in fields(self) if field.name != "stored"]
+        if not self.files or any(others):
             raise OptionError(
                 "--schema is missing: conspectus schema draft DATA writes a first one; without a schema the rows are "
                 "records of any kind, and only a --workload FILE.json that cs.sparse made can ask about them"
@@ -144,9 +169,15 @@ class Questions:
         """Everything that was asked for, added up in the order in which the kinds stand in the help."""
         import conspectus as cs
 
+        if self.columns is not None and not self.marginals:
+            raise OptionError("--columns says of which columns --marginals K are: give that, too")
+        chosen = None if self.columns is None else columns_of(self.columns)
         parts: list[Workload] = [
-            *(cs.marginals(schema, k) for k in self.marginals or ()),
+            *(cs.marginals(schema, k, chosen) for k in self.marginals or ()),
             *(cs.marginal(schema, columns_of(text)) for text in self.marginal or ()),
+            *(cs.ranges(schema, name) for name in self.ranges or ()),
+            *(cs.prefixes(schema, name) for name in self.prefixes or ()),
+            *(_means(schema, text) for text in self.means or ()),
             *(cs.parities(schema, k) for k in self.parities or ()),
             *(_predicates(schema, path) for path in self.sql or ()),
             *(_random(schema, text) for text in self.random_conjunctions or ()),
@@ -266,6 +297,18 @@ def _predicates(schema: Schema, path: Path) -> Workload:
             except (ValueError, LookupError) as problem:
                 raise OptionError(f"{path.name}, line {n}: {problem}") from problem
         raise
+
+
+def _means(schema: Schema, text: str) -> Workload:
+    """COLUMN, or COLUMN:BY,BY; a name that holds a colon is taken whole where the schema has it."""
+    import conspectus as cs
+
+    if text in schema.domain.names:
+        return cs.means(schema, text)
+    column, _, by = text.rpartition(":")
+    if not column:
+        return cs.means(schema, text)
+    return cs.means(schema, column, columns_of(by))
 
 
 def _random(schema: Schema, text: str) -> Workload:

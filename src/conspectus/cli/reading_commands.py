@@ -127,6 +127,8 @@ def report(
     ledger: Annotated[
         str | None, typer.Option("--ledger", metavar="L", help="Show what this ledger says, too.")
     ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="WHO", help="Who answers for the release.")] = None,
+    purpose: Annotated[str | None, typer.Option("--purpose", metavar="TEXT", help="What the release is for.")] = None,
 ) -> None:
     """Write one HTML page for an ethics board: what was released, under what guarantee, in words and pictures."""
     import conspectus as cs
@@ -135,7 +137,7 @@ def report(
     kind_of(output, (".html", ".htm"))
     with destination(output, inputs=[out, ledger]) as part:
         kept = None if ledger is None else cs.Ledger.open(ledger)
-        write_report(cs.load(out), part, ledger=kept, source=out)
+        write_report(cs.load(out), part, ledger=kept, source=out, owner=owner, purpose=purpose)
     print(f"Wrote the report to {output}.")
 
 

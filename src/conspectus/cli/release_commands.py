@@ -75,7 +75,8 @@ def show_plan(made: Plan) -> None:
     asked = getattr(problem, "questions", None)
     what = f"{len(problem.workload):,} queries" if asked is None else f"A session of {asked:,} questions"
     print(f"{what} on {problem.rows:,} rows, {problem.neighbours} neighbours")
-    titles = ("mechanism", "expected max", "expected mean", "interval ±", "proved max", "memory")
+    rows = ("synthetic rows",) if asked is None else ()
+    titles = ("mechanism", "expected max", "expected mean", "interval ±", "proved max", "memory", *rows)
     printing.table(
         titles,
         [
@@ -86,6 +87,7 @@ def show_plan(made: Plan) -> None:
                 "none" if claim.expected_width is None else format_error(claim.expected_width, problem.denominator),
                 _proved(claim),
                 _size(claim.memory),
+                *(("yes" if made.gives_rows(claim) else "no",) if rows else ()),
             )
             for claim in made.claims
         ],

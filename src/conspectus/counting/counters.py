@@ -24,6 +24,7 @@ class Counting:
     """The fold that counts a workload: a block of counting queries by its tally, any other by a counter of its own."""
 
     records = False
+    keyed = False
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload

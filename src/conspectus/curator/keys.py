@@ -8,13 +8,13 @@ number; nothing else about a row is kept, so that a key which is shown says no m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from concurrent.futures import Executor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, CodedRows, Domain
-from conspectus.data.fold import Fold, Gather, Vectors
+from conspectus.data.fold import Fold, Gather, Vectors, merged_keys
 from conspectus.data.records.field import Elements
 from conspectus.data.sources import Table
 from conspectus.queries.addresses import addresses_of
@@ -22,8 +22,6 @@ from conspectus.queries.addresses import addresses_of
 Counts = NDArray[np.int64]
 Records = tuple[bytes, ...]
 """Canonical forms."""
-
-_NO_KEYS: tuple[Elements, Counts] = (np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
 
 
 class RecordKeys(Gather[tuple[Records, Counts]]):
@@ -44,22 +42,38 @@ class RecordKeys(Gather[tuple[Records, Counts]]):
         return keys, np.fromiter((self._held[key] for key in keys), dtype=np.int64, count=len(keys))
 
 
-class AddressKeys(Gather[tuple[Elements, Counts]]):
-    """Rows by their addresses, and their counts, sorted."""
+class AddressKeys:
+    """Rows by their addresses, and their counts, sorted. Counts of the same address add over any split of the rows."""
+
+    records = False
+    gathers = False
+    keyed = True
 
     def __init__(self, domain: Domain) -> None:
         self.columns = tuple(range(len(domain)))
         self._domain = domain
-        self._held = _NO_KEYS
-        self._waiting: list[tuple[Elements, Counts]] = []
 
-    def add(self, chunk: CodedRows) -> None:
-        self._waiting.append(np.unique(addresses_of(self._domain, chunk), return_counts=True))
-        if sum(len(keys) for keys, _ in self._waiting) > len(self._held[0]):  # each key is sorted a few times alone
-            self._held, self._waiting = _merged([self._held, *self._waiting]), []
+    def start(self, threads: int = 1, pool: Executor | None = None) -> _AddressCounts:
+        return _AddressCounts(self._domain)
 
     def finish(self, vectors: Vectors, rows: int) -> tuple[Elements, Counts]:
-        return _merged([self._held, *self._waiting])
+        return vectors[0].view(np.uint64), vectors[1]
+
+
+class _AddressCounts:
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._held: Vectors = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        self._waiting: list[Vectors] = []
+
+    def add(self, chunk: CodedRows) -> None:
+        keys, counts = np.unique(addresses_of(self._domain, chunk), return_counts=True)
+        self._waiting.append((keys.astype(np.uint64).view(np.int64), counts.astype(np.int64)))
+        if sum(len(keys) for keys, _ in self._waiting) > len(self._held[0]):  # each key is sorted a few times alone
+            self._held, self._waiting = self.vectors(), []
+
+    def vectors(self) -> Vectors:
+        return merged_keys([self._held, *self._waiting])
 
 
 def keys_of(table: Table) -> Fold[tuple[Elements | Records, Counts]]:
@@ -72,11 +86,3 @@ def shown_keys(keys: Elements | Records, noisy: Counts, threshold: int) -> tuple
     places = np.flatnonzero(noisy >= threshold)
     shown = tuple(keys[place] for place in places.tolist()) if isinstance(keys, tuple) else keys[places]
     return shown, noisy[places]
-
-
-def _merged(parts: Sequence[tuple[Elements, Counts]]) -> tuple[Elements, Counts]:
-    """Keys and counts of several parts of a table together."""
-    keys, places = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
-    counts = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(counts, places, np.concatenate([counts for _, counts in parts]))
-    return keys, counts

@@ -136,7 +136,7 @@ class Truth:
             return fold_chunks(fold, self._held.chunks(fold.columns))
         if self._spool is not None and self._spool.covers(fold):
             return self._spool.fold(fold)
-        if self.table.in_memory:
+        if self.table.in_memory or self.table.elsewhere:
             return self.table.fold(fold)
         # What may be asked about later is put aside now; columns that nobody spoke of cost another pass.
         self._columns |= set(fold.columns)

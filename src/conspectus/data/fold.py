@@ -56,6 +56,10 @@ class Fold(Protocol[Result_co]):
     def gathers(self) -> bool:
         """Whether it holds rows, so that it has one part and all rows must come to it."""
 
+    @property
+    def keyed(self) -> bool:
+        """Whether its two vectors are keys, each once, and their counts: then counts of the same key add."""
+
     def start(self, threads: int = 1, pool: Executor | None = None) -> Part:
         """A part without rows, which may spread its work over `threads` threads of a pool."""
 
@@ -69,6 +73,7 @@ class Gather(Generic[Result]):
     columns: tuple[int, ...] = ()
     records = False
     gathers = True
+    keyed = False
 
     def start(self, threads: int = 1, pool: Executor | None = None) -> Part:
         return self
@@ -120,6 +125,7 @@ class Beside(Generic[Result]):
         self.columns = tuple(sorted({column for each in every for column in each.columns}))
         self.records = any(each.records for each in every)
         self.gathers = any(each.gathers for each in every)
+        self.keyed = fold.keyed
 
     def start(self, threads: int = 1, pool: Executor | None = None) -> Part:
         return _Parts(self._fold.start(threads, pool), [other.start() for other in self._others])
@@ -181,6 +187,17 @@ def summed(fold: Fold[Any], parts: Iterable[Vectors]) -> Vectors:
                 "these questions need all rows in one place, and this table has them in several: pass it as a frame, "
                 "or as a Parquet file"
             )
+        elif fold.keyed:
+            total = merged_keys([total, vectors])
         else:
             total = tuple(mine + theirs for mine, theirs in zip(total, vectors, strict=True))
     return fold.start().vectors() if total is None else total
+
+
+def merged_keys(parts: Sequence[Vectors]) -> Vectors:
+    """Keys and counts of several shares of the rows together, in the order of the keys as whole numbers from 0 on."""
+    keys = np.concatenate([keys for keys, _ in parts]).view(np.uint64)
+    found, places = np.unique(keys, return_inverse=True)
+    counts = np.zeros(len(found), dtype=np.int64)
+    np.add.at(counts, places, np.concatenate([counts for _, counts in parts]))
+    return found.view(np.int64), counts

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from conspectus.suggestions import suggest_keyword
 
@@ -39,6 +39,8 @@ class Entry:
         whole_rows: Whether it asks about whole rows, whichever columns its workload reads.
         keys: Whether it asks for the keys of rows.
         counts_once: Whether it counts its workload and nothing else, so that rows need not be put aside.
+        gives_rows: Whether synthetic rows can be made from what it releases: always, never, or where they can be
+            fitted to the marginals that it measures.
     """
 
     home: str
@@ -48,6 +50,7 @@ class Entry:
     whole_rows: bool = False
     keys: bool = False
     counts_once: bool = False
+    gives_rows: Literal["always", "fitted", "never"] = "always"
 
     def load(self) -> Any:
         """The class, imported now if it was not before. It answers a misspelt setting with the right one."""
@@ -58,8 +61,8 @@ class Entry:
 
 
 OFFLINE: dict[str, Entry] = {
-    "laplace": Entry(".additive", "Laplace", ("measure-laplace", *NUMBERS), counts_once=True),
-    "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian", *NUMBERS), counts_once=True),
+    "laplace": Entry(".additive", "Laplace", ("measure-laplace", *NUMBERS), counts_once=True, gives_rows="fitted"),
+    "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian", *NUMBERS), counts_once=True, gives_rows="fitted"),
     "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE, *NUMBERS)),
     "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE, *NUMBERS)),
     "adaptive": Entry(".adaptive.mechanism", "Adaptive", ("distances", *RESIDUALS, "measure-gaussian")),
@@ -69,9 +72,14 @@ OFFLINE: dict[str, Entry] = {
     "small-db": Entry(".small_db.mechanism", "SmallDb", ("net-listed", "net-enumerated", "net-laminar", *MEASURE)),
     "net": Entry(".small_db.net_mechanism", "NetMechanism", ("net-listed", "net-public", *MEASURE)),
     "sparse-project": Entry(
-        ".sparse_project.mechanism", "SparseProject", (*PROJECT, *MEASURE), by_itself=True, whole_rows=True
+        ".sparse_project.mechanism",
+        "SparseProject",
+        (*PROJECT, *MEASURE),
+        by_itself=True,
+        whole_rows=True,
+        gives_rows="never",
     ),
-    "top": Entry(".top", "Top", (*TOP, *MEASURE)),
+    "top": Entry(".top", "Top", (*TOP, *MEASURE), gives_rows="never"),
     "stable-histogram": Entry(
         ".stable_histogram", "StableHistogram", (*KEYS, *MEASURE), by_itself=True, whole_rows=True, keys=True
     ),

@@ -9,13 +9,12 @@ from a Fourier series on a window that holds all of S + U but for a probability 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from .events import Noise
 from .tails import FAR, MARGIN, characteristic, noise_margin, variance_of
@@ -103,7 +102,7 @@ def wide_margin(terms: Sequence[Term], confidence: float) -> float | None:
     def excess(t: float) -> float:
         return math.fsum(chance * math.exp(-t / b) for chance, b in zip(chances, kept)) - failure
 
-    return float(brentq(excess, 0.0, 40 * sum(kept))) + steps
+    return _root(excess, 40 * sum(kept)) + steps
 
 
 def _in_classes(terms: Sequence[Term]) -> tuple[Sequence[Term], list[Term]]:
@@ -167,4 +166,11 @@ def _smoothed_quantile(terms: Sequence[Term], failure: float) -> float:
         return 1 - x / window - float(weights @ np.sin(angles * x)) - allowed
 
     tolerance = 1e-3 * smooth
-    return float(brentq(too_often, 0.0, window, xtol=tolerance)) + tolerance + smooth
+    return _root(too_often, window, tolerance) + tolerance + smooth
+
+
+def _root(function: Callable[[float], float], high: float, tolerance: float = 2e-12) -> float:
+    """Where a function that changes its sign between 0 and `high` is 0, to within a tolerance."""
+    from scipy.optimize import brentq  # takes a fifth of a second, and an answer of one noise does not need it
+
+    return float(brentq(function, 0.0, high, xtol=tolerance))

@@ -27,10 +27,12 @@ from conspectus.mechanisms.mechanism import (
 from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours
+from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.sparse import for_records
 from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import did_you_mean
+from conspectus.synopses.histogram import MOST_CELLS
 from conspectus.tabular import Bars, Tabular
 
 _LINES = pa.schema(
@@ -41,6 +43,7 @@ _LINES = pa.schema(
         ("expected_width", pa.float64()),
         ("proved_max", pa.float64()),
         ("memory", pa.int64()),
+        ("synthetic_rows", pa.bool_()),
         ("refusal", pa.string()),
     ]
 )
@@ -77,6 +80,17 @@ class Plan(Tabular):
         reasons = "; ".join(f"{refusal.mechanism}: {refusal.reason}" for refusal in self.refusals)
         return NoMechanism(f"no mechanism can serve this: {reasons}")
 
+    def gives_rows(self, claim: Claim) -> bool:
+        """Whether synthetic rows can be made from the release that a claim is about, by public facts alone."""
+        known = OFFLINE.get(claim.mechanism)
+        return known is not None and (known.gives_rows == "always" or (known.gives_rows == "fitted" and self._fits()))
+
+    def _fits(self) -> bool:
+        """Whether there are marginals, and a histogram of their columns is not too large."""
+        marginals = [block for block in self.problem.workload.blocks if isinstance(block, Marginal)]
+        held = tuple(sorted({column for block in marginals for column in block.columns}))
+        return bool(marginals) and self.problem.workload.domain.project(held or (0,)).cells <= MOST_CELLS
+
     def __repr__(self) -> str:
         best = f"{self.best.mechanism} expects the least error" if self.claims else "nobody can serve it"
         return f"<{type(self).__name__}: {best}; {len(self.claims)} claims, {len(self.refusals)} refusals>"
@@ -91,6 +105,7 @@ class Plan(Tabular):
                 "expected_width": None if claim.expected_width is None else float(claim.expected_width),
                 "proved_max": None if claim.bound is None else float(claim.bound.value),
                 "memory": claim.memory,
+                "synthetic_rows": self.gives_rows(claim),
                 "refusal": None,
             }
             for claim in self.claims
@@ -122,6 +137,7 @@ class Plan(Tabular):
                     "expected_max_counts": claim.expected_max,
                     "expected_mean_counts": claim.expected_mean,
                     "expected_width_counts": claim.expected_width,
+                    "synthetic_rows": self.gives_rows(claim),
                 }
                 for claim in self.claims
             ],

@@ -192,8 +192,8 @@ class Release:
         self._check_seen(question)
         asked = question.query(0)
         if isinstance(asked, Moment):
-            return moment_answer(self.schema, self.synopsis, self._evidence, asked, confidence)
-        estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self._evidence)
+            return moment_answer(self.schema, self.synopsis, self.evidence, asked, confidence)
+        estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self.evidence)
         answer = answer_of(estimate, self.total, confidence, asked)
         answer = dataclasses.replace(answer, question=words, notes=notes)
         if self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows):
@@ -230,7 +230,7 @@ class Release:
         cells = marginal(self.schema, columns)
         self._check_seen(cells)
         counts = self.synopsis.integer_marginal(cells.blocks[0].columns)
-        return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self._evidence))
+        return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self.evidence))
 
     def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
         """Answer a SELECT: counts, sums, averages, medians and the like by group, each with its interval.
@@ -258,7 +258,7 @@ class Release:
         if not self.counts_rows:
             raise CannotAnswer("this release of functions holds no number of rows to count: ask(…) answers them")
         plan = read_select(self.schema, select, snap=snap)
-        source = ReleasedCounts(self.schema, self.synopsis, self._evidence, self._check_seen)
+        source = ReleasedCounts(self.schema, self.synopsis, self.evidence, self._check_seen)
         return answer_select(plan, source, confidence)
 
     @property
@@ -350,7 +350,8 @@ class Release:
             check_known(self.schema.domain, asked.columns, {*self.workload.columns, *measured})
 
     @cached_property
-    def _evidence(self) -> Evidence:
+    def evidence(self) -> Evidence:
+        """What is published beside the synopsis, from which intervals are taken."""
         workload = self.workload.measured(total_known=self.total.exact)
         answers = self.answers if self.shares is None else self.shares
         return Evidence(workload=workload, answers=answers, bound=self.certificate, measured=self.measured)

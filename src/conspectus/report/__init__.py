@@ -8,33 +8,52 @@ from pathlib import Path
 from conspectus.privacy.ledger.ledger import Ledger, LedgerMismatch
 from conspectus.releases.release import Release
 
-from . import contents, page, promise, provenance
+from . import contents, page, promise, provenance, usefulness
 
 
 def write_report(
-    release: Release, path: str | Path, *, ledger: Ledger | str | Path | None = None, source: str | Path | None = None
+    release: Release,
+    path: str | Path,
+    *,
+    ledger: Ledger | str | Path | None = None,
+    source: str | Path | None = None,
+    owner: str | None = None,
+    purpose: str | None = None,
 ) -> None:
-    """Write the report of a release; `source` is the file that it was saved as, whose checksum the page then shows."""
+    """Write the report of a release; `source` is the file that it was saved as, whose checksum the page then shows.
+
+    `owner` is who answers for it, and `purpose` what it is for, in the owner's words.
+    """
     kept = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger.open(ledger)
     if kept is not None:
         ours = (release.schema.fingerprint, release.guarantee.neighbours, release.guarantee.unit)
         if ours != (kept.schema_fingerprint, kept.neighbours, kept.unit):
             raise LedgerMismatch("this ledger is bound to another table, unit or relation: give this release's own")
-    text = report_of(release, ledger=kept, source=None if source is None else Path(source))
+    file = None if source is None else Path(source)
+    text = report_of(release, ledger=kept, source=file, owner=owner, purpose=purpose)
     Path(path).write_text(text, encoding="utf-8")
 
 
-def report_of(release: Release, *, ledger: Ledger | None = None, source: Path | None = None) -> str:
-    """The report as HTML."""
+def report_of(
+    release: Release,
+    *,
+    ledger: Ledger | None = None,
+    source: Path | None = None,
+    owner: str | None = None,
+    purpose: str | None = None,
+) -> str:
+    """The report as HTML: the promise in plain words and the pictures first, proofs and parameters last."""
     today = datetime.now(UTC).date().isoformat()
     return page.page(
         f"Privacy report: {release.schema.name}",
         [
             promise.summary(release),
+            promise.answerable(owner, purpose, today),
+            usefulness.good_for(release),
+            contents.pictures(release),
             promise.guarantee(release),
             promise.beliefs(release),
             contents.schema(release),
-            contents.pictures(release),
             contents.accuracy(release),
             provenance.acts(release),
             provenance.ledger(ledger),

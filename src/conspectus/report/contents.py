@@ -153,8 +153,8 @@ def pictures(release: Release) -> str:
     return page.section(
         "Pictures of the answers",
         page.paragraph(" ".join(notes), "note"),
-        f'<div class="pictures">{"".join(drawn)}</div>',
         "".join(pairs),
+        f'<div class="pictures">{"".join(drawn)}</div>',
     )
 
 

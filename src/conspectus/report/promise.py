@@ -57,6 +57,12 @@ def summary(release: Release) -> str:
     return "\n".join(parts)
 
 
+def answerable(owner: str | None, purpose: str | None, today: str) -> str:
+    """Who answers for the release, what it is for, and the day of the report."""
+    told = [("Answers for it", owner or "not named"), ("Purpose", purpose or "not stated"), ("Report of", today)]
+    return page.table(("", ""), told)
+
+
 def _concentrated(held: Guarantee) -> str:
     but = f", but for δ = {printed(held.missing, 3)} of published keys" if held.missing else ""
     return f"ρ, concentrated privacy loss{but}"

@@ -118,19 +118,20 @@ class Analysts:
                 found = analyst
         return found
 
-    def count(self, name: str, *, most: int | None) -> None:
-        """Count a new question before it is asked; refused when the analyst has asked as many as they may."""
+    def count(self, name: str, *, most: int | None, questions: int = 1) -> None:
+        """Count new questions before they are asked; refused when the analyst may not ask so many more."""
         with self._writing() as connection:
             changed = connection.execute(
-                "UPDATE analysts SET asked = asked + 1 WHERE name = ? AND (? IS NULL OR asked < ?)", (name, most, most)
+                "UPDATE analysts SET asked = asked + ? WHERE name = ? AND (? IS NULL OR asked + ? <= ?)",
+                (questions, name, most, questions, most),
             ).rowcount
         if not changed:
             raise Refused(
                 status=429,
                 error="questions",
-                title="You have asked all of your questions",
-                text=f"Your token was made for {most or 0:,} new questions. {NOTHING} Questions that were asked before "
-                "are still answered; the owner can give you another token.",
+                title="Your token allows no more questions",
+                text=f"It was made for {most or 0:,} new questions, and this would be more. {NOTHING} Questions that "
+                "were asked before are still answered; the owner can give you another token.",
             )
 
     def spend(self, name: str, session: str, cost: float) -> None:

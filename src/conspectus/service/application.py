@@ -29,6 +29,8 @@ from .wire import PROBLEMS, Answered, Listed, Question, Result, Select, TableBod
 
 FileKind = Literal["json", "csv", "parquet", "arrow"]
 Confidence = Annotated[float, Query(gt=0, lt=1)]
+FILES: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {} for kind in desk.KINDS.values()}}}
+"""What may come in place of JSON, where a file was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +118,7 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
         one = await queue.run(counter.synopsis, request, name)
         return await queue.run(desk.ask, one.release, question)
 
-    @app.post("/synopses/{name}/query", response_model=Result, tags=["synopses"])
+    @app.post("/synopses/{name}/query", response_model=Result, responses=FILES, tags=["synopses"])
     async def query(
         request: Request, name: str, select: Select, as_: Annotated[FileKind, Query(alias="as")] = "json"
     ) -> Any:
@@ -125,10 +127,9 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
         made = await queue.run(desk.query, one.release, select)
         if as_ != "json":
             return await _file(queue, made, as_, name)
-        lines = [list(line.values()) for line in made.to_pylist()]
-        return {"columns": made.column_names, "rows": lines}
+        return desk.result_json(made)
 
-    @app.get("/synopses/{name}/table", response_model=TableBody, tags=["synopses"])
+    @app.get("/synopses/{name}/table", response_model=TableBody, responses=FILES, tags=["synopses"])
     async def table(
         request: Request,
         name: str,
@@ -143,7 +144,7 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
         make = partial(desk.shown_table, one.release, by, confidence)
         return await queue.run(counter.remembered, (name, one.stamp, tuple(by), confidence), make)
 
-    @app.get("/synopses/{name}/rows", tags=["synopses"])
+    @app.get("/synopses/{name}/rows", responses=FILES, tags=["synopses"])
     async def rows(
         request: Request,
         name: str,

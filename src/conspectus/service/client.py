@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-import http.client
-import io
 import json
 import math
-import threading
 import warnings
 from collections.abc import Sequence
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from conspectus.data.columns.column import CutsBin, NotOrdered, UnknownValue
 from conspectus.data.schema import Schema
-from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.guarantee import Guarantee
-from conspectus.queries.builders.arguments import UnknownColumn
 from conspectus.queries.language import from_sql as language
 from conspectus.queries.workload import Workload
-from conspectus.releases.answer import Answer, ConfidenceError, checked_confidence
+from conspectus.releases.answer import Answer, checked_confidence
+from conspectus.releases.query_result import QueryResult
 from conspectus.sessions.live_answer import LiveAnswer
-from conspectus.sessions.store import SessionError
 from conspectus.suggestions import suggest_keywords
-from conspectus.synopses.synopsis import CannotAnswer
 from conspectus.tabular import ResultTable
 
-from .refusing import Refused
+from .link import Link, ServiceError, read_arrow
 
 Told = TypeVar("Told", bound=Answer)
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_KINDS: dict[str, type[Exception]] = {
-    "unknown-column": UnknownColumn,
-    "unknown-value": UnknownValue,
-    "no-order": NotOrdered,
-    "not-a-question": language.NotAPredicate,
-    "confidence": ConfidenceError,
-    "not-held": CannotAnswer,
-    "budget": BudgetExceeded,
-    "session": SessionError,
-}
-
-
-class ServiceError(ValueError):
-    """The service cannot be reached, or refused for a reason that only a service has: no token, no such name, busy."""
 
 
 @suggest_keywords
@@ -59,7 +38,7 @@ class RemoteRelease:
         mechanism: The name of the mechanism that made it.
     """
 
-    def __init__(self, link: _Link) -> None:
+    def __init__(self, link: Link) -> None:
         self._link = link
         about = link.get("")
         self.address = link.address
@@ -103,26 +82,24 @@ class RemoteRelease:
         made = self._link.arrow("/table", {"by": list(columns), "confidence": confidence})
         return ResultTable(made, tuple(columns), (("count", "low", "high"),))
 
-    def query(self, sql: str, *, confidence: float = 0.95) -> ResultTable:
+    def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
         """The lines of a SELECT, as the release answers it.
 
         Args:
-            sql: A SELECT over the columns.
+            select: One SELECT over the table.
             confidence: The probability with which each interval holds.
+            snap: Whether a condition that cuts a bin is widened to the bin's edges.
 
         Returns:
-            A table of results with `.to_arrow()`, `.to_pandas()` and `.to_polars()`; for each aggregate x the columns
-            x, x_low and x_high.
+            A table of results with `.to_arrow()`, `.to_pandas()` and `.to_polars()`; beside each number x its ends
+            x_low and x_high.
 
         Raises:
+            CannotQuery: The SELECT cannot be answered.
             ServiceError: The service cannot be reached, or reads no such SELECT.
         """
-        body = {"sql": sql, "confidence": checked_confidence(confidence)}
-        made = _read_arrow(self._link.send("POST", "/query?as=arrow", body))
-        names = made.column_names
-        measures = tuple((name, f"{name}_low", f"{name}_high") for name in names if f"{name}_low" in names)
-        ours = {part for measure in measures for part in measure}
-        return ResultTable(made, tuple(name for name in names if name not in ours), measures)
+        body = {"sql": select, "confidence": checked_confidence(confidence), "snap": snap}
+        return _result(self._link.send("POST", "/query?as=arrow", body))
 
     def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
         """Synthetic rows in the schema's own values; they are nobody's records.
@@ -159,7 +136,7 @@ class RemoteSession:
         questions: How many different questions it was opened for.
     """
 
-    def __init__(self, link: _Link) -> None:
+    def __init__(self, link: Link) -> None:
         self._link = link
         about = link.get("")
         self.address = link.address
@@ -201,6 +178,40 @@ class RemoteSession:
             ServiceError: The service cannot be reached, or refuses.
         """
         return _answer(LiveAnswer, self._link.post("/measure", _question(self.schema, question, confidence, snap)))
+
+    def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
+        """The lines of a SELECT, from counts that the session is asked for.
+
+        Args:
+            select: One SELECT over the table.
+            confidence: The probability with which each interval holds.
+            snap: Whether a condition that cuts a bin is widened to the bin's edges.
+
+        Returns:
+            A table of results, with what it cost.
+
+        Raises:
+            CannotQuery: The SELECT cannot be answered.
+            ServiceError: The service cannot be reached, or refuses: no token, a cap, a full queue.
+        """
+        body = {"sql": select, "confidence": checked_confidence(confidence), "snap": snap}
+        return _result(self._link.send("POST", "/query?as=arrow", body))
+
+    def quote(self, question: str | Workload, *, snap: bool = False) -> dict[str, Any]:
+        """What a question, or a SELECT, would cost at most. Nothing is spent.
+
+        Args:
+            question: What `ask` or `query` takes.
+            snap: Whether a condition that cuts a bin is widened to the bin's edges.
+
+        Returns:
+            `at_most` in the session's `currency`, `of` the whole budget, `affordable`, and `free_because`.
+
+        Raises:
+            NotAPredicate: The question is not a predicate over the columns.
+            ServiceError: The service cannot be reached, or refuses.
+        """
+        return dict(self._link.post("/quote", _question(self.schema, question, 0.95, snap)))
 
     @property
     def spent(self) -> float:
@@ -248,7 +259,7 @@ def connect(address: str, *, token: str | None = None, timeout: float = 60.0) ->
         >>> cs.connect("https://example.org/patients")
         Traceback (most recent call last):
         ...
-        conspectus.service.client.ServiceError: https://example.org/patients is no address of a synopsis or session: it
+        conspectus.service.link.ServiceError: https://example.org/patients is no address of a synopsis or session: it
         ends in /synopses/NAME or /sessions/NAME
     """
     parts = urlsplit(address)
@@ -263,66 +274,8 @@ def connect(address: str, *, token: str | None = None, timeout: float = 60.0) ->
         )
     if token is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         warnings.warn("this token travels over plain http, where others can read it: use https", stacklevel=2)
-    link = _Link(address.rstrip("/"), token, timeout)
+    link = Link(address.rstrip("/"), token, timeout)
     return RemoteRelease(link) if kind == "synopses" else RemoteSession(link)
-
-
-class _Link:
-    """Requests to one address over one connection that is kept open."""
-
-    def __init__(self, address: str, token: str | None, timeout: float) -> None:
-        parts = urlsplit(address)
-        self.address = address
-        self._path = quote(parts.path, safe="/%")
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        assert parts.hostname is not None
-        self._connection = kind(parts.hostname, parts.port, timeout=timeout)
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._lock = threading.Lock()
-
-    def get(self, path: str) -> Any:
-        return json.loads(self.send("GET", path))
-
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        return json.loads(self.send("POST", path, body))
-
-    def arrow(self, path: str, asked: dict[str, Any]) -> pa.Table:
-        return _read_arrow(self.send("GET", f"{path}?{urlencode({**asked, 'as': 'arrow'}, doseq=True)}"))
-
-    def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
-        """The body of an answer; a refusal is raised as the library would."""
-        content = None if body is None else json.dumps(body).encode()
-        headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
-        with self._lock:
-            for attempt in (1, 2):
-                try:
-                    self._connection.request(method, self._path + path, content, headers)
-                    response = self._connection.getresponse()
-                    said = response.read()
-                    break
-                except (OSError, http.client.HTTPException) as problem:
-                    self._connection.close()
-                    # A connection that was kept open may have been closed by the other side meanwhile. To ask again is
-                    # safe: a question that was answered gets the same answer for nothing.
-                    if attempt == 2 or isinstance(problem, TimeoutError):
-                        raise ServiceError(f"{self.address} does not answer ({type(problem).__name__})") from None
-        if response.status == 200:
-            return said
-        try:
-            told = json.loads(said)
-        except ValueError:
-            told = None
-        raise _raised(Refused.from_json(response.status, told))
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def _raised(refused: Refused) -> Exception:
-    if refused.error == "cuts-bin":
-        return CutsBin(refused.text, ())
-    kind = _KINDS.get(refused.error, ServiceError)
-    return kind(refused.text if kind is not ServiceError else f"{refused.title}: {refused.text}")
 
 
 def _question(schema: Schema, question: str | Workload, confidence: float, snap: bool) -> dict[str, Any]:
@@ -348,6 +301,14 @@ def _guarantee(told: dict[str, Any]) -> Guarantee:
     return Guarantee(**{**fields, "warnings": tuple(fields["warnings"])})
 
 
-def _read_arrow(content: bytes) -> pa.Table:
-    with pa.ipc.open_stream(io.BytesIO(content)) as reader:
-        return reader.read_all()
+def _result(content: bytes) -> QueryResult:
+    made = read_arrow(content)
+    told = json.loads(made.schema.metadata[b"conspectus"])
+    return QueryResult(
+        made.replace_schema_metadata(None),
+        tuple(told["labels"]),
+        tuple((number, low, high) for number, low, high in told["measures"]),
+        tuple(told["notes"]),
+        told["confidence"],
+        told["cost"],
+    )

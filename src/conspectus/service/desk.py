@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
@@ -13,6 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from starlette.requests import Request
 
+from conspectus.releases.query_result import QueryResult
 from conspectus.releases.release import Release
 from conspectus.report import report_of
 from conspectus.synopses.synopsis import CannotAnswer
@@ -31,6 +34,8 @@ KINDS = {
     "parquet": "application/vnd.apache.parquet",
     "arrow": "application/vnd.apache.arrow.stream",
 }
+RESULT = b"conspectus"
+"""Where an Arrow table of results keeps what must be said of it."""
 _KEPT = 256
 
 
@@ -112,19 +117,35 @@ def ask(release: Release, question: Question) -> dict[str, Any]:
 
 
 def query(release: Release, select: Select) -> pa.Table:
-    """The lines of a SELECT."""
-    method = getattr(release, "query", None)
-    if method is None:
-        raise Refused(
-            status=422,
-            error="no-select",
-            title="This version reads no SELECT",
-            text="Ask a predicate, or take a table of some columns.",
-        )
+    """The lines of a SELECT, with what must be said of them in the table's metadata."""
     try:
-        return method(select.sql, confidence=select.confidence).to_arrow()
+        return told_of(release.query(select.sql, confidence=select.confidence, snap=select.snap))
     except (ValueError, LookupError) as error:
         raise refusal_of(error) from error
+
+
+def told_of(found: QueryResult) -> pa.Table:
+    """A result as one Arrow table: which columns are labels and which are numbers with their ends, notes, the cost."""
+    told = {
+        "labels": found.labels,
+        "measures": found.measures,
+        "notes": found.notes,
+        "confidence": found.confidence,
+        "cost": found.cost,
+    }
+    return found.to_arrow().replace_schema_metadata({RESULT: json.dumps(told).encode()})
+
+
+def result_json(made: pa.Table) -> dict[str, Any]:
+    """The same as JSON: dates and the like as texts."""
+    lines = [[_plain(value) for value in line.values()] for line in made.to_pylist()]
+    return {"columns": made.column_names, "rows": lines, **json.loads(made.schema.metadata[RESULT])}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def rows(release: Release, number: int, public_seed: int | None) -> pa.Table:

@@ -8,6 +8,7 @@ given before are found without waiting.
 from __future__ import annotations
 
 import asyncio
+import base64
 import functools
 import json
 import os
@@ -26,6 +27,7 @@ from conspectus.sessions.spending import Spending, spending_of
 
 from . import describing
 from .analysts import Analysts
+from .desk import told_of, written
 from .journal import Journal, take_over
 from .refusing import NOTHING, Refused, busy, internal, refusal_of
 from .shelf import Hosted
@@ -60,6 +62,8 @@ class Home:
                 return await self._about()
             case "ask" | "measure":
                 return await self._ask(told, outright=op == "measure")
+            case "query":
+                return await self._query(told)
             case "quote":
                 return await self._quote(told)
             case "history":
@@ -144,22 +148,42 @@ class Home:
             self._paid = self._first.last if lost else 0.0
             self._journal.say("resumed", session=self.name, cost=self._paid, currency=self._session.currency)
 
+    async def _query(self, told: dict[str, Any]) -> dict[str, Any]:
+        """A SELECT. All counts that it would put anew are counted, and held against the share, before it is asked."""
+        if self._waiting >= self._queue:
+            raise busy()
+        session, select, who, snap = self._session, told["sql"], told["analyst"], told["snap"]
+        try:
+            quote = await self._alone(functools.partial(session.quote, select, snap=snap))
+            if who["share"] is not None:
+                self._check_share(who, quote.cost)
+            if quote.questions:
+                self._analysts.count(who["name"], most=who["questions"], questions=quote.questions)
+            call = functools.partial(session.query, select, confidence=told["confidence"], snap=snap)
+            found = await self._alone(call)
+        except (ValueError, LookupError) as error:
+            raise refusal_of(error) from error
+        if found.cost:
+            self._analysts.spend(who["name"], self.name, found.cost)
+            self._note_restart()
+        return {"arrow": base64.b64encode(written(told_of(found), "arrow")).decode()}
+
     async def _quote(self, told: dict[str, Any]) -> dict[str, Any]:
         """What a question would cost at most, from public facts alone; nothing is spent."""
         schema, where, session = self._session.schema, told.get("where"), self._session
         try:
             where = describing.spelled(schema, where, told.get("picks"))
-            question = self._answered.question(where, snap=told["snap"])
+            words = where if _is_select(where) else self._answered.question(where, snap=told["snap"]).words
             quote = await self._alone(functools.partial(session.quote, where, snap=told["snap"]))
         except (ValueError, LookupError) as error:
             raise refusal_of(error, schema=schema, where=where) from error
         return {
-            "where": question.words or where,
+            "where": words or where,
             "at_most": quote.cost,
             "currency": quote.currency,
             "of": self._first.total,
             "affordable": quote.affordable,
-            "free_because": "repeated" if quote.repeated else None if quote.cost else "bought",
+            "free_because": None if quote.cost else "bought" if quote.questions else "repeated",
         }
 
     async def _about(self) -> dict[str, Any]:
@@ -200,6 +224,10 @@ class Home:
         self._one.shutdown(wait=True, cancel_futures=True)
         self._answered.close()
         self._session.close()
+
+
+def _is_select(text: str) -> bool:
+    return text.lstrip()[:6].casefold() == "select"
 
 
 async def serve(home: Home, socket: Path, journal: Journal) -> None:

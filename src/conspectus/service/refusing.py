@@ -10,6 +10,7 @@ from conspectus.data.schema import Schema
 from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.queries.builders.arguments import UnknownColumn
 from conspectus.queries.language import from_sql as language
+from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.releases.answer import ConfidenceError
 from conspectus.sessions.store import SessionError
 from conspectus.synopses.synopsis import CannotAnswer
@@ -117,6 +118,7 @@ _KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (UnknownColumn, 422, "unknown-column", "There is no such column"),
     (UnknownValue, 422, "unknown-value", "There is no such value"),
     (NotOrdered, 422, "no-order", "This column has no order"),
+    (CannotQuery, 422, "not-a-select", "This SELECT is not served"),
     (language.NotAPredicate, 422, "not-a-question", "This is not a question that is served"),
     (ConfidenceError, 422, "confidence", "This is no confidence"),
     (CannotAnswer, 422, "not-held", "This was not published"),

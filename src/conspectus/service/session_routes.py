@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Request, Response
+import pyarrow as pa
+from fastapi import FastAPI, Query, Request, Response
 
+from . import desk
 from .analysts import Analyst
 from .desk import Desk
 from .refusing import unknown
 from .switchboard import Line, Switchboard
-from .wire import ListedSessions, LiveAnswered, Question, Quoted
+from .wire import ListedSessions, LiveAnswered, Question, Quoted, Result, Select
 
+ResultKind = Literal["json", "arrow"]
+ARROW: dict[int | str, dict[str, Any]] = {200: {"content": {desk.KINDS["arrow"]: {}}}}
 __all__ = ["Switchboard", "add_sessions"]
 
 
 def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
-    """Add what can be done with a live session: look, ask, measure, quote, and take what it has learned."""
+    """Add what can be done with a live session: look, ask, query, measure, quote, and take what it has learned."""
 
     def found(request: Request, name: str) -> tuple[Line, Analyst]:
         who = counter.analyst(request, needed=True)
@@ -58,6 +63,18 @@ def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
         """Buy the answer to one question outright."""
         line, who = found(request, name)
         return await line.call("measure", **question.model_dump(), analyst=_caps(who))
+
+    @app.post("/sessions/{name}/query", response_model=Result, responses=ARROW, tags=["sessions"])
+    async def query(
+        request: Request, name: str, select: Select, as_: Annotated[ResultKind, Query(alias="as")] = "json"
+    ) -> Any:
+        """Answer a SELECT from counts that the session is asked for; counts that were asked before cost nothing."""
+        line, who = found(request, name)
+        told = await line.call("query", **select.model_dump(), analyst=_caps(who))
+        content = base64.b64decode(told["arrow"])
+        if as_ == "arrow":
+            return Response(content, media_type=desk.KINDS["arrow"])
+        return desk.result_json(pa.ipc.open_stream(content).read_all())
 
     @app.post("/sessions/{name}/quote", response_model=Quoted, tags=["sessions"])
     async def quote(request: Request, name: str, question: Question) -> Any:

@@ -28,6 +28,7 @@ class Select(_Strict):
 
     sql: Annotated[str, Field(max_length=LONGEST_QUESTION)]
     confidence: Confidence = 0.95
+    snap: bool = False
 
 
 class Answered(BaseModel):
@@ -42,6 +43,7 @@ class Answered(BaseModel):
     confidence: float
     question: str | None
     notes: list[str]
+    value: float | None
     columns: list[str]
     why: str | None
 
@@ -97,10 +99,15 @@ class ListedSessions(BaseModel):
 
 
 class Result(BaseModel):
-    """The lines of a SELECT: for each aggregate x the columns x, x_low and x_high."""
+    """The lines of a SELECT: beside each number x its ends x_low and x_high, null where no interval would be honest."""
 
     columns: list[str]
     rows: list[list[Any]]
+    labels: list[str]
+    measures: list[list[str]]
+    notes: list[str]
+    confidence: float
+    cost: float
 
 
 class Quoted(BaseModel):

@@ -36,10 +36,10 @@ class Impatient(H11Protocol):
             return
         self._wait()
 
-    def handle_events(self) -> None:
-        super().handle_events()
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
         if self.conn.their_state is h11.IDLE:
-            self._wait()
+            self._wait()  # a part of a head came, and the rest of it is awaited
         else:
             self._forget()
 
@@ -75,7 +75,7 @@ async def serve(serving: Serving, listening: socket.socket, journal: Journal) ->
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        timeout_keep_alive=15,
+        timeout_keep_alive=60,
         timeout_graceful_shutdown=_GRACE,
         h11_max_incomplete_event_size=32 << 10,
     )

@@ -117,6 +117,7 @@ class Search:
         return tuple(found), looked
 
 
+@suggest_keywords
 class Watching:
     """What lets a session say which questions are above a threshold."""
 

@@ -48,6 +48,8 @@ class SessionPlan(Plan):
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values, as that of a release, with the number of questions."""
         said = super().to_json()
+        for claim in said["claims"]:
+            del claim["synthetic_rows"]  # what a session learns decides it
         del said["queries"]
         return {**said, "questions": self.problem.questions}
 

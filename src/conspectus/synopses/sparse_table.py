@@ -41,6 +41,7 @@ MOST_LISTED = 1 << 16
 """Records that a predicate may stand for and still have an interval."""
 
 
+@suggest_keywords
 class PublishedKeys(Synopsis):
     """What both kinds of published keys do alike: each key has a noisy count, and what has none is answered by 0."""
 

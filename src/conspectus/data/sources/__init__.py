@@ -24,6 +24,7 @@ from .parquet import SUFFIXES as PARQUET
 from .parquet import open_parquet
 from .postgres import open_postgres
 from .record_tables import frame_records, open_records
+from .spark import SparkTable, is_spark
 from .sql import WHAT, is_query, is_relation, open_query, open_relation
 from .table import Table
 
@@ -44,7 +45,8 @@ def open_table(
     Args:
         source: a path to a CSV (.csv, .tsv, also .gz) or Parquet file; a folder or a pattern of such files, hive
             partitions included, here or in an object store ("s3://…"); a SELECT over a file, a DuckDB relation, an
-            Arrow table, a pandas or polars frame, or the address of a PostgreSQL database with `table`. Where the unit
+            Arrow table, a pandas or polars frame, a Spark frame,
+            or the address of a PostgreSQL database with `table`. Where the unit
             of the schema is made of pairs, it holds the pairs.
         schema: the declaration of the table. With None the rows are records of any kind, as in `open_records`.
         table: of a database the name of the table, as in "visits" or "clinic.visits"; or a SELECT over one table that
@@ -72,6 +74,10 @@ def open_table(
         return open_records(source)
     if not isinstance(schema, Schema):
         raise SourceError("open_table needs a schema as its second argument: cs.Schema.load reads one from a file")
+    if is_spark(source):
+        if schema.unit.kind == "pairs":
+            raise SourceError("pairs are not read from a Spark frame: write it to Parquet and open that")
+        return SparkTable(source, schema, public_seed=public_seed)
     if schema.unit.kind == "pairs":
         raw = _two_columns(str(schema.unit.column), str(schema.unit.item))
         what, origin = _origin(source, raw, memory_limit, table)

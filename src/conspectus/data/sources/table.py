@@ -40,6 +40,9 @@ class Table:
     in_memory = False
     """Whether the table holds its own codes, so that a second fold does not read the source again."""
 
+    elsewhere = False
+    """Whether the rows stay where they lie: every fold is a job there, and nothing of them is put aside here."""
+
     def __init__(
         self, origin: Origin, schema: Schema, *, what: str, public_seed: int, beside: Table | None = None
     ) -> None:

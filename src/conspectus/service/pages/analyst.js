@@ -110,7 +110,7 @@ function promise() {
   const lead = live() ? `You are asking the records of ${a.rows_public ? "" : "about "}${n(a.rows)} ${word()} through a guard. It answers each question with noise, from a budget that is shared by all who ask and cannot be refilled.`
     : `You are asking a published file ${a.rows === null ? "" : `about ${a.rows_public ? "" : "some "}${n(a.rows)} ${word()}`}, not their records. Every number carries noise that hides each ${one}, and an interval that says how much. Asking costs nothing.`;
   const facts = [["Who is protected", a.guarantee.unit === "row" ? "one row" : `one ${a.guarantee.unit}`, a.guarantee.neighbours === "replace" ? "replaced by any other" : "added or removed"],
-    ["Privacy loss ε", digits(m.epsilon, 4), m.implied ? `what ρ = ${digits(a.guarantee.rho, 4)} implies` : "exact: it is a promise"], ["Slack δ", rarity(m.delta), "how often ε may not hold"]];
+    ["Privacy loss ε", String(outward(m.epsilon, 4, true)), m.implied ? `what ρ = ${digits(a.guarantee.rho, 4)} implies` : "exact: it is a promise"], ["Slack δ", rarity(m.delta), "how often ε may not hold"]];
   if (a.rows !== null) facts.push(["Rows", `${a.rows_public ? "" : "about "}${n(a.rows)}`, a.rows_public ? "exact: declared public" : "bought with noise"]);
   if (live()) facts.push(["Questions prepared for", n(a.questions), `${n(a.asked)} asked so far`]);
   else if (a.certificate && a.rows) facts.push(["Every published answer", `within ${n(Math.ceil(a.certificate.bound * a.rows))} ${word()}`, `of the truth, certified, ${often(1 - a.certificate.failure)}`]);
@@ -118,7 +118,7 @@ function promise() {
   fill($("promise"), h("p.eyebrow", {}, live() ? "Live session" : `Published release · ${a.made}`), h("h1", {}, a.table), h("p.lead", {}, lead),
     a.warnings.map((text) => h("p.box.warn", {}, h("b", {}, "Warning. "), text)),
     h("div.card.promise", {}, h("div", {}, h("h2", { style: { fontSize: "19px" } }, `What each ${one} is promised`),
-      h("p", { style: { margin: "8px 0" } }, `One ${one} changes only a little what anybody can learn here, whatever else they know. If you thought something about the person was as likely as not, the ${one} can move you to `, h("b", {}, pct(half[2])), " at most, or to ", h("b", {}, pct(half[1])), " at least."),
+      h("p", { style: { margin: "8px 0" } }, `One ${one} changes only a little what anybody can learn here, whatever else they know. If you thought something about the person was as likely as not, the ${one} can move you to `, h("b", {}, atMost(half[2])), " at most, or to ", h("b", {}, atLeast(half[1])), m.delta > 0 ? " at least; the slack δ below says how often that may not hold." : " at least."),
       h("p.note", { style: { marginBottom: "8px" } }, "What you believed (dot), and the furthest it can be moved (bar)"), beliefs(m.beliefs)),
       h("div", {}, h("dl.facts", {}, facts.map(([name, value, why]) => [h("dt", {}, name), h("dd", {}, value, h("small", {}, why))])), h("p", { style: { marginTop: "12px" } }, h("a", { href: "#guarantee" }, "What this does not promise")))),
     h("div", { id: "gauge" }));
@@ -230,6 +230,7 @@ async function quote(body) {
 async function ask() {
   const body = asked();
   if (!body) return;
+  if (body.where && isSelect(body.where)) return select(body.where);
   const mine = ++asking, wait = setTimeout(() => { if (mine === asking) waiting(); }, 150);
   $("go").disabled = true; $("go").textContent = "Asking";
   try {
@@ -242,6 +243,28 @@ async function ask() {
     history();
   } catch (refused) { if (mine === asking) { $("spelled").textContent = body.where || $("spelled").textContent; show(refused); } }
   finally { clearTimeout(wait); $("go").disabled = false; $("go").textContent = "Ask"; }
+}
+const isSelect = (text) => /^\s*select\b/i.test(text);
+async function select(sql) {
+  const mine = ++asking;
+  waiting();
+  try {
+    const found = await call(`${base()}/query`, { sql });
+    if (mine !== asking) return;
+    $("spelled").textContent = sql;
+    results(found);
+    if (live()) { here.about = await call(base()); gauge(); history(); }
+  } catch (refused) { if (mine === asking) show(refused); }
+}
+// The lines of a SELECT: each number beside its interval, or the words that there is none.
+function results(found) {
+  const place = Object.fromEntries(found.columns.map((name, i) => [name, i])), labels = found.columns.filter((name) => found.labels.includes(name));
+  const number = (x) => (typeof x === "number" ? digits(x, Math.abs(x) >= 1000 ? Math.ceil(Math.log10(Math.abs(x) + 1)) : 4) : x === null ? "none" : String(x));
+  const cells = (row) => found.measures.map(([x, low, high]) => [h("td.num", {}, h("b", {}, number(row[place[x]]))), h("td.num", {}, row[place[low]] === null || row[place[high]] === null ? "no interval" : `${number(row[place[low]])} to ${number(row[place[high]])}`)]);
+  const text = `${count(found.rows.length, "line", "lines")}, each number with its interval, ${often(found.confidence)}.`;
+  fill($("out"), h("h3", {}, text), h("div.scroll", { tabindex: 0, role: "region", "aria-label": "Answer to the SELECT", style: { marginTop: "12px" } }, h("table", {}, h("thead", {}, h("tr", {}, labels.map((name) => h("th", { scope: "col" }, name)), found.measures.map(([x]) => [h("th.num", { scope: "col" }, x), h("th.num", { scope: "col" }, "between")]))), h("tbody", {}, found.rows.slice(0, 500).map((row) => h("tr", {}, labels.map((name) => h("td", {}, row[place[name]] === null ? "missing" : String(row[place[name]]))), cells(row)))))),
+    found.rows.length > 500 ? h("p.note", {}, "The first 500 lines are shown.") : null, found.notes.map((note) => h("p.small.soft", {}, `Note: ${note}.`)), h("div.rests", {}, h("span.tag.plain", {}, "Cost"), h("span", {}, !live() ? "Nothing. This release is paid for; ask as much as you like." : found.cost ? `${share(found.cost)} of the budget.` : "Nothing.")));
+  $("said").textContent = text;
 }
 function waiting() {
   fill($("out"), h("p.soft", { role: "status" }, `Asking the ${live() ? "session" : "release"} …`), h("div.wait", { style: { height: "44px", margin: "14px 0 18px", width: "55%" } }), h("div.wait"),

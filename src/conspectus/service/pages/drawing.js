@@ -35,6 +35,10 @@ const n = (x) => whole.format(Math.round(x));
 const count = (number, one, many) => `${n(number)} ${number === 1 ? one : many}`;
 function digits(x, d = 2) { return Number(x.toPrecision(d)).toLocaleString("en-US", { maximumFractionDigits: 12 }); }
 const pct = (x) => `${x >= 0.9995 && x < 1 ? "over 99.9" : digits(100 * x, x > 0.1 ? 3 : 2)} %`;
+// A bound is never printed as better than it is: what is at most is rounded up, what is at least is rounded down.
+function outward(x, d, up) { if (x === 0) return 0; const step = 10 ** (Math.floor(Math.log10(Math.abs(x))) - d + 1), k = x / step; return Number(((up ? Math.ceil(k - 1e-9) : Math.floor(k + 1e-9)) * step).toPrecision(12)); }
+const atMost = (x) => (x >= 0.9995 && x < 1 ? "over 99.9 %" : `${outward(100 * x, 3, true).toLocaleString("en-US", { maximumFractionDigits: 12 })} %`);
+const atLeast = (x) => `${outward(100 * x, x >= 0.1 ? 3 : 2, false).toLocaleString("en-US", { maximumFractionDigits: 12 })} %`;
 const rarity = (delta) => (delta > 0 ? `1 in ${n(Math.floor(1 / delta * (1 + 1e-12)))}` : "none");
 function nice(x) { const p = 10 ** Math.floor(Math.log10(x)); return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((k) => k * p).find((k) => k >= x) ?? x; }
 const at = (x, max) => `${(100 * Math.min(Math.max(x / max, 0), 1)).toFixed(2)}%`;
@@ -80,13 +84,13 @@ function whisker(a, max) {
     line("whisk", at(a.lo, max), at(a.lo, max), 2, 14), line("whisk", at(a.hi, max), at(a.hi, max), 2, 14), line("est", at(a.c, max), at(a.c, max), 1, 15));
 }
 function beliefs(list) {
-  const label = list.map(([p, lo, hi]) => `from ${pct(p)} to between ${pct(lo)} and ${pct(hi)}`).join("; ");
+  const label = list.map(([p, lo, hi]) => `from ${pct(p)} to between ${atLeast(lo)} and ${atMost(hi)}`).join("; ");
   return s("svg", { width: "100%", height: list.length * 30 + 24, role: "img", "aria-label": `How far a belief can move: ${label}` },
     [0, 25, 50, 75, 100].map((g) => [line("gridl", `${8 + 0.84 * g}%`, `${8 + 0.84 * g}%`, 0, list.length * 30), s("text", { x: `${8 + 0.84 * g}%`, y: list.length * 30 + 18, "text-anchor": "middle" }, `${g} %`)]),
     list.map(([p, lo, hi], i) => {
       const x = (v) => `${(8 + 84 * v).toFixed(2)}%`, y = 30 * i + 14;
       return [s("rect.bandf", { x: x(lo), y: y - 6, width: `${(84 * (hi - lo)).toFixed(2)}%`, height: 12 }), line("whisk", x(lo), x(lo), y - 8, y + 8), line("whisk", x(hi), x(hi), y - 8, y + 8), s("circle.dot", { cx: x(p), cy: y, r: 4 }),
-        s("text", { x: x(lo), y: y + 4, dx: -5, "text-anchor": "end" }, digits(100 * lo, lo < 0.01 ? 1 : 2)), s("text", { x: x(hi), y: y + 4, dx: 5 }, digits(100 * hi, 2))];
+        s("text", { x: x(lo), y: y + 4, dx: -5, "text-anchor": "end" }, String(outward(100 * lo, lo < 0.01 ? 1 : 2, false))), s("text", { x: x(hi), y: y + 4, dx: 5 }, String(outward(100 * hi, 2, true)))];
     }));
 }
 function patterns() {

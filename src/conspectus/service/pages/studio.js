@@ -124,7 +124,7 @@ function budget() {
 }
 function meaning() {
   const e = state.epsilon, o = Math.exp(e), up = (p) => (p * o) / (1 - p + p * o), down = (p) => p / (p + (1 - p) * o);
-  fill($("learn"), "Someone thinks a fact about a person is as likely as not. That person’s row can move them to ", h("b", {}, pct(up(0.5))), " at most, or to ", h("b", {}, pct(down(0.5))), " at least, whatever else they know.", e > 3 ? h("b", {}, " That is close to certainty.") : null);
+  fill($("learn"), "Someone thinks a fact about a person is as likely as not. That person’s row can move them to ", h("b", {}, atMost(up(0.5))), " at most, or to ", h("b", {}, atLeast(down(0.5))), " at least, whatever else they know.", e > 3 ? h("b", {}, " That is close to certainty.") : null);
   fill($("beliefs"), beliefs([0.01, 0.1, 0.5, 0.9].map((p) => [p, down(p), up(p)])));
   $("eps").setAttribute("aria-valuetext", `ε ${e}: a belief of 50 percent can move to ${Math.round(100 * up(0.5))} percent`);
   if (state.plan) { plans(); seen(); }

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from conspectus.data.domain import Domain
 from conspectus.synopses.fitting.lbfgs import Vector
@@ -147,7 +147,7 @@ def _loosen(residuals: Residuals, fit: Fit, ridge: Vector, precision: Vector) ->
     starts = residuals.offsets[:-1]
     missed = np.add.reduceat(np.square(ridge * _flat(residuals, fit.potentials)) * precision, starts)
     dimensions = np.array(residuals.dimensions)
-    hidden = (dimensions > 0) & (missed > chi2.isf(_HIDDEN / len(starts), np.maximum(dimensions, 1)))
+    hidden = (dimensions > 0) & (missed > chdtri(np.maximum(dimensions, 1), _HIDDEN / len(starts)))
     factors = np.where(hidden, dimensions / np.maximum(missed, 1e-300), 1.0)
     return np.maximum(ridge * np.repeat(factors, np.diff(residuals.offsets)), _LEAST_RIDGE), bool(hidden.any())
 

@@ -1,0 +1,198 @@
+"""A Spark frame as a table: folds run where the rows lie, and only vectors of counts travel.
+
+Spark runs a task again when it thinks that it was lost, and hands over what it has. A count that is missing, or there
+twice, would be a wrong count and a wrong price. So every partition answers with a receipt, each has to be there exactly
+once, and a frame whose partitions have other rows than in the pass before is refused: it has changed in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from conspectus.data.domain import Chunk
+from conspectus.data.fold import Fold, FoldError, Result, Vectors, summed
+from conspectus.data.schema import Schema
+from conspectus.interrupts import attentive
+
+from .origin import SourceError
+from .spark_parts import FAILED, LINES, RECEIPT, Reading, bounded_rows, folded, folded_files, folded_people
+from .spark_plan import Plan
+from .table import Table
+
+WHAT = "the Spark frame"
+_ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ROWS = "65536"  # Spark's own default of 10,000 rows costs half as much again
+
+
+def is_spark(source: object) -> bool:
+    """Whether an object is a frame of Spark."""
+    return type(source).__module__.partition(".")[0] == "pyspark" and type(source).__name__ == "DataFrame"
+
+
+class SparkTable(Table):
+    """The rows of a Spark frame in the codes of a schema, folded by Spark's executors.
+
+    Args:
+        frame: The frame; its plan maps each row by itself.
+        schema: What the owner declares.
+        public_seed: Keys the rule that decides which rows of an id are kept.
+
+    Raises:
+        SourceError: The frame lacks a column, mixes rows, or is of Spark Connect.
+
+    Guarantee: every fold takes in each row of the frame once, in the codes that the same rows have in a file; a fold
+    over lost, doubled or changed partitions is refused.
+    """
+
+    elsewhere = True
+
+    def __init__(self, frame: Any, schema: Schema, *, public_seed: int) -> None:
+        self.schema = schema
+        if not hasattr(frame, "_jdf"):
+            raise SourceError(
+                "a frame of Spark Connect cannot be examined before it runs: open it in a classic session, or write it "
+                "to Parquet and open that"
+            )
+        self._frame, self._seed = frame, public_seed
+        self._names = [self._column(column.name) for column in schema.columns]
+        self._identity = None if schema.unit.column is None else self._column(schema.unit.column)
+        self._plan = Plan(frame)
+        self._reading = Reading(schema.to_dict(), public_seed)
+        self._receipts: dict[int, int] | None = None
+
+    def _column(self, name: str) -> str:
+        if list(self._frame_columns()).count(name) != 1:
+            raise SourceError(f'{WHAT} has no column "{name}", or more than one: name it once')
+        return name
+
+    def _frame_columns(self) -> Sequence[str]:
+        return list(self._frame.columns)
+
+    @property
+    def filtered(self) -> bool:
+        return self._plan.filtered or self._identity is not None
+
+    @property
+    def known_rows(self) -> int | None:
+        return None
+
+    @property
+    def reads_records(self) -> bool:
+        return False
+
+    @attentive()
+    def fold(self, fold: Fold[Result]) -> Result:
+        """Run a public program over the rows, in Spark's executors: one job.
+
+        Args:
+            fold: What to compute; it says which columns it reads.
+
+        Returns:
+            What the fold makes of all rows. It is exact, and as private as the rows.
+
+        Raises:
+            FoldError: The fold holds rows, which would all have to come here.
+            SourceError: A partition was lost, failed, or has changed.
+        """
+        if fold.gathers or fold.records:
+            raise FoldError(
+                "this needs all rows in one place, and a Spark frame has them in many: write the frame to Parquet and "
+                "open that"
+            )
+        # Adaptive execution joins and drops partitions by what they hold, and then nobody could say how many there are.
+        with _set(self._frame.sparkSession, {"spark.sql.adaptive.enabled": "false", _ROWS_SETTING: _ROWS}):
+            lines = self._lines(fold)
+            try:
+                expected = int(lines._jdf.queryExecution().toRdd().getNumPartitions())
+                found = lines.collect()
+            except Exception:  # what Spark says may quote rows
+                raise SourceError(f"{WHAT} cannot be read to its end: check that its files are complete") from None
+        return fold.finish(*self._checked(fold, found, expected))
+
+    def _lines(self, fold: Fold[Any]) -> Any:
+        """The frame that makes the lines of a fold."""
+        columns = sorted(set(fold.columns))
+        if self._identity is not None:
+            every = self._frame.select(*map(_quoted, [*self._names, self._identity]))
+            kinds = ", ".join([*(f"c{c} bigint" for c in range(len(self._names))), "person string"])
+            kept = every.mapInArrow(partial(bounded_rows, self._reading), kinds)
+            count = max(1, int(self._frame._jdf.queryExecution().toRdd().getNumPartitions()))
+            return kept.repartition(count, "person").mapInArrow(partial(folded_people, self._reading, fold), LINES)
+        if self._plan.files:
+            files = self._frame.sparkSession.createDataFrame([(file,) for file in self._plan.files], "file string")
+            names = [self._names[column] for column in columns]
+            count = len(self._plan.files)
+            # One file a partition, by its own number: round robin would let a second run deal the files anew.
+            dealt = files.rdd.zipWithIndex().map(_numbered).partitionBy(count).values()
+            handed = self._frame.sparkSession.createDataFrame(dealt, "file string")
+            return handed.mapInArrow(partial(folded_files, self._reading, fold, names), LINES)
+        chosen = [self._names[column] for column in columns] or self._names[:1]
+        raw = self._frame.select(*map(_quoted, chosen))
+        return raw.mapInArrow(partial(folded, self._reading, fold), LINES)
+
+    def _checked(self, fold: Fold[Any], found: Sequence[Any], expected: int) -> tuple[Vectors, int]:
+        """The sums of all lines, where each partition is there once, whole, and with as many rows as before."""
+        if any(line.place == FAILED for line in found):
+            raise SourceError(f"{WHAT} has a partition that cannot be read: check that its files are complete")
+        parts: dict[int, dict[int, Any]] = {}
+        for line in found:
+            if line.place in parts.setdefault(line.part, {}):
+                raise SourceError(f"{WHAT} handed over a partition twice: run it again")
+            parts[line.part][line.place] = line
+        whole = all(
+            RECEIPT in lines
+            and int.from_bytes(lines[RECEIPT].numbers, "little") == len(lines) - 1
+            and len({line.rows for line in lines.values()}) == 1
+            for lines in parts.values()
+        )
+        if set(parts) != set(range(expected)) or not whole:
+            raise SourceError(f"{WHAT} did not hand over all of its partitions: run it again")
+        receipts = {part: int(lines[RECEIPT].rows) for part, lines in parts.items()}
+        before, self._receipts = self._receipts, receipts
+        known = receipts if not self._plan.moves else {0: sum(receipts.values())}
+        if before is not None and known != (before if not self._plan.moves else {0: sum(before.values())}):
+            raise SourceError(f"{WHAT} has other rows than in the pass before: cache it, or write it to Parquet first")
+        vectors = (
+            tuple(np.frombuffer(lines[place].numbers, dtype="<i8") for place in range(len(lines) - 1))
+            for _, lines in sorted(parts.items())
+        )
+        return summed(fold, vectors), sum(receipts.values())
+
+    def chunks(self, columns: Sequence[int] | None = None, rows: int = 1 << 17) -> Iterator[Chunk]:
+        raise FoldError("the rows of a Spark frame do not come here: write the frame to Parquet and open that")
+
+    def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
+        raise SourceError("the rows of a Spark frame do not come here: write the frame to Parquet and check that")
+
+    def tally(self) -> None:
+        return None
+
+    def close(self) -> None:
+        """Nothing: the frame is its owner's."""
+
+
+@contextmanager
+def _set(session: Any, settings: dict[str, str]) -> Iterator[None]:
+    """Some settings of a session for a while."""
+    usual = {name: session.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, value in usual.items():
+            session.conf.set(name, value)
+
+
+def _numbered(dealt: tuple[Any, int]) -> tuple[int, Any]:
+    return dealt[1], dealt[0]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

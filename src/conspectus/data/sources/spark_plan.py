@@ -1,0 +1,142 @@
+"""Whether a Spark frame maps each row by itself: its plan, against closed lists.
+
+A join, a limit or an aggregate lets one person change the rows of others; a function that Spark does not know may do
+anything; an expression that fails on a value stops the job and puts that value into a log. So a plan is read before
+anything runs, and what is not listed here is refused. The plan is that which Spark has analysed and not yet optimised:
+what it says is what was written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from .origin import SourceError
+
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+_RELATIONS = ("org.apache.spark.sql.execution.datasources.LogicalRelation",)
+# The order of rows and their partitions mean nothing here, so that sorting and repartitioning are harmless.
+_NODES = frozenset(
+    ["Project", "Filter", "SubqueryAlias", "View", "LocalRelation", "Repartition", "RepartitionByExpression", "Sort"]
+)
+_FILTERS = frozenset({"Filter"})
+_MOVES = frozenset({"Repartition", "RepartitionByExpression", "Sort"})
+# Expressions over one row that give a value, or nothing, for every value.
+_ALLOWED = frozenset(
+    ["AttributeReference", "Alias", "Literal", "EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"]
+    + ["LessThan", "LessThanOrEqual", "And", "Or", "Not", "In", "IsNull", "IsNotNull", "CaseWhen", "If", "Coalesce"]
+    + ["Upper", "Lower", "StringTrim", "StringTrimLeft", "StringTrimRight", "Length", "SortOrder"]
+)
+_FORMATS = frozenset({"Parquet", "ORC"})
+_CURE = "leave it out, since a source must map each row by itself"
+
+
+class Plan:
+    """What the plan of a frame says: whether rows are left out, and whether they move between partitions."""
+
+    def __init__(self, frame: Any) -> None:
+        analysed = frame._jdf.queryExecution().analyzed()
+        self.filtered = self.moves = False
+        relations = 0
+        plain = True
+        for node, inside in _nodes(json.loads(analysed.toJSON())):
+            name = str(node["class"])
+            if name in _RELATIONS:
+                relations += 1
+                continue
+            short = name.removeprefix(_LOGICAL)
+            if name.startswith(_EXPRESSIONS):
+                _check_expression(name.removeprefix(_EXPRESSIONS), inside)
+                plain &= name.endswith((".AttributeReference", ".Alias"))
+            elif not name.startswith(_LOGICAL) or short not in _NODES:
+                step = name.rpartition(".")[2]
+                if step == "LogicalRDD":
+                    raise SourceError(
+                        "the Spark frame is made of rows of Python, which cannot be examined: write it to Parquet"
+                    )
+                raise SourceError(f"the Spark frame has a step ({step}) that may mix rows: {_CURE}")
+            else:
+                relations += short == "LocalRelation"
+                plain &= short in ("Project", "SubqueryAlias")
+                self.filtered |= short in _FILTERS
+                self.moves |= short in _MOVES
+        if relations != 1:
+            raise SourceError("the Spark frame reads no table, or more than one: it has to map each row of one table")
+        for relation in _leaves(analysed):
+            _check_files(relation)
+        self.files = list(frame.inputFiles()) if plain and all(_is_parquet(leaf) for leaf in _leaves(analysed)) else []
+
+
+def _nodes(written: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every step and every expression of a plan, as Spark writes it, and the class of what comes next: its first child,
+    if it has any."""
+    waiting = [written]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, list):
+            for node, after in zip(found, [*found[1:], None]):
+                if isinstance(node, dict) and "class" in node:
+                    yield node, str(after.get("class", "")) if isinstance(after, dict) else ""
+                    waiting.extend(node.values())
+                else:
+                    waiting.append(node)
+        elif isinstance(found, dict):
+            if "class" in found:
+                yield found, ""
+            waiting.extend(found.values())
+
+
+def _check_expression(name: str, inside: str) -> None:
+    if name == "Cast" and inside == f"{_EXPRESSIONS}Literal":
+        return  # of a constant: it depends on no row
+    if name == "Cast":
+        raise SourceError(
+            "the Spark frame casts a column, which may stop at a value and write it into a log: leave the column as it "
+            "is, since a schema reads any type"
+        )
+    if name not in _ALLOWED:
+        raise SourceError(
+            f"the Spark frame has an expression ({name}) that may look beyond a row or stop at a value: {_CURE}"
+        )
+
+
+def _leaves(analysed: Any) -> list[Any]:
+    found = analysed.collectLeaves()
+    return [found.apply(place) for place in range(found.size())]
+
+
+def _is_parquet(leaf: Any) -> bool:
+    return _kind(leaf) == "Parquet" and not _partitioned(leaf)
+
+
+def _kind(leaf: Any) -> str:
+    if leaf.getClass().getSimpleName() != "LogicalRelation":
+        return ""
+    relation = leaf.relation()
+    if relation.getClass().getSimpleName() != "HadoopFsRelation":
+        return "another kind of table"
+    return str(relation.fileFormat().toString())
+
+
+def _partitioned(leaf: Any) -> list[str]:
+    """The types of the columns that folders name."""
+    fields = json.loads(leaf.relation().partitionSchema().json())["fields"]
+    return [str(field["type"]) for field in fields]
+
+
+def _check_files(leaf: Any) -> None:
+    kind = _kind(leaf)
+    if not kind:
+        return
+    if kind not in _FORMATS:
+        raise SourceError(
+            "the Spark frame reads something else than Parquet or ORC files, where one row may decide how others are "
+            "read: write the table to Parquet as it is, every row of it"
+        )
+    if any(each != "string" for each in _partitioned(leaf)):
+        raise SourceError(
+            "Spark has guessed the types of partition columns from the names of folders, so that one folder changes "
+            "how others are read: set spark.sql.sources.partitionColumnTypeInference.enabled to false"
+        )

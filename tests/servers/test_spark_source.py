@@ -1,0 +1,264 @@
+"""A Spark frame folds as the same rows in memory do; what could mix rows is refused, and what was lost on the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.laws.test_folds import BLOCKS, SCHEMA
+
+import conspectus as cs
+from conspectus.counting.counters import Counting
+from conspectus.curator.keys import keys_of
+from conspectus.data.fold import Fold, FoldError, RowCount
+from conspectus.data.sources import SourceError, spark, spark_parts
+from conspectus.queries.workload import Workload
+
+SECRET = "floccinaucinihilipilification"
+IDS = cs.Schema.from_dict({**SCHEMA.to_dict(), "unit": {"kind": "id", "column": "who", "max_rows": 2}})
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    pytest.importorskip("pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("no Java is installed, which Spark needs (on Debian: apt-get install default-jre-headless)")
+    from pyspark.sql import SparkSession
+
+    here = Path(__file__)
+    paths = os.pathsep.join(str(path) for path in (Path(cs.__file__).parents[1], here.parents[2], here.parents[1]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYTHONPATH", paths)
+        local = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
+        quiet = {"spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}
+        builder = SparkSession.builder.master("local[2,3]").config(map={**local, **quiet})
+        made = builder.getOrCreate()
+        yield made
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def rows() -> pa.Table:
+    draw = np.random.Generator(np.random.PCG64(1))
+    size = 2000
+    return pa.table(
+        {
+            "a": draw.integers(0, 6, size),
+            "b": draw.integers(0, 2, size).astype(bool),
+            "c": draw.choice(["x", "y", "z", "w", SECRET], size),
+            "d": draw.integers(0, 2, size).astype(bool),
+            "who": draw.integers(0, 300, size),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def frame(session: Any, rows: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("spark")
+    for part in range(3):
+        pq.write_table(rows.slice(part * 700, 700), folder / f"{part}.parquet")
+    return session.read.parquet(str(folder))
+
+
+def counting() -> Counting:
+    blocks = (*BLOCKS["marginal"], *BLOCKS["unions"], *BLOCKS["parities"], *BLOCKS["prefixes"])
+    return Counting(Workload(SCHEMA.domain, blocks))
+
+
+def test_folds_add_up_over_files_and_partitions(frame: Any, rows: pa.Table) -> None:
+    expected, count = cs.open_table(rows, SCHEMA).fold(counting())
+    for source in (frame, frame.repartition(5)):
+        found, seen = cs.open_table(source, SCHEMA).fold(counting())
+        assert seen == count
+        assert (found == expected).all()
+    near, far = cs.open_table(rows, SCHEMA), cs.open_table(frame, SCHEMA)
+    for one, other in zip(near.fold(keys_of(near)), far.fold(keys_of(far))):
+        assert (np.asarray(one) == np.asarray(other)).all()
+
+
+def test_partitions_without_rows_count_as_nothing(frame: Any) -> None:
+    for source in (frame.filter("a > 100"), frame.filter("a > 100").repartition(4, "c"), frame.filter("1 = 0")):
+        table = cs.open_table(source, SCHEMA)
+        assert table.filtered
+        assert table.fold(RowCount()) == 0
+
+
+@pytest.mark.parametrize("count", [1, 4, pytest.param(9, marks=pytest.mark.audit)])
+def test_ids_keep_the_same_rows_however_they_are_split(frame: Any, rows: pa.Table, count: int) -> None:
+    expected, kept = cs.open_table(rows, IDS).fold(counting())
+    found, seen = cs.open_table(frame.repartition(count), IDS).fold(counting())
+    assert seen == kept < rows.num_rows
+    assert (found == expected).all()
+
+
+def test_releases_and_sessions_do_not_know_where_rows_lie(frame: Any, rows: pa.Table) -> None:
+    asked = cs.marginals(SCHEMA, 2)
+    table = cs.open_table(frame, SCHEMA)
+    made = cs.release(table, asked, epsilon=1e4, mechanism="laplace")
+    near = cs.release(cs.open_table(rows, SCHEMA), asked, epsilon=1e4, mechanism="laplace")
+    assert np.abs(made.answers - near.answers).max() < 0.01
+    with cs.open_session(cs.open_table(frame, SCHEMA), epsilon=1.0, questions=5) as live:
+        assert live.ask("b AND d").fraction is not None
+    own = cs.unsafe_functions(SCHEMA, {"share": (lambda codes: 0.5, 0.1)})
+    with pytest.raises(FoldError, match="Parquet"):
+        cs.release(cs.open_table(frame, SCHEMA), own, epsilon=1.0, delta=1e-6, mechanism="gaussian")
+
+
+def test_what_could_mix_rows_or_stop_is_refused(frame: Any, session: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    other = frame.select("a").withColumnRenamed("a", "k")
+    (tmp_path / "rows.csv").write_text("a,b,c,d\n1,true,x,true\n")
+    refused = {
+        "limit": frame.limit(3),
+        "distinct": frame.distinct(),
+        "join": frame.crossJoin(other),
+        "window": frame.withColumn("a", F.expr("row_number() OVER (ORDER BY c)")),
+        "aggregate": frame.groupBy("a", "b", "c", "d").count(),
+        "sample": frame.sample(0.5),
+        "rand": frame.withColumn("b", F.rand() > 0.5),
+        "subquery": frame.filter("a > (SELECT 1)"),
+        "udf": frame.withColumn("a", F.udf(lambda value: value)("a")),
+        "union": frame.union(frame),
+        "explode": frame.withColumn("a", F.explode(F.array("a"))),
+        "clock": frame.withColumn("c", F.current_date()),
+        "number": frame.withColumn("a", F.monotonically_increasing_id()),
+        "place": frame.withColumn("c", F.input_file_name()),
+        "cast": frame.withColumn("a", F.col("c").cast("int")),
+        "overflow": frame.withColumn("a", F.col("a") + 1),
+        "python": session.createDataFrame([(1, True, "x", True)], ["a", "b", "c", "d"]),
+        "csv": session.read.csv(str(tmp_path / "rows.csv"), header=True, inferSchema=True),
+    }
+    accepted = []
+    for name, source in refused.items():
+        try:
+            cs.open_table(source, SCHEMA)
+        except SourceError:
+            continue
+        accepted.append(name)
+    assert accepted == []
+    allowed = (
+        frame.filter((F.col("a") > 2) & F.col("c").isNotNull()),
+        frame.withColumn("c", F.upper("c")).sort("a"),
+        frame.withColumn("c", F.when(F.col("c") == "x", "y").otherwise(F.col("c"))),
+        frame.cache(),
+    )
+    for source in allowed:
+        cs.open_table(source, SCHEMA)
+    frame.unpersist()
+
+
+def test_guessed_types_of_folders_are_refused(session: Any, rows: pa.Table, tmp_path: Path) -> None:
+    for value in ("1", "2"):
+        (tmp_path / f"a={value}").mkdir()
+        pq.write_table(rows.drop_columns(["a"]), tmp_path / f"a={value}" / "r.parquet")
+    with pytest.raises(SourceError, match="partitionColumnTypeInference"):
+        cs.open_table(session.read.parquet(str(tmp_path)), SCHEMA)
+
+
+class _DiesOnce(RowCount):
+    """Counts rows; the first time that a partition is read, its worker is killed in the middle."""
+
+    columns = (0,)
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def add(self, chunk: object) -> None:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        mark = Path(self._folder) / str(context.partitionId() if context else 0)
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_that_are_killed_count_once(frame: Any, rows: pa.Table, tmp_path: Path) -> None:
+    assert cs.open_table(frame.repartition(2), SCHEMA).fold(_DiesOnce(str(tmp_path))) == rows.num_rows
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+class _Fails(RowCount):
+    columns = (2,)
+
+    def add(self, chunk: object) -> None:
+        raise ValueError(f"found {SECRET}")
+
+
+def test_a_failure_says_nothing_anywhere(frame: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SourceError, match="cannot be read") as caught:
+        cs.open_table(frame.repartition(2), SCHEMA).fold(_Fails())
+    shown = capfd.readouterr()
+    assert SECRET not in str(caught.value) + shown.out + shown.err
+    assert caught.value.__cause__ is None
+
+
+def line(part: int, rows: int, place: int, numbers: bytes) -> Any:
+    return SimpleNamespace(part=part, rows=rows, place=place, numbers=numbers)
+
+
+def whole(part: int, rows: int, *vectors: list[int]) -> list[Any]:
+    lines = [line(part, rows, place, np.array(vector, "<i8").tobytes()) for place, vector in enumerate(vectors)]
+    return [*lines, line(part, rows, spark_parts.RECEIPT, len(vectors).to_bytes(4, "little"))]
+
+
+def unread(*, moves: bool = False) -> spark.SparkTable:
+    table = spark.SparkTable.__new__(spark.SparkTable)
+    table._receipts = None
+    table._plan = SimpleNamespace(moves=moves)  # type: ignore[assignment]
+    return table
+
+
+class _Adds(RowCount):
+    def vectors(self) -> tuple[Any, ...]:
+        return (np.zeros(2, dtype=np.int64),)
+
+
+def test_receipts_are_checked() -> None:
+    fold: Fold[int] = _Adds()
+    good = [*whole(0, 3, [1, 2]), *whole(1, 4, [3, 4])]
+    found, rows = unread()._checked(fold, good, 2)
+    assert (found[0].tolist(), rows) == ([4, 6], 7)
+    assert unread()._checked(fold, [], 0)[0][0].tolist() == [0, 0]
+    for lines, expected, why in (
+        (good, 3, "all of its partitions"),  # the last one was lost
+        (good[2:], 2, "all of its partitions"),  # the first one was
+        ([*good, *whole(1, 4, [3, 4])], 2, "twice"),
+        (good[:-1], 2, "all of its partitions"),  # without its receipt
+        ([good[1], *good[2:]], 2, "all of its partitions"),  # a vector was lost
+        ([line(0, 5, 0, good[0].numbers), *good[1:]], 2, "all of its partitions"),  # lines of two attempts
+        ([*good, line(2, 0, spark_parts.FAILED, b"")], 3, "cannot be read"),
+    ):
+        with pytest.raises(SourceError, match=why):
+            unread()._checked(fold, lines, expected)
+
+
+def test_a_frame_that_changes_between_passes_is_refused() -> None:
+    fold: Fold[int] = _Adds()
+    table = unread()
+    table._checked(fold, [*whole(0, 3, [1, 2]), *whole(1, 4, [3, 4])], 2)
+    with pytest.raises(SourceError, match="pass before"):
+        table._checked(fold, [*whole(0, 2, [1, 2]), *whole(1, 5, [3, 4])], 2)
+    moved = unread(moves=True)  # rows may lie elsewhere, but there are as many
+    moved._checked(fold, [*whole(0, 3, [1, 2]), *whole(1, 4, [3, 4])], 2)
+    moved._checked(fold, [*whole(0, 2, [1, 2]), *whole(1, 5, [3, 4])], 2)
+    with pytest.raises(SourceError, match="pass before"):
+        moved._checked(fold, [*whole(0, 2, [1, 2]), *whole(1, 4, [3, 4])], 2)
+
+
+def test_a_frame_of_connect_is_refused() -> None:
+    source = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe", "columns": []})()
+    with pytest.raises(SourceError, match="Spark Connect"):
+        cs.open_table(source, SCHEMA)
