@@ -26,6 +26,7 @@ NAMES = (
     "sessions",
     "passing",
     "streaming",
+    "running",
     "service",
 )
 

@@ -45,10 +45,13 @@ mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_
 releases               -> mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
                           data, data.sources, tabular
 sessions               -> releases*, server_address
+streams                -> releases*
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
-audit                  -> sessions*, privacy.composition
+audit                  -> sessions*, streams, privacy.composition, local
 service                -> sessions*, report, conspectus
-cli                    -> service*, audit*, report, conspectus
+local                  -> privacy, queries.rules, suggestions
+attacks                -> data.schema, queries, queries.builders, mechanisms, suggestions, conspectus
+cli                    -> attacks*, service*, audit*, report, conspectus
 __main__               -> cli
 """
 """Room by room, whom it may import besides itself. The same text stands in docs/architecture.md.
@@ -63,8 +66,10 @@ KEYHOLDERS = (
     "curator",  # the one room where rows and samplers meet
     "releases.run",  # makes the curator of a release
     "sessions.opening",  # makes the curator of a session
+    "streams.stream",  # makes the counter of a stream
     "releases.public_nets",  # reads public tables through the same door
     "audit",  # makes curators, to attack them
+    "local",  # randomises one's own answer, and reads no table
     "cli.schema_commands",  # drafts a schema for the owner, and says NOT PRIVATE
     "service.owner_draft",  # the same for the owner's page
     "data.sources",

@@ -54,7 +54,11 @@ if TYPE_CHECKING:
     from conspectus.sessions.forecast import plan_session as plan_session
     from conspectus.sessions.opening import open_session as open_session
     from conspectus.sessions.opening import resume_session as resume_session
+    from conspectus.streams.stream import open_stream as open_stream
+    from conspectus.streams.stream import resume_stream as resume_stream
 
+    from . import attacks as attacks
+    from . import local as local
     from . import mechanisms as mechanisms
     from .privacy import composition as composition
 
@@ -76,6 +80,8 @@ _HOMES = {
     "load": "releases.release",
     "open_session": "sessions.opening",
     "plan_session": "sessions.forecast",
+    "open_stream": "streams.stream",
+    "resume_stream": "streams.stream",
     "resume_session": "sessions.opening",
     "connect": "service.client",
     "between": "queries.builders.conjunctions",
@@ -105,7 +111,7 @@ _HOMES = {
     "overlap": "queries.builders.sparse",
     "Workload": "queries.workload",
 }
-_MODULES = {"composition": "privacy.composition", "mechanisms": "mechanisms"}
+_MODULES = {"attacks": "attacks", "composition": "privacy.composition", "local": "local", "mechanisms": "mechanisms"}
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 

@@ -17,9 +17,11 @@ from . import (
     doors,
     keys_and_projections,
     ledgers,
+    local_audit,
     net_draws_audit,
     numbers_audit,
     residuals_audit,
+    streams_audit,
     watches,
 )
 from .plays import ALPHA as ALPHA
@@ -38,6 +40,8 @@ ROOMS = (
     distances_audit,
     composition_game,
     ledgers,
+    local_audit,
+    streams_audit,
 )
 
 

@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from . import (
+    attack_command as attack,
+)
+from . import (
     audit_command as audit,
 )
 from . import (
@@ -85,6 +88,7 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
         session.session,
         service.studio,
         audit.audit,
+        attack.attack,
         demo.demo,
     ),
     ledgers: (ledger.init, ledger.show),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TITLES = ("door", "neighbours", "claims ε", "at least", "twin's ε", "at least", "verdict", "the broken twin")
 COMPOSITION = "composition"
+BESIDE = (COMPOSITION, "stream", "local")
+"""What no mechanism of a release or session uses."""
 LINE = "{:<21} {:<10}  {:>8} {:>8}  {:>8} {:>8}  {:<8}  {}"
 
 
@@ -84,7 +86,7 @@ def doors_of(name: str) -> tuple[str, ...]:
     doors = dict.fromkeys(door for used in mechanisms.values() for door in used)
     beginnings = ["-".join(door.split("-")[:words]) for door in doors for words in range(1, door.count("-") + 1)]
     shared = {begins: (begins,) for begins in dict.fromkeys(beginnings) if beginnings.count(begins) > 1}
-    known = shared | {door: (door,) for door in (*doors, COMPOSITION)} | mechanisms
+    known = shared | {door: (door,) for door in (*doors, *BESIDE)} | mechanisms
     if name not in known:
         right = did_you_mean(name, known)
         raise options.OptionError(f'nothing to audit is called "{name}"{right}; choose among {", ".join(known)}')

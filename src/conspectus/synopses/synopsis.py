@@ -345,6 +345,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "published-records": ("published_records", "PublishedRecords"),
     "record-weights": ("record_weights", "RecordWeights"),
     "median-ensemble": ("median_ensemble", "MedianEnsemble"),
+    "stream-answers": ("stream_answers", "StreamAnswers"),
 }
 KINDS: tuple[str, ...] = tuple(_HOMES)
 

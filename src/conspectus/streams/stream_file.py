@@ -1,0 +1,135 @@
+"""The file of a stream: its terms, the state between two steps, and everything that was published.
+
+One transaction a step: the next state takes the place of the last one together with the output of the step, before
+anybody sees it. A process that dies in between leaves the state before the step, and the step has not happened. What
+was overwritten is overwritten with zeros in the file, so that the noises of past intervals are erased.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.curator.stream_counter import CounterState
+
+_APPLICATION, _VERSION = 0x434E5354, 1
+_STATEMENTS = (
+    "CREATE TABLE terms (content TEXT NOT NULL)",
+    "CREATE TABLE state (level INTEGER PRIMARY KEY, content BLOB NOT NULL)",
+    "CREATE TABLE outputs (step INTEGER PRIMARY KEY, rows INTEGER NOT NULL, content BLOB NOT NULL)",
+)
+_COUNTER = -1
+"""The line of the state that holds the counter itself."""
+
+
+class StreamError(ValueError):
+    """A stream that cannot be opened, gone on with or asked like this."""
+
+
+class StreamFile:
+    """The file at a path, or the same in memory where there is none; held by one process at a time."""
+
+    def __init__(self, path: Path | None, *, new: bool) -> None:
+        self.path = path
+        self._lock: int | None = None
+        if path is not None:
+            self._hold(path, new=new)
+        try:
+            self._connection = sqlite3.connect(":memory:" if path is None else path, isolation_level=None)
+            self._connection.execute("PRAGMA secure_delete = ON")
+            self._connection.execute("PRAGMA journal_mode = TRUNCATE")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            if new:
+                with self._writing():
+                    for statement in _STATEMENTS:
+                        self._connection.execute(statement)
+                    self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    self._connection.execute(f"PRAGMA user_version = {_VERSION}")
+            marks = [self._connection.execute(f"PRAGMA {m}").fetchone()[0] for m in ("application_id", "user_version")]
+        except sqlite3.DatabaseError:
+            marks = []
+        if marks != [_APPLICATION, _VERSION]:
+            self.close()
+            raise StreamError(f"{path} is not a stream that this version can read")
+
+    def _hold(self, path: Path, *, new: bool) -> None:
+        try:
+            if new:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            elif not path.is_file():
+                raise StreamError(f"there is no stream at {path}: open one with cs.open_stream(…, path=…)")
+            self._lock = os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileExistsError:
+            raise StreamError(f"{path} already exists: go on with cs.resume_stream, or choose another name") from None
+        except BlockingIOError:
+            raise StreamError(f"{path} is in use by another process: a stream is appended to by one") from None
+        except OSError as problem:
+            raise StreamError(f"no stream can be kept at {path}: {problem.strerror}") from None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def begin(self, terms: dict[str, Any], state: CounterState) -> None:
+        """Write the terms and the first state."""
+        with self._writing():
+            self._connection.execute("INSERT INTO terms VALUES (?)", (json.dumps(terms),))
+            self._put(state)
+
+    def terms(self) -> dict[str, Any]:
+        row = self._connection.execute("SELECT content FROM terms").fetchone()
+        if row is None:
+            raise StreamError(f"{self.path} holds no stream: it died before it was opened, open another one")
+        found: dict[str, Any] = json.loads(row[0])
+        return found
+
+    def keep(self, step: int, rows: int, shown: NDArray[np.int64], state: CounterState) -> None:
+        """Write what a step published, and the state after it: both or neither."""
+        with self._writing():
+            self._connection.execute("INSERT INTO outputs VALUES (?, ?, ?)", (step, rows, shown.tobytes()))
+            self._put(state)
+
+    def _put(self, state: CounterState) -> None:
+        self._connection.execute("DELETE FROM state")
+        lines = [(_COUNTER, state.counter.tobytes()), *((level, n.tobytes()) for level, n in state.noises.items())]
+        self._connection.executemany("INSERT INTO state VALUES (?, ?)", lines)
+
+    def state(self) -> CounterState:
+        rows = {level: _read(content) for level, content in self._connection.execute("SELECT * FROM state")}
+        return CounterState(counter=rows.pop(_COUNTER), noises=rows)
+
+    def steps(self) -> int:
+        """How many steps there were."""
+        return int(self._connection.execute("SELECT COUNT(*) FROM outputs").fetchone()[0])
+
+    def output(self, step: int) -> tuple[int, NDArray[np.int64]]:
+        """How many rows there were up to a step, where that is public, and what was published."""
+        rows, content = self._connection.execute("SELECT rows, content FROM outputs WHERE step = ?", (step,)).fetchone()
+        return int(rows), _read(content)
+
+    def close(self) -> None:
+        if hasattr(self, "_connection"):
+            self._connection.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _read(content: bytes) -> NDArray[np.int64]:
+    return np.frombuffer(content, dtype=np.int64).copy()

@@ -1,0 +1,66 @@
+"""What public facts decide of a stream: what is measured, its trees and its noise, and the one act that is debited."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from conspectus.data.schema import Schema
+from conspectus.mechanisms.mechanism import Problem
+from conspectus.mechanisms.total import with_total
+from conspectus.privacy.accounting import Filter
+from conspectus.privacy.events import ByRelation, Event, GaussianNoise, LaplaceNoise
+from conspectus.privacy.guarantee import Budget, large_epsilon
+from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.sensitivity import CountingBlock
+from conspectus.queries.workload import Workload
+
+from .horizon import MOST_LEVELS, Horizon
+from .stream_file import StreamError
+
+
+class StreamPlan:
+    """What public facts decide of a stream: what is measured, its trees and noise, and the one act."""
+
+    def __init__(self, schema: Schema, workload: Workload, terms: dict[str, Any], budget: Budget) -> None:
+        steps, events = terms["horizon"], terms["events"]
+        if steps is not None and (type(steps) is not int or not 1 <= steps <= 1 << MOST_LEVELS):
+            raise StreamError("the horizon is a number of steps from 1 on, or None where it is not known")
+        if type(events) is not int or events < 1:
+            raise StreamError("events, how many one person has at most, is a number from 1 on")
+        if workload.domain != schema.domain or not len(workload):
+            raise StreamError("a stream counts at least one question, built from its schema")
+        if not all(isinstance(block, CountingBlock | SparseQueries) for block in workload.blocks):
+            raise StreamError("a stream counts rows: functions of a whole table do not add up over time")
+        if not schema.unit.one_row_per_unit:
+            raise StreamError("the rows of a stream are its events: leave the unit out, and say events= for persons")
+        relation = Relation(Neighbours.of(terms["neighbours"]), events, events == 1)
+        self.schema, self.workload, self.events = schema, workload, events
+        self.problem = Problem(workload=workload, budget=budget, relation=relation)
+        self.measured = with_total(self.problem)
+        moved = {each: self.measured.sensitivity(relation.under(each)) for each in Neighbours}
+        self.horizon = Horizon(problem=self.problem, moved=moved[relation.neighbours], steps=steps)
+        self.spending = Filter.of(budget, relation.neighbours)
+        self._moved = moved
+        self.act = self.act_at(0)
+
+    def act_at(self, step: int) -> Event:
+        """The act of the tree that a step is in: all cost the same, and an event is in one of them."""
+        moved, tree = self._moved, self.horizon.tree_at(step)
+        times, scale = 1 + tree.levels, Fraction(tree.law.scale)
+
+        def both(norm: str) -> ByRelation:
+            sizes = {each: Fraction(getattr(found, norm)) for each, found in moved.items()}
+            return ByRelation(replace=sizes[Neighbours.REPLACE], add_remove=sizes[Neighbours.ADD_REMOVE])
+
+        l1, squares = both("l1").mapped(lambda n: times * n), both("l2_squared").mapped(lambda n: times * n)
+        if tree.law.kind == "laplace":
+            return LaplaceNoise(l1=l1, l2_squared=squares, linf=both("linf"), scale=scale)
+        return GaussianNoise(l2_squared=squares, sigma_squared=scale * scale)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What a reader of the guarantee must know."""
+        several = f"it holds for all events of one person together, where these are at most {self.events:,}"
+        return (*large_epsilon(self.problem.budget), *([several] if self.events > 1 else []))
