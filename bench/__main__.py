@@ -9,6 +9,7 @@ NAMES = (
     "counting",
     "nltcs",
     "adult",
+    "marginals",
     "boosting",
     "faithful",
     "functions",

@@ -232,10 +232,10 @@ THEOREMS = ("iterative", "boosting", "projection")
 CASES = [
     *_opening(
         ("no source", f"{SOURCE}__init__.py:_origin", lambda side: 3),
-        ("a folder", f"{SOURCE}__init__.py:_open_file", lambda side: side.place / "folder"),
+        ("a folder", f"{SOURCE}many_files.py:_files", lambda side: side.place / "folder"),
         ("no file", f"{SOURCE}__init__.py:_open_file", lambda side: side.place / "nobody.csv"),
         ("no kind of file", f"{SOURCE}__init__.py:_open_file", lambda side: side.place / "people.toml"),
-        ("no parquet file", f"{SOURCE}parquet.py:read_footer", lambda side: side.place / "no*.parquet"),
+        ("no parquet file", f"{SOURCE}many_files.py:_files", lambda side: side.place / "no*.parquet"),
         ("a footer that is cut", f"{SOURCE}origin.py:guarded", lambda side: cut(side.parquet)),
         ("a header twice", f"{SOURCE}delimited.py:read_header", lambda side: written(side, "age,age\n1,2\n")),
         ("no header", f"{SOURCE}delimited.py:read_header", lambda side: written(side, "1,2\n3,4\n")),

@@ -58,6 +58,7 @@ EXAMPLES = (
     "docs/numbers.md",
     "docs/results.md",
     "docs/sql.md",
+    "docs/schema.md",
     "docs/sparse.md",
     "docs/small-db.md",
     "docs/composition.md",

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from conspectus.queries.language.numbers import variances as variances
     from conspectus.queries.workload import Workload as Workload
     from conspectus.releases.planning import plan as plan
+    from conspectus.releases.private_bins import quantile_edges as quantile_edges
     from conspectus.releases.public_nets import net as net
     from conspectus.releases.release import Release as Release
     from conspectus.releases.release import load as load
@@ -75,6 +76,7 @@ _HOMES = {
     "plan": "releases.planning",
     "Ledger": "privacy.ledger.ledger",
     "net": "releases.public_nets",
+    "quantile_edges": "releases.private_bins",
     "release": "releases.run",
     "Release": "releases.release",
     "load": "releases.release",

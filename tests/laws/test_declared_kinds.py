@@ -230,3 +230,28 @@ def test_the_page_has_every_key_and_no_other() -> None:
     example = re.search(r"```toml\n(.*?)```", page, re.S)
     assert example
     assert len(Schema.from_dict(tomllib.loads(example[1])).columns) == 6
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_bins_are_chosen_by_a_small_part_of_the_budget(kind: str) -> None:
+    """Fixed seeds of the data, noise of a hundredth of the rows at most: no bin holds more than twice its share."""
+    rows = 20_000
+    income = np.exp(np.random.Generator(np.random.PCG64(9)).normal(6, 1.5, rows)).clip(0, 99_999)
+    values = np.floor(income) if kind == "integer" else income
+    fine = one(type=kind, min=0, max=100_000, width=100)
+    table = cs.open_table(pa.table({"x": values}), fine)
+    small = cs.release(table, cs.prefixes(fine, "x") + cs.marginal(fine, ["x"]), epsilon=20.0, mechanism="laplace")
+    edges = cs.quantile_edges(small, "x", 8)
+    assert all(type(edge) is int for edge in edges) or kind == "number"
+    assert edges == sorted(set(edges))
+    assert (edges[0], len(edges) <= 9) == (0, True)
+    column = column_from_dict("x", {"type": kind, "edges": edges})
+    shares = np.bincount(column.encode(pa.array(values)), minlength=column.size) / rows
+    assert shares.max() < 2 / 8 + 0.05
+    for wrong in (1, 2.5, True):
+        with pytest.raises(ValueError, match="bins is how many"):
+            cs.quantile_edges(small, "x", wrong)
+    schema = one(type="boolean")
+    plain = cs.release(cs.open_table(pa.table({"x": [True]}), schema), cs.marginals(schema, 1), epsilon=1.0)
+    with pytest.raises(ValueError, match="integer and number"):
+        cs.quantile_edges(plain, "x", 3)

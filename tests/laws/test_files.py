@@ -26,6 +26,7 @@ from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.mixture_answers import CoarseColumn
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.product_mixture import ProductMixture
+from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Total, load_synopsis
 
@@ -41,6 +42,13 @@ def synopses():
         Histogram(DOMAIN, np.array([0.1, 0.2, 0.3, 0.15, 0.05, 0.2]), TOTAL),
         Rows(DOMAIN, (np.array([0, 1, 1]), np.array([2, 0, 1])), TOTAL, np.array([5, 1, 3])),
         NoisyAnswers(DOMAIN, WORKLOAD, noisy, (Noise("laplace", 0.1), Noise("gaussian", 1 / 3)), TOTAL),
+        ResidualAnswers(
+            DOMAIN,
+            ((0,), (1,), (0, 1)),
+            (1 / 3, 2.0, 0.5),
+            np.array([1, -1, 0.1, 0.2, -0.3, 1, 2, -3, -1, -2, 3]),
+            TOTAL,
+        ),
         MedianEnsemble(DOMAIN, members, (1, 2, 4), WORKLOAD, TOTAL),
         ProductMixture(
             DOMAIN,

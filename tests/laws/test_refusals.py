@@ -61,6 +61,7 @@ PUBLIC = {
         "data/sources/sql_types.py:*",
         "data/sources/sql.py:_one_table",
         "data/sources/sql.py:open_over",
+        "data/sources/spark_plan.py:*",
     ],
     "it reads what was asked of a door: sizes, prices, guesses, all of them public": [
         "curator/acts.py:*",
@@ -86,6 +87,7 @@ PUBLIC = {
     ],
     "it reads the catalogue of a database, or the names and types that the files of one table have": [
         "data/sources/many_files.py:*",
+        "data/sources/parquet.py:read_footer",
         "data/sources/parquet.py:read_footers",
         "data/sources/postgres.py:open_postgres",
         "data/sources/postgres.py:Pages._find",
@@ -97,6 +99,19 @@ PUBLIC = {
         "data/sources/postgres_snapshot.py:_library",
     ],
     "it says that the machine lost a file": ["data/spool.py:Spool._get"],
+    "it says that a cluster lost a partition, or read another table than before": [
+        "data/sources/spark.py:SparkTable._checked",
+    ],
+    "it reads what is asked of a frame that lies in a cluster, and the names of its columns": [
+        "data/sources/spark.py:SparkTable.__init__",
+        "data/sources/spark.py:SparkTable._column",
+        "data/sources/spark.py:SparkTable.chunks",
+        "data/sources/spark.py:SparkTable.fold",
+        "data/sources/spark.py:SparkTable.raw",
+    ],
+    "it never leaves: a partition that cannot be read is a line, and one sentence for all": [
+        "data/sources/spark_parts.py:folded_people.chunks",
+    ],
     "it passes on what was raised below": [
         "data/sources/__init__.py:_kept",
         "data/sources/postgres.py:_kept",

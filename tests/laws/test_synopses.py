@@ -27,6 +27,7 @@ from conspectus.synopses.measured_sums import paid_total
 from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.product_mixture import ProductMixture
+from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis
 
@@ -365,6 +366,7 @@ def test_parts_that_do_not_fit_are_refused():
         Rows(PAIR, (np.array([0, 1]), np.array([1, 1])), EXACT, np.array([2, 3])),
         NoisyAnswers(PAIR, workload, np.ones(2), (Noise("laplace", 1.0),), EXACT),
         ProductMixture(PAIR, np.ones(4), single_records(PAIR), EXACT),
+        ResidualAnswers(PAIR, ((0,), (0, 1)), (1.0, 2.0), np.ones(6), EXACT),
     ]
     whole.append(MedianEnsemble(PAIR, tuple(whole[:2]), (3, 2), workload, EXACT))
     for synopsis in whole:

@@ -36,6 +36,7 @@ from .mechanism import (
     maximum_bound,
     root_up,
 )
+from .sharper_budgets import sharpened
 from .total import with_total
 
 
@@ -149,12 +150,17 @@ class Gaussian(_Additive):
         """The noise that the whole budget buys, on the whole workload at once."""
         if problem.budget.pure:
             raise CannotServe("Gaussian noise is never pure: allow a delta above 0, or use laplace")
-        moved = problem.sensitivity(with_total(problem))
-        return Noise("gaussian", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * problem.cap)))
+        l2_squared = Fraction(max(problem.sensitivity(with_total(problem)).l2_squared, 1))
+
+        def law(wider: Problem) -> Noise:
+            return Noise("gaussian", root_up(l2_squared / (2 * wider.cap)))
+
+        return law(sharpened(problem, lambda wider: self.declare(problem, law(wider))))
 
     def claim(self, problem: Problem, plan: Noise) -> Claim:
         cites = (
             "sub-Gaussian tail and union bound (Canonne, Kamath & Steinke 2020)",
             "Bun & Steinke 2016 (zCDP); Canonne, Kamath & Steinke 2020, Proposition 12 (tight conversion)",
+            "Dong, Roth & Su 2022 (Gaussian noise alone, composed exactly)",
         )
         return _claim(self.name, problem, plan, cites)

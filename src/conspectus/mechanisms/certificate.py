@@ -9,9 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, ROUNDED, LogPotential, Reweighting, worst_error
-from conspectus.privacy.events import Noise
+from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.tails import lower_quantile
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.synopses.synopsis import Total
@@ -53,6 +54,15 @@ def certify_workload(
     if not share:
         return None
     return certify(curator, problem, answers=answers, total=total, price=problem.cap * Fraction(share))
+
+
+def certificate_acts(problem: Problem, share: float) -> tuple[Event, ...]:
+    """The act of `certify_workload`, for mechanisms that declare their acts: its price does not depend on answers."""
+    if not share:
+        return ()
+    law = _law_of_one(problem, problem.error_sensitivity, problem.cap * Fraction(share))
+    nothing = np.zeros(len(problem.workload))
+    return (measurement(worst_error(problem.workload, nothing), law, relation=problem.relation),)
 
 
 def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -> Noise | None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from conspectus.curator.curator import Curator
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Total
 
 from .certificate import certify_workload
@@ -24,7 +25,7 @@ def outcome(
     total: Total,
     certificate: float,
     parameters: dict[str, Any],
-    measured: NoisyAnswers | None = None,
+    measured: NoisyAnswers | ResidualAnswers | None = None,
 ) -> Outcome:
     """The histogram over the columns held, its answers, and for this share of the budget a bound on its worst one."""
     workload = problem.workload

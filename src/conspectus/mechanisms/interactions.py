@@ -22,6 +22,7 @@ Only `least_squares` is exact; all else is typical, and nothing is proved about 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +52,11 @@ class Errors:
     def mean(self) -> float:
         """The mean size of a Gaussian error of these deviations."""
         return float(self.deviations @ self.volumes / self.volumes.sum()) * math.sqrt(2 / math.pi)
+
+    @property
+    def typical(self) -> float:
+        """The deviation of a cell, on average over all cells."""
+        return float(self.deviations @ self.volumes / self.volumes.sum())
 
     @property
     def largest(self) -> float:
@@ -86,6 +92,8 @@ class Interactions:
         self._owners = np.concatenate(owners)
         found, self._sets = np.unique(np.concatenate(lists), return_inverse=True)
         inside = [(found & mask != 0, sizes[column]) for column, mask in bit.items()]
+        self._numbers = found
+        self._bits = [(column, mask) for column, mask in bit.items() if sizes[column] > 1]
         self.orders = np.sum([within for within, size in inside if size > 1], axis=0, dtype=np.int64)
         self.cells = np.prod([np.where(within, size, 1.0) for within, size in inside], axis=0)
         self.dimensions = np.prod([np.where(within, size - 1.0, 1.0) for within, size in inside], axis=0)
@@ -131,6 +139,25 @@ class Interactions:
             left = np.clip(1 - measured * (1 + late + late**2 / 2), 0, 1)
         signal = SKEW**self.orders * FADING ** (2.0 - 2.0 * self.orders)
         return self._errors(self.dimensions * (squares + left * signal))
+
+    def planned(self, deviations: Mapping[tuple[int, ...], float], *, fitted: bool = True) -> Errors:
+        """What residuals that are measured one by one leave, as `fitted` says it of whole marginals.
+
+        Args:
+            deviations: For each set of columns the deviation of the noise on its residual before it is projected, as a
+                fraction of the rows.
+            fitted: Whether a maximum-entropy fit follows; without one the errors are those of the sums, exactly.
+        """
+        spread = np.array([deviations.get(columns, 0.0) for columns in self.sets])
+        kappa = np.array(KAPPA)[np.clip(self.orders, 1, len(KAPPA)) - 1] if fitted else np.zeros(len(spread))
+        variance = SKEW**self.orders / self.cells
+        kept = variance / (variance + kappa * spread)
+        return self._errors(self.dimensions * self.cells * (kept * spread) ** 2)
+
+    @property
+    def sets(self) -> list[tuple[int, ...]]:
+        """The columns of each interaction, ascending."""
+        return [tuple(column for column, mask in self._bits if number & mask) for number in self._numbers.tolist()]
 
     def _averaging(self, share: float) -> Vector:
         """1/A_S where this share of the marginals is measured."""

@@ -25,6 +25,7 @@ from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .bounds import FAILURE, Certificate
@@ -67,6 +68,8 @@ class Problem:
         aside: The δ that the ledger set aside for acts with a δ of their own, as far as it is left.
         in_order: For each column how many of its codes, from the first on, stand in an order: bins of numbers and
             dates. Empty where nothing is known of that.
+        rho: What acts of Gaussian noise alone may sum to, where that is more than the conversion of ρ allows; see
+            `sharper_budgets`.
     """
 
     workload: Workload
@@ -76,6 +79,7 @@ class Problem:
     ledgered: bool = False
     aside: Fraction = Fraction(0)
     in_order: tuple[int, ...] = ()
+    rho: Fraction | None = None
 
     @property
     def neighbours(self) -> Neighbours:
@@ -97,6 +101,8 @@ class Problem:
     def cap(self) -> Fraction:
         """The whole budget in its currency: ε, or ρ."""
         budget = self.budget
+        if self.rho is not None:
+            return self.rho
         if budget.rho is not None:
             return Fraction(budget.rho)
         assert budget.epsilon is not None
@@ -241,7 +247,7 @@ class Outcome:
     answers: NDArray[np.float64]
     total: Total
     certificate: Certificate | None = None
-    measured: NoisyAnswers | None = None
+    measured: NoisyAnswers | ResidualAnswers | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 

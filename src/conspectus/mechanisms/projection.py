@@ -8,27 +8,39 @@ A has a line for each question and a column for each record; n·conv{columns} ho
 n rows. So ŷ comes with a histogram, which answers everything and makes synthetic rows. ỹ is `noisy`, drawn by the
 curator; step 2 is `fit_histogram` (nearest in the norm of the noise, with a ridge) or `fit_least_squares`.
 
-Privacy: composes one measurement of the whole workload, the row total and the certificate; the rest post-processes.
+Marginals overlap: all 3-way ones of 16 columns measure each column 105 times. Where it is expected to be better, step 1
+measures instead each part that they have in common once, with a precision of its own (`planned_residuals`). Sums of
+parts are the answers, and step 2 is the same.
+
+Privacy: composes one measurement of the workload or of its residuals, the row total and the certificate; the rest
+post-processes.
 Accuracy: see `projection.proof.md`; Theorem 12.8 with its constant re-derived for the noise that really runs.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
+from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
-from conspectus.privacy.events import Noise
+from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.privacy.tails import deviation_of, sum_quantile
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.least_squares import fit_least_squares
-from conspectus.synopses.fitting.max_entropy import fit_histogram
+from conspectus.synopses.fitting.max_entropy import fit_histogram, fit_residuals
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.residual_answers import ResidualAnswers
+from conspectus.synopses.synopsis import Total
 
 from .bounds import FAILURE
+from .certificate import certificate_acts
 from .expectations import PROJECTION_LARGEST, PROJECTION_MEAN, PROJECTION_UNMEASURED
 from .histograms import outcome
 from .interactions import Interactions
@@ -47,9 +59,14 @@ from .mechanism import (
     no_histogram,
     refuse_for,
 )
-from .total import find_total, left_after_total, of_fractions
+from .planned_residuals import PlannedResiduals, plan_residuals
+from .sharper_budgets import sharpened
+from .total import bought_total_law, find_total, left_after_total, of_fractions, total_act
 
 MOST_LISTED = 20_000
+MOST_PLANNED = 1 << 20
+"""The largest histogram that residuals are measured for."""
+NORMAL = 1.96
 MANY = 32
 """From so many single questions on they bound one another: below, each keeps its noise."""
 REFITS = 3
@@ -60,10 +77,14 @@ CITES = ("Dwork & Roth 2014, Algorithm 18 and Theorem 12.8 (constant re-derived)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProjectionPlan:
-    """The questions, and the noise on each of them."""
+    """The questions, and the noise on each of them; or the residuals that are measured in their place.
 
+    `problem` is the one that was planned for: its budget may be larger than the conversion of ρ allows."""
+
+    problem: Problem
     asked: Workload
     law: Noise
+    residuals: PlannedResiduals | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +98,9 @@ class Projection(Mechanism[ProjectionPlan]):
         theorem: Take the projection of Theorem 12.8, which is the Euclidean one, with its bound on the root mean square
             error. The bound is for the exact projection; `parameters["distance"]` says how near the solver came.
             Refused where there is no bound, or where it says nothing.
+        measure: "answers" puts the same noise on every answer. "residuals" measures the parts that marginals have in
+            common once each, with planned precisions. Left out, what is expected to be more accurate is taken;
+            residuals need marginals alone, a delta above 0 or a rho, and the norm "entropy".
         norm: What "nearest" means. "entropy", the default: maximum entropy within the noise, the more accurate one.
             "euclidean": the book's.
         certificate: The share of the budget that buys a bound on the largest error; 0 for none.
@@ -97,6 +121,7 @@ class Projection(Mechanism[ProjectionPlan]):
     """
 
     theorem: bool = False
+    measure: str | None = None
     norm: str | None = None
     certificate: float = 0.03
     evaluations: int = 400
@@ -106,6 +131,11 @@ class Projection(Mechanism[ProjectionPlan]):
     def __post_init__(self) -> None:
         check_settings(
             (self.norm in (None, "entropy", "euclidean"), 'norm is "entropy" or "euclidean"'),
+            (self.measure in (None, "answers", "residuals"), 'measure is "answers" or "residuals"'),
+            (
+                self.measure != "residuals" or (self.norm != "euclidean" and not self.theorem),
+                'residuals are measured for the norm "entropy", without theorem=True',
+            ),
             (
                 0 <= self.certificate < 1 and self.evaluations >= 1,
                 "certificate lies in [0, 1), evaluations at 1 or above",
@@ -119,15 +149,44 @@ class Projection(Mechanism[ProjectionPlan]):
             object.__setattr__(self, "norm", "euclidean" if self.theorem else "entropy")
 
     def plan(self, problem: Problem) -> ProjectionPlan:
-        asked = problem.workload.distinct()
         refuse_for(no_histogram(problem))
+        first = self._planned(problem)
+        wider = sharpened(problem, lambda wider: self.declare(problem, self._planned(wider, like=first)))
+        return first if wider is problem else self._planned(wider, like=first)
+
+    def declare(self, problem: Problem, plan: ProjectionPlan) -> Sequence[Event] | None:
+        """The acts in order: the total, the answers or their residuals, and the certificate."""
+        if problem.currency == "pure":
+            return None
+        wider = plan.problem
+        acts = [total_act(wider, bought_total_law(wider))]
+        if plan.residuals is not None:
+            acts.append(plan.residuals.act(wider))
+        else:
+            acts.append(measurement(plan.asked, plan.law, relation=problem.relation))
+        return (*acts, *certificate_acts(wider, self.certificate))
+
+    def _planned(self, problem: Problem, like: ProjectionPlan | None = None) -> ProjectionPlan:
+        """The plan for the budget of a problem; `like` is the plan for another budget, whose choices are kept."""
+        asked = problem.workload.distinct()
         listed = _listed(asked)
         if listed > MOST_LISTED:
             raise CannotServe(
                 f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
             )
-        law = problem.law(problem.sensitivity(asked), left_after_total(problem, self.certificate))
-        plan = ProjectionPlan(asked=asked, law=law)
+        price = left_after_total(problem, self.certificate)
+        law = problem.law(problem.sensitivity(asked), price)
+        plan = ProjectionPlan(problem=problem, asked=asked, law=law)
+        if like is not None:
+            parts = None if like.residuals is None else plan_residuals(problem, asked, price)
+            return replace(plan, residuals=parts)
+        if self.norm == "entropy" and self.measure != "answers" and problem.cells <= MOST_PLANNED:
+            planned = replace(plan, residuals=plan_residuals(problem, asked, price))
+            better = self.measure == "residuals" or self._better(problem, planned, plan)
+            plan = planned if planned.residuals is not None and better else plan
+        if self.measure == "residuals" and plan.residuals is None:
+            needs = f"marginals alone, of at most {MOST_PLANNED:,} cells together, and a delta above 0 or a rho"
+            raise CannotServe(f"residuals are measured for {needs}: leave measure out")
         if self.theorem:
             bound = self._bound(problem, plan)
             if bound is None:
@@ -139,7 +198,8 @@ class Projection(Mechanism[ProjectionPlan]):
         return plan
 
     def claim(self, problem: Problem, plan: ProjectionPlan) -> Claim:
-        law, bound = plan.law, self._bound(problem, plan)
+        problem = plan.problem
+        bound = self._bound(problem, plan)
         mean, largest = self._expected(problem, plan)
         claim = Claim(
             mechanism=self.name,
@@ -149,17 +209,20 @@ class Projection(Mechanism[ProjectionPlan]):
             memory=8 * 14 * problem.cells + 64 * len(plan.asked),
             citations=CITES,
             notes=(
-                f"{law.kind} noise of scale {law.scale / plan.asked.grid:.4g} counts before the projection",
+                self._note(plan),
                 "the proved bound is for the exact projection: the release says how near to it the solver came",
             )[: 1 + (bound is not None)],
-            expected_width=sum_quantile(law.kind, law.scale, 1, 1 - FAILURE) / plan.asked.grid,
+            expected_width=self._width(problem, plan),
         )
         return of_fractions(problem, claim)
 
     def release(self, curator: Curator, problem: Problem, plan: ProjectionPlan) -> Outcome:
-        asked, law = plan.asked, plan.law
-        curator.count_ahead(asked)
+        problem, asked, law = plan.problem, plan.asked, plan.law
+        parts = () if plan.residuals is None else plan.residuals.residuals
+        curator.count_ahead(asked + Workload(asked.domain, tuple(residual.table for residual in parts)))
         total = find_total(curator, problem)
+        if plan.residuals is not None:
+            return self._of_residuals(curator, problem, plan.residuals, total)
         noisy = curator.measure(asked, law) / asked.grid
         held = asked.domain.project(problem.held)
         nearly = in_counts(law, asked.grid)
@@ -183,6 +246,53 @@ class Projection(Mechanism[ProjectionPlan]):
             measured=NoisyAnswers(asked.domain, asked, noisy, (law,), total),
         )
 
+    def _of_residuals(self, curator: Curator, problem: Problem, plan: PlannedResiduals, total: Total) -> Outcome:
+        """The same with residuals in the place of answers."""
+        parts = curator.measure_residuals(plan.residuals, plan.scales)
+        columns = tuple(residual.columns for residual in plan.residuals)
+        measured = ResidualAnswers(problem.workload.domain, columns, plan.scales, np.concatenate(parts), total)
+        held = problem.workload.domain.project(problem.held)
+        places = [tuple(problem.held.index(c) for c in each) for each in columns]
+        # A deviation far below a step of the lattice is as good as none, and would outweigh all others.
+        spread = [max(deviation_of(Noise("gaussian", s)), s) / r.cells for r, s in zip(plan.residuals, plan.scales)]
+        listed = list(zip(places, parts, spread))
+        fit = fit_residuals(held, listed, total.divisor, steps=self.evaluations, refits=REFITS)
+        parameters = {"norm": self.norm, "noise": "gaussian", "measure": "residuals", "residuals": len(parts)}
+        return outcome(
+            curator,
+            problem,
+            weights=fit.weights,
+            total=total,
+            certificate=self.certificate,
+            parameters={**parameters, "converged": fit.converged, "gradient": fit.gradient},
+            measured=measured,
+        )
+
+    def _better(self, problem: Problem, planned: ProjectionPlan, plain: ProjectionPlan) -> bool:
+        """Whether residuals are expected to serve better: on average, which is what whole marginals are judged by."""
+        if planned.residuals is None:
+            return False
+        return self._expected(problem, planned)[0] < self._expected(problem, plain)[0]
+
+    def _note(self, plan: ProjectionPlan) -> str:
+        law, parts = plan.law, plan.residuals
+        if parts is None:
+            return f"{law.kind} noise of scale {law.scale / plan.asked.grid:.4g} counts before the projection"
+        spread = parts.deviations.values()
+        noise = f"noise of {min(spread):.4g} to {max(spread):.4g} counts"
+        return f"{len(parts.residuals):,} parts that the marginals have in common, measured once each with {noise}"
+
+    def _width(self, problem: Problem, plan: ProjectionPlan) -> float:
+        """About how far the ends of a 95 % interval lie from an answer: those of all measurements together."""
+        interactions = Interactions.of(plan.asked)
+        alone = sum_quantile(plan.law.kind, plan.law.scale, 1, 1 - FAILURE) / plan.asked.grid
+        if interactions is None:
+            return alone
+        if plan.residuals is None:
+            errors = interactions.least_squares(deviation_of(in_counts(plan.law, plan.asked.grid)))
+            return min(alone, NORMAL * errors.typical)
+        return NORMAL * interactions.planned(plan.residuals.deviations, fitted=False).typical
+
     def _bound(self, problem: Problem, plan: ProjectionPlan) -> ErrorBound | None:
         """Theorem 12.8, where it applies."""
         asked = plan.asked
@@ -198,6 +308,11 @@ class Projection(Mechanism[ProjectionPlan]):
         """Typical errors, mean and largest, in counts."""
         asked, law = plan.asked, in_counts(plan.law, plan.asked.grid)
         interactions = Interactions.of(asked)
+        if interactions is not None and plan.residuals is not None:
+            rows = problem.rows or 1
+            spread = {columns: each / rows for columns, each in plan.residuals.deviations.items()}
+            errors = interactions.planned(spread, fitted=bool(problem.rows))
+            return errors.mean * rows, errors.largest * rows
         if interactions is not None:
             noise = deviation_of(law)
             if problem.rows and self.norm == "entropy":

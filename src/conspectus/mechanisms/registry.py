@@ -66,7 +66,7 @@ OFFLINE: dict[str, Entry] = {
     "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE, *NUMBERS)),
     "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE, *NUMBERS)),
     "adaptive": Entry(".adaptive.mechanism", "Adaptive", ("distances", *RESIDUALS, "measure-gaussian")),
-    "projection": Entry(".projection", "Projection", (*MEASURE, *NUMBERS), counts_once=True),
+    "projection": Entry(".projection", "Projection", (*MEASURE, *NUMBERS, *RESIDUALS), counts_once=True),
     "boosting": Entry(".boosting.mechanism", "Boosting", ("boosting", "functions", *MEASURE, *NUMBERS)),
     "dual-query": Entry(".dual_query.mechanism", "DualQuery", ("dual-query", *MEASURE)),
     "small-db": Entry(".small_db.mechanism", "SmallDb", ("net-listed", "net-enumerated", "net-laminar", *MEASURE)),

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from . import composition
 from .events import ByRelation, Event, GaussianNoise, LaplaceNoise, MixedGaussianNoise, StableKeys
 from .guarantee import Budget, Guarantee
-from .prices import Cost, cost_of, pure_acts, scale_down
+from .prices import Cost, cost_of, gaussian_acts, pure_acts, scale_down
 from .prices import Currency as Currency
 from .prices import Unpriced as Unpriced
 from .prices import price as price
@@ -25,6 +25,9 @@ from .prices import price_pure as price_pure
 from .prices import price_rho as price_rho
 from .prices import scale_up as scale_up
 from .relation import Neighbours
+
+GAUSSIAN = "composition of Gaussian noise"
+"""The theorem of `composition.gaussian_epsilon`, as guarantees name it."""
 
 
 class BudgetExceeded(ValueError):
@@ -214,8 +217,9 @@ def sum_of_deltas(events: Iterable[Event], neighbours: Neighbours) -> Fraction:
 class Declared:
     """A list of acts fixed before the first draw; admits exactly these, in order.
 
-    Its promise is the best of basic composition, zero-concentrated composition and optimal composition (or privacy loss
-    distributions) at the budget's δ: allowed because the list, and so the choice, does not depend on any draw.
+    Its promise is the best of basic composition, zero-concentrated composition, optimal composition (or privacy loss
+    distributions) and, of Gaussian noise alone, its exact composition, at the budget's δ: allowed because the list, and
+    so the choice, does not depend on any draw.
     """
 
     def __init__(self, events: Iterable[Event], budget: Budget, neighbours: Neighbours) -> None:
@@ -248,13 +252,16 @@ class Declared:
     def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
         """The promise of the whole list, whether or not all of it happened."""
         concentrated_only = self._epsilon is None or (self._budget.rho is not None and not self._budget.delta)
+        theorem = self._theorem
+        if theorem == GAUSSIAN and self._rho is not None:
+            theorem += f" (concentrated composition: ε = {epsilon_of(self._rho, self._budget.delta):.4g})"
         return Guarantee(
             epsilon=None if self._epsilon is None or concentrated_only else scale_up(self._epsilon),
             delta=0.0 if self._theorem == "basic composition" else self._budget.delta,
             rho=None if self._budget.pure or self._rho is None else scale_up(self._rho),
             neighbours=self.neighbours,
             unit=unit,
-            theorem="zero-concentrated composition" if concentrated_only else self._theorem,
+            theorem="zero-concentrated composition" if concentrated_only else theorem,
             warnings=warnings,
             private=private,
         )
@@ -293,6 +300,10 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
         elif len(acts) > 1 and delta >= 1e-10 and min(epsilon for epsilon, _ in proofs) < 50:
             numerical = composition.loss_distribution_epsilon(acts, delta)
             proofs.append((Fraction(numerical), "composition of privacy loss distributions"))
+    noisy = gaussian_acts(events, neighbours) if delta > 0 else None
+    if noisy:
+        exact = composition.gaussian_epsilon(noisy, delta)
+        proofs += [(Fraction(exact), GAUSSIAN)] if math.isfinite(exact) else []
     if not proofs:
         return None, rho, "zero-concentrated composition"
     epsilon, theorem = min(proofs, key=lambda proof: proof[0])
@@ -357,8 +368,13 @@ def calibrate_laplace(l1: Fraction, l2_squared: Fraction, linf: Fraction, budget
 
 
 def _fits(event: Event, budget: Budget) -> bool:
+    return declared_fit((event,), budget, Neighbours.REPLACE)
+
+
+def declared_fit(events: Sequence[Event], budget: Budget, neighbours: Neighbours) -> bool:
+    """Whether a list of acts that is declared in advance keeps a budget."""
     try:
-        Declared((event,), budget, Neighbours.REPLACE)
+        Declared(events, budget, neighbours)
     except BudgetExceeded:
         return False
     return True

@@ -211,3 +211,18 @@ def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fracti
             acts[epsilon] += 1
     acts[watched] += 1
     return Counter({share: times for share, times in acts.items() if share and times})
+
+
+def gaussian_acts(events: Iterable[Event], neighbours: Neighbours) -> list[tuple[float, float]] | None:
+    """A list of Gaussian acts as (Σ of squared shifts over σ², smallest σ²) each, rounded outward.
+
+    None where some act draws other noise. The number of rows, where it is used in the open, is free."""
+    found: list[tuple[float, float]] = []
+    for event in events:
+        if isinstance(event, RowTotal):
+            _free_total(neighbours)
+        elif isinstance(event, GaussianNoise | MixedGaussianNoise):
+            found.append((scale_up(2 * price_rho(event, neighbours)), scale_down(_positive(event.sigma_squared))))
+        else:
+            return None
+    return found

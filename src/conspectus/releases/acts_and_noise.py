@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from conspectus.curator.acts import relation_of
+from conspectus.curator.acts import relation_of, residual_act
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import Certificate
-from conspectus.privacy.events import Event, GaussianNoise, LaplaceNoise, Noise, StableKeys
-from conspectus.privacy.relation import Neighbours
+from conspectus.privacy.events import Event, GaussianNoise, LaplaceNoise, MixedGaussianNoise, Noise, StableKeys
+from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Synopsis
 
 
@@ -40,6 +41,8 @@ def contradicted(
     if not keys <= {(event.scale, event.threshold) for event in events if isinstance(event, StableKeys)}:
         return True
     relation = relation_of(schema, neighbours, filtered=False)
+    if any(isinstance(each, ResidualAnswers) and not _drew_residuals(each, events, relation) for each in held):
+        return True
     for workload, law, grid in measured:
         acts = _drawn(law, events)
         if len(acts) == 1:
@@ -56,6 +59,19 @@ def _drawn(law: Noise, events: Sequence[Event]) -> list[LaplaceNoise | GaussianN
     if law.kind == "laplace":
         return [event for event in events if isinstance(event, LaplaceNoise) and event.scale == scale]
     return [event for event in events if isinstance(event, GaussianNoise) and event.sigma_squared == scale * scale]
+
+
+def _drew_residuals(measured: ResidualAnswers, events: Sequence[Event], relation: Relation) -> bool:
+    """Whether one act drew the noise of all these residuals, and allows for as much as one unit moves them."""
+    needed = residual_act(measured.residuals, measured.scales, relation=relation)
+    moved = needed.shift_squared.under(relation.neighbours)
+    assert moved is not None
+    bounds = (
+        act.shift_squared.under(relation.neighbours)
+        for act in events
+        if isinstance(act, MixedGaussianNoise) and act.sigma_squared == needed.sigma_squared
+    )
+    return any(bound is not None and bound >= moved for bound in bounds)
 
 
 def _allows(act: LaplaceNoise | GaussianNoise, neighbours: Neighbours, *, l1: Fraction, l2_squared: Fraction) -> bool:

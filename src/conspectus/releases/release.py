@@ -35,10 +35,12 @@ from conspectus.synopses import files
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.published_records import record_array
+from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_known
 from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
+from .learning import Learning
 from .numbers_from_parts import moment_answer
 from .query_result import QueryResult
 from .release_file import read_fields, write_fields
@@ -53,7 +55,7 @@ class QuestionsNeeded(ValueError):
 
 @suggest_keywords
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Release:
+class Release(Learning):
     """What one run published: made by `cs.release` or `session.release`, read back by `cs.load`.
 
     Attributes:
@@ -106,7 +108,7 @@ class Release:
     parameters: Mapping[str, Any]
     claim: Claim | None
     certificate: Certificate | None
-    measured: NoisyAnswers | None
+    measured: NoisyAnswers | ResidualAnswers | None
     events: tuple[Event, ...]
     left_out: int = 0
     declared: bool = False

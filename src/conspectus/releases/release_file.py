@@ -22,12 +22,13 @@ from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.workload import Workload
 from conspectus.synopses import files
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import load_synopsis, part
 
 from .acts_and_noise import contradicted
 
 ANSWERS = "answers"
-SHARES = "shares"
+SHARES = "counted-shares"
 MEASURED = "measured-"
 """What the tables of the answers, of what they follow from, and of noisy answers beside it are called in a file."""
 
@@ -54,11 +55,14 @@ def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
         manifest["declared"] = True
     if measured is not None:
         manifest["measured"], noisy = measured.parts()
+        if measured.kind != NoisyAnswers.kind:
+            manifest["measured"]["kind"] = measured.kind
         tables |= {f"{MEASURED}{name}": part for name, part in noisy.items()}
-    tables[ANSWERS] = pa.table({"answer": fields["answers"]})
+    own = {ANSWERS: pa.table({"answer": fields["answers"]})}
     if fields["shares"] is not None:
-        tables[SHARES] = pa.table({"share": fields["shares"]})
-    files.write(path, manifest, fields["workload"].to_json(), tables)
+        own[SHARES] = pa.table({"share": fields["shares"]})
+    assert {ANSWERS, SHARES}.isdisjoint(tables), "a synopsis has a table of that name"
+    files.write(path, manifest, fields["workload"].to_json(), tables | own)
 
 
 def read_fields(path: Path) -> dict[str, Any]:
@@ -90,7 +94,7 @@ def read_fields(path: Path) -> dict[str, Any]:
         if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
             raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
         synopsis = load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables)
-        beside = None if measured is None else NoisyAnswers.from_parts(schema.domain, measured, noisy)
+        beside = None if measured is None else _beside(schema, measured, noisy)
         proved = None if certificate is None else Certificate.from_json(certificate)
         parts = workload.measured(total_known=synopsis.total.exact)
         if (shares is None) != (parts == workload) or (shares is not None and shares.shape != (len(parts),)):
@@ -114,6 +118,13 @@ def read_fields(path: Path) -> dict[str, Any]:
             "left_out": manifest.get("left_out", 0),
             "declared": manifest.get("declared", False) is True,
         }
+
+
+def _beside(schema: Schema, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> NoisyAnswers | ResidualAnswers:
+    """The noisy answers beside a synopsis: those of questions, unless the file says that they are of residuals."""
+    if meta.get("kind") == ResidualAnswers.kind:
+        return ResidualAnswers.from_parts(schema.domain, meta, tables)
+    return NoisyAnswers.from_parts(schema.domain, meta, tables)
 
 
 def _claim_json(claim: Claim) -> dict[str, Any]:

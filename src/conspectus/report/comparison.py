@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,7 +10,7 @@ from fractions import Fraction
 from conspectus.privacy import composition
 from conspectus.privacy.accounting import epsilon_of, price_pure, price_rho
 from conspectus.privacy.events import Event, ExponentialDraws, GaussianNoise, MixedGaussianNoise, NoisyMaxima, RowTotal
-from conspectus.privacy.prices import Unpriced
+from conspectus.privacy.prices import Unpriced, gaussian_acts
 from conspectus.privacy.relation import Neighbours
 
 MOST_ACTS = 1_000_000
@@ -50,6 +51,9 @@ def comparison(events: Sequence[Event], delta: float, neighbours: Neighbours) ->
         said.append(Price(theorem="advanced composition (Theorem 3.20, unequal acts)", epsilon=advanced))
         converted = epsilon_of(rho, delta) if rho < MOST_RHO else None
         said.append(Price(theorem="concentrated composition, tight conversion", epsilon=converted))
+        noise = gaussian_acts(acts, neighbours)
+        exact = math.inf if not noise or rho >= MOST_RHO else composition.gaussian_epsilon(noise, delta)
+        said += [Price(theorem="Gaussian noise alone, composed exactly", epsilon=exact)] if exact < math.inf else []
     return tuple(said)
 
 

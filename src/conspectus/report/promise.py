@@ -53,7 +53,7 @@ def summary(release: Release) -> str:
         )
     )
     parts.append(page.paragraph(_in_short(release, meaning), "lead"))
-    parts += [page.warning(text[0].upper() + text[1:] + ".") for text in guarantee.warnings]
+    parts += [page.warning(text[:1].upper() + text[1:] + ".") for text in guarantee.warnings]
     return "\n".join(parts)
 
 

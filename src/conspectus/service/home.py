@@ -279,6 +279,18 @@ async def _converse(home: Home, journal: Journal, reader: asyncio.StreamReader, 
         writer.close()
 
 
+def first_line() -> dict[str, Any]:
+    """What the parent says first, by the pipe that it holds: a command line would show it to everybody."""
+    line = b""
+    while not line.endswith(b"\n"):
+        part = os.read(sys.stdin.fileno(), 1)
+        if not part:
+            raise SystemExit
+        line += part
+    told: dict[str, Any] = json.loads(line)
+    return told
+
+
 def run(hosted: Hosted, *, folder: Path, socket: Path, log: str, queue: int = QUEUE) -> None:
     """Resume a session and answer for it; returns when the parent is gone or asks for it."""
     journal = Journal(f"home-{hosted.name}", log)
@@ -296,14 +308,14 @@ def run(hosted: Hosted, *, folder: Path, socket: Path, log: str, queue: int = QU
             home.close()
 
 
-def main(argument: str) -> None:
-    """The entry point of the process: everything that the owner decided, as JSON."""
-    told = json.loads(argument)
+def main() -> None:
+    """The entry point of the process: everything that the owner decided comes as one line of JSON."""
+    told = first_line()
     given = told["hosted"]
-    paths = {name: Path(given[name]) for name in ("path", "schema", "ledger")}
-    hosted = Hosted(name=given["name"], data=given["data"], **paths)
+    paths = {name: Path(given[name]) for name in ("path", "schema")}
+    hosted = Hosted(name=given["name"], data=given["data"], ledger=given["ledger"], **paths)
     run(hosted, folder=Path(told["folder"]), socket=Path(told["socket"]), log=told["log"], queue=told["queue"])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

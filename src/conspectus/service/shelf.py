@@ -93,7 +93,7 @@ class Hosted:
     path: Path
     data: str
     schema: Path
-    ledger: Path
+    ledger: str
 
 
 def sessions_of(folder: Path) -> list[Hosted]:
@@ -130,7 +130,7 @@ def sessions_of(folder: Path) -> list[Hosted]:
                 f"{path.name} does not know where its table is: open it with `conspectus session DATA --schema S "
                 f"--path {path.name}`, which writes that down"
             )
-        found.append(Hosted(name=path.stem, path=path, data=data, schema=Path(schema), ledger=Path(ledger)))
+        found.append(Hosted(name=path.stem, path=path, data=data, schema=Path(schema), ledger=ledger))
     return found
 
 

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -71,11 +72,15 @@ class _Child:
     started: float = 0.0
     deaths: int = 0
     again: float = 0.0
-    lost: list[int] = field(default_factory=list)
 
     def start(self) -> None:
-        command = [sys.executable, "-m", self.module, json.dumps(self.argument)]
+        command = [sys.executable, "-m", self.module]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=self.inherited, start_new_session=True)
+        assert self.process.stdin is not None
+        # By the pipe, and not on the command line: the address of a ledger may hold a password.
+        with suppress(BrokenPipeError):  # it died at once, which is seen at the next look
+            self.process.stdin.write(json.dumps(self.argument).encode() + b"\n")
+            self.process.stdin.flush()
         self.started = time.monotonic()
 
     def died(self) -> int | None:
@@ -166,7 +171,7 @@ class Supervisor:
         (self._runtime / HOMES).write_text(json.dumps(sockets), encoding="utf-8")
         plain = [{name: str(value) for name, value in dataclasses.asdict(one).items()} for one in self._hosted]
         for one in plain:
-            self._journal.say("session", **{name: one[name] for name in ("name", "data", "schema", "ledger")})
+            self._journal.say("session", name=one["name"], data=_shown(one["data"]), ledger=_shown(one["ledger"]))
         return [
             _Child(
                 what=f"home of {one['name']}",
@@ -203,6 +208,11 @@ class Supervisor:
             )
             for slot in range(plan.workers)
         ]
+
+
+def _shown(place: str) -> str:
+    """Where something is, for the log: a path, and of anything else nothing, since an address may hold a password."""
+    return place if Path(place).exists() else "a SELECT or a database"
 
 
 def _listening(host: str, port: int) -> socket.socket:

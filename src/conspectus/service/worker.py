@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
 import os
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import h11
 import uvicorn
@@ -17,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .application import Serving, application
 from .gate import Limits
+from .home import first_line
 from .journal import Journal, take_over
 
 HEAD_SECONDS = 10.0
@@ -92,22 +90,9 @@ async def serve(serving: Serving, listening: socket.socket, journal: Journal) ->
     journal.say("worker", slot=serving.slot, standing="closed")
 
 
-def told(serving: Serving) -> dict[str, Any]:
-    """How to serve, for the command line of a worker."""
-    return {
-        "folder": str(serving.folder),
-        "runtime": None if serving.runtime is None else str(serving.runtime),
-        "slot": serving.slot,
-        "closed": serving.closed,
-        "hosts": sorted(serving.hosts),
-        "limits": dataclasses.asdict(serving.limits),
-        "log": serving.log,
-    }
-
-
-def main(argument: str) -> None:
-    """The entry point of the process: everything that the owner decided, as JSON."""
-    given = json.loads(argument)
+def main() -> None:
+    """The entry point of the process: everything that the owner decided comes as one line of JSON."""
+    given = first_line()
     serving = Serving(
         folder=Path(given["folder"]),
         runtime=None if given["runtime"] is None else Path(given["runtime"]),
@@ -124,4 +109,4 @@ def main(argument: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

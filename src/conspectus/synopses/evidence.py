@@ -43,8 +43,11 @@ class NoisyCount(Protocol):
 class Measured(Protocol):
     """Noisy answers that add up to other ones."""
 
-    def find(self, query: Query) -> NoisyCount | None:
-        """What they add up to for this query; None where they do not."""
+    def narrowest(self, query: Query) -> NoisyCount | None:
+        """What they say of this query, all together, with the narrowest interval; None where they say nothing."""
+
+    def intervals(self, cells: Workload, confidence: float, /) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The ends of an interval for every cell of one marginal, in counts; NaN where they say nothing."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,8 +72,8 @@ class Evidence:
         return None if place is None else float(self.answers[place])
 
     def noisy(self, query: Query) -> NoisyCount | None:
-        """What the measured answers add up to for this query; None where they do not."""
-        return None if self.measured is None else self.measured.find(query)
+        """What the measured answers say of this query, all together; None where they say nothing."""
+        return None if self.measured is None else self.measured.narrowest(query)
 
     def margin(self, query: Query, confidence: float, *, additive: bool) -> float | None:
         """How far the synopsis may be from the truth on this query, by the bound; None where it says nothing.

@@ -127,16 +127,18 @@ class NoisyAnswers(Synopsis):
         return Estimate.within(found.count, found.margin(confidence), basis="measured")
 
     def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
-        """The intervals of the cells that measured counts add up to; see `Synopsis.intervals`.
-
-        All measurements together, or those of one block alone: what is narrower by the laws of the noise.
-        """
+        """The intervals of cells by all measurements together or those of one block; see `Synopsis.intervals`."""
         best = self._pool.cells(cells.blocks[0].columns) if self.pooled else None
         margin = None if best is None else self.printed.margin(best, 1 - confidence)
         alone = self.find(cells.query(0)) if len(cells) else None
         if best is not None and margin is not None and (alone is None or margin < alone.margin(confidence)):
             return best.counts - margin, best.counts + margin
         return ends_of([self.find(query) for query in cells.queries()], confidence)
+
+    def narrowest(self, query: Query) -> NoisySum | PooledSum | WeightedSum | None:
+        """What all counts together say of a query, or its own measurement; see `evidence.Measured`."""
+        own = self.find(query)
+        return own if own is None or not self.pooled else self._pool.narrower(query, own) or own
 
     def find(self, query: Query) -> NoisySum | PooledSum | WeightedSum | None:
         """What the counts add up to for this query, as it stands or in its canonical form; None where they do not."""

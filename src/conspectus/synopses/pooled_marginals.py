@@ -24,8 +24,9 @@ from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.mixed_noise import Term, mixed_margin
 from conspectus.privacy.tails import variance_of
-from conspectus.queries.query import Parity, Predicate
+from conspectus.queries.query import Parity, Predicate, Query
 
+from .evidence import NoisyCount
 from .synopsis import Total
 
 MOST_COLUMNS, MOST_CELLS = 8, 1 << 20
@@ -100,7 +101,7 @@ class PooledMarginals:
             return None
         columns, inside = indicator(query, self.domain)
         count, variance, parts = 0.0, 0.0, {}
-        for chosen, part in _interactions(columns, inside.astype(np.float64)):
+        for chosen, part in interactions_of(columns, inside.astype(np.float64)):
             square = float(np.square(part).sum())
             if square <= _NOTHING:
                 continue
@@ -111,6 +112,14 @@ class PooledMarginals:
             variance += known[1] * square
             parts[chosen] = part
         return PooledSum(count, variance, self, query, parts)
+
+    def narrower(self, query: Query, own: NoisyCount) -> PooledSum | None:
+        """What all marginals say of a query, where that is more than its own measurement does.
+
+        Of nearly equal variances its own is preferred, as its quantile is exact.
+        """
+        pooled = self.find(query) if isinstance(query, Predicate | Parity) else None
+        return pooled if pooled is not None and pooled.variance < 0.98 * own.variance else None
 
     def table(self, columns: Columns) -> Table | None:
         """The best linear estimates of all cells of a marginal, over columns in schema order; see `find`."""
@@ -235,7 +244,7 @@ class PooledMarginals:
         return {}
 
 
-def _interactions(columns: Columns, table: Table, chosen: Columns = ()) -> Iterator[tuple[Columns, Table]]:
+def interactions_of(columns: Columns, table: Table, chosen: Columns = ()) -> Iterator[tuple[Columns, Table]]:
     """A function of some columns as a sum of interactions: along each axis its mean, or what is left of it."""
     if len(chosen) == table.ndim:
         yield chosen, table
@@ -243,5 +252,5 @@ def _interactions(columns: Columns, table: Table, chosen: Columns = ()) -> Itera
     axis = len(chosen)
     mean = table.mean(axis=axis, keepdims=True)
     rest = columns[1:]
-    yield from _interactions(rest, mean.squeeze(axis), chosen)
-    yield from _interactions(rest, table - mean, (*chosen, columns[0]))
+    yield from interactions_of(rest, mean.squeeze(axis), chosen)
+    yield from interactions_of(rest, table - mean, (*chosen, columns[0]))

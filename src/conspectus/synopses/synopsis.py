@@ -246,9 +246,10 @@ class Synopsis(ABC):
         Returns:
             The low ends and the high ends; NaN where no interval would be honest.
         """
-        noisy = [] if beside is None else [beside.noisy(query) for query in cells.queries()]
-        if any(count is not None for count in noisy):
-            return ends_of(noisy, confidence)
+        if beside is not None and beside.measured is not None:
+            ends = beside.measured.intervals(cells, confidence)
+            if not np.isnan(ends[0]).all():
+                return ends
         centres = self.answer(cells) * self.total.divisor
         # Every cell of one marginal is a sum of equally many cells of the marginal that covers it.
         margin = None if beside is None else beside.margin(cells.query(0), confidence, additive=self.additive)
@@ -337,6 +338,7 @@ def ends_of(noisy: Sequence[NoisyCount | None], confidence: float) -> Ends:
 # A closed list: the kind read from a file chooses among these modules and can name no other.
 _HOMES: dict[str, tuple[str, str]] = {
     "noisy-answers": ("noisy_answers", "NoisyAnswers"),
+    "residual-answers": ("residual_answers", "ResidualAnswers"),
     "histogram": ("histogram", "Histogram"),
     "rows": ("rows", "Rows"),
     "product-mixture": ("product_mixture", "ProductMixture"),

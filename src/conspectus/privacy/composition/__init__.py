@@ -7,12 +7,13 @@ satisfy the rounded theorem. A comparison of several theorems is honest only for
 
 References: Dwork & Roth 2014 (the book), Theorems 3.14–3.22; Dwork, Rothblum & Vadhan 2010, Theorems III.1–III.3, whose
 Definition III.1 (an adversary picks databases and mechanisms as it goes) all of them allow; Bun & Steinke 2016;
-Kairouz, Oh & Viswanath 2015; Canonne, Kamath & Steinke 2020; Balle & Wang 2018.
+Kairouz, Oh & Viswanath 2015; Canonne, Kamath & Steinke 2020; Balle & Wang 2018; Dong, Roth & Su 2022.
 """
 
 from __future__ import annotations
 
 from .concentrated import gaussian_delta, zcdp, zcdp_share, zcdp_simple
+from .gaussian_noise import continuous_epsilon, gaussian_epsilon, gaussian_share
 from .groups import group, group_rho
 from .optimal import loss_distribution_epsilon, optimal_delta, optimal_epsilon, optimal_share
 from .outward import CompositionError
@@ -37,9 +38,12 @@ __all__ = [
     "advanced_sharp",
     "basic",
     "classical_sigma",
+    "continuous_epsilon",
     "corollary_share",
     "expected_loss",
     "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_share",
     "group",
     "group_rho",
     "loss_distribution_epsilon",

@@ -164,23 +164,37 @@ def _replaced(residuals: Sequence[Residual], precisions: Sequence[Fraction]) -> 
         used = list(dict.fromkeys(g for r in residuals for c, g in zip(r.columns, r.groups) if c == column))
         places |= {(column, grouping): (at, number) for number, grouping in enumerate(used)}
         patterns.append(_differences(used))
-    joint = math.prod(len(ways) for ways in patterns)
     weights = [float(p) for p in precisions]
     slack = _ROUNDING * sum(4 * weight for weight in weights)
-    if joint > MOST_PATTERNS:
+    factors = [_factors(column, ways, places, residuals) for column, ways in zip(columns, patterns)]
+    if max(math.prod(factor.shape[side] for factor in factors) for side in (0, 1)) > MOST_PATTERNS:
         alone = (weight * _farthest(residual) for residual, weight in zip(residuals, weights))
         return _rounded_up(Fraction(sum(alone) + slack))
-    far = np.zeros(joint)
-    shape = tuple(len(ways) for ways in patterns)
+    # Σ weight·Π(t − 1/n), for all patterns at once: a polynomial with one variable a column, axis by axis.
+    sums = np.zeros([factor.shape[1] for factor in factors])
     for residual, weight in zip(residuals, weights):
-        product = np.ones((1,) * len(shape))
-        for column, grouping, n in zip(residual.columns, residual.groups, residual.shape):
+        place = [0] * len(columns)
+        for column, grouping in zip(residual.columns, residual.groups):
             at, number = places[column, grouping]
-            along = [1] * len(shape)
-            along[at] = shape[at]
-            product = product * np.where(patterns[at][:, number], -1 / n, 1 - 1 / n).reshape(along)
-        far += np.broadcast_to(2 * weight * (float(residual._moved()) - product), shape).ravel()
-    return _rounded_up(Fraction(float(far.max()) + slack))
+            place[at] = number + 1
+        sums[tuple(place)] += weight
+    for axis, factor in enumerate(factors):
+        sums = np.moveaxis(np.tensordot(factor, sums, axes=(1, axis)), 0, axis)
+    most = 2 * (sum(weight * float(r._moved()) for r, weight in zip(residuals, weights)) - float(sums.min()))
+    return _rounded_up(Fraction(max(most, 0.0) + slack))
+
+
+def _factors(
+    column: int, ways: NDArray[np.bool_], places: dict[tuple[int, Grouping], tuple[int, int]], of: Sequence[Residual]
+) -> NDArray[np.float64]:
+    """For each way in which codes of a column differ: 1 where a residual leaves the column out, else t − 1/n."""
+    found = np.ones((len(ways), ways.shape[1] + 1))
+    for residual in of:
+        for held, grouping, n in zip(residual.columns, residual.groups, residual.shape):
+            if held == column:
+                number = places[column, grouping][1]
+                found[:, number + 1] = np.where(ways[:, number], -1 / n, 1 - 1 / n)
+    return found
 
 
 def _differences(groupings: Sequence[Grouping]) -> NDArray[np.bool_]:

@@ -14,8 +14,9 @@ interaction that stands out of it: on request such ones are found by their misse
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -121,10 +122,84 @@ def fit_histogram(
         for measurement, y, sigma in zip(measurements, fractions, sigmas)
     ]
     residuals = Residuals(domain.sizes, targets)
-    marginals, wanted, precision = residuals.pool(targets)
+    pooled = residuals.pool(targets)
+    tolerance = max(min(sigmas) / 50, 1e-7) if tolerance is None else tolerance
+    return _fit_pooled(residuals, *pooled, ridge=ridge, start=start, steps=steps, tolerance=tolerance, refits=refits)
+
+
+def fit_residuals(
+    domain: Domain,
+    measured: Sequence[tuple[tuple[int, ...], Vector, float]],
+    total: float,
+    *,
+    steps: int = 200,
+    ridge: float = 1.0,
+    refits: int = 0,
+) -> Fit:
+    """Fit the maximum-entropy histogram to residuals that were measured one by one, as `fit_histogram` does to those
+    that it pools from marginals.
+
+    Args:
+        domain: The columns of the histogram.
+        measured: For each residual its columns in ascending order, its table in counts, row-major, and the deviation of
+            the noise before it was projected. Of a set of columns all subsets are among them, but for the empty one.
+        total: The number of rows.
+        steps: A bound on the evaluations.
+        ridge: Multiplies every κ.
+        refits: How often the fit may be solved again where the ridge hid an interaction.
+    """
+    if not math.isfinite(total) or total <= 0 or not measured:
+        raise CannotFit("a fit needs a positive number of rows, and something that was measured")
+    shares = {columns: table / total for columns, table, _ in measured}
+    sigmas = {columns: max(sigma / total, _LEAST_RIDGE) for columns, _, sigma in measured}
+    targets = [Target(columns, shares[columns], 1 / sigmas[columns] ** 2) for columns in shares]
+    residuals = Residuals(domain.sizes, targets)
+    sets = [columns for columns, _ in residuals.keys]
+    if set(sets) != set(shares):
+        raise CannotFit("residuals are measured of all subsets of some columns")
+    wanted = np.concatenate([shares[columns] for columns in sets])
+    precision = np.concatenate([np.full(shares[columns].size, 1 / sigmas[columns] ** 2) for columns in sets])
+    marginals = np.concatenate([_put_together(domain, columns, shares) for columns in sets])
+    tolerance = max(min(sigmas.values()) / 50, 1e-7)
+    return _fit_pooled(
+        residuals,
+        marginals,
+        wanted,
+        precision,
+        ridge=ridge,
+        start=None,
+        steps=steps,
+        tolerance=tolerance,
+        refits=refits,
+    )
+
+
+def _put_together(domain: Domain, columns: tuple[int, ...], shares: Mapping[tuple[int, ...], Vector]) -> Vector:
+    """The marginal over some columns, as fractions, from the residuals of all their subsets."""
+    shape = domain.shape(columns)
+    table = np.full(shape, 1 / math.prod(shape))
+    for size in range(1, len(columns) + 1):
+        for chosen in combinations(columns, size):
+            part = shares[chosen].reshape([n if c in chosen else 1 for c, n in zip(columns, shape)])
+            table += part * (part.size / table.size)
+    return table.ravel()
+
+
+def _fit_pooled(
+    residuals: Residuals,
+    marginals: Vector,
+    wanted: Vector,
+    precision: Vector,
+    *,
+    ridge: float,
+    start: Potentials | None,
+    steps: int,
+    tolerance: float,
+    refits: int,
+) -> Fit:
+    """Solve the fit to one measurement of each feature, and again where the ridge hid an interaction."""
     kappa = np.repeat([ridge * KAPPA[min(order, 3) - 1] for order in residuals.orders], np.diff(residuals.offsets))
     strength = np.maximum(kappa / np.sqrt(precision), _LEAST_RIDGE)
-    tolerance = max(min(sigmas) / 50, 1e-7) if tolerance is None else tolerance
     fit = solve_dual(residuals, marginals, wanted, strength, start=start, steps=steps, tolerance=tolerance)
     for _ in range(refits):
         strength, loosened = _loosen(residuals, fit, strength, precision)

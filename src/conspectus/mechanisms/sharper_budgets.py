@@ -1,0 +1,42 @@
+"""What a budget buys where all of a release is Gaussian noise in acts that are fixed beforehand: more than its ρ.
+
+Such acts are composed as one Gaussian (`privacy/composition/gaussian_noise.py`), and cost less ε than the ρ that they
+sum to says. How much less depends on how fine the steps of the noise are, and so on the plan itself: a few budgets are
+tried, from the exact one of continuous noise downward, until the acts of the plan keep the promise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from conspectus.privacy.accounting import declared_fit
+from conspectus.privacy.composition import gaussian_share
+from conspectus.privacy.events import Event
+
+from .mechanism import Problem
+
+LOSSES = tuple(Fraction(number) for number in ("1e-6", "1e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2", "6e-2"))
+"""How much below the ρ of continuous Gaussian noise the budgets lie that are tried."""
+
+
+def sharpened(problem: Problem, declare: Callable[[Problem], Sequence[Event] | None]) -> Problem:
+    """The same problem with the largest of some budgets whose acts keep the promise of the budget as it is.
+
+    A ledger adds up in ρ, and a budget of ρ is one: there nothing is gained, and the problem comes back as it was.
+
+    Args:
+        problem: The public facts.
+        declare: The complete list of acts of a plan for a problem, None where it is not fixed beforehand.
+    """
+    budget = problem.budget
+    if budget.epsilon is None or not budget.delta or problem.ledgered:
+        return problem
+    most = Fraction(gaussian_share(budget.epsilon, budget.delta))
+    for loss in LOSSES:
+        wider = dataclasses.replace(problem, rho=most * (1 - loss))
+        acts = declare(wider) if wider.cap > problem.cap else None
+        if acts is not None and declared_fit(acts, budget, problem.neighbours):
+            return wider
+    return problem

@@ -1,0 +1,124 @@
+"""Composition of discrete Gaussian noise: never below exact sums, hardly above continuous noise, and below zCDP."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import conspectus as cs
+from conspectus.privacy.accounting import BudgetExceeded, Declared, best, keeps
+from conspectus.privacy.composition import continuous_epsilon, gaussian_delta, gaussian_epsilon, gaussian_share, zcdp
+from conspectus.privacy.events import ByRelation, GaussianNoise, LaplaceNoise, MixedGaussianNoise, RowTotal
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.relation import Neighbours
+
+
+def exact_delta(sigma: float, moved: tuple[int, ...], epsilon: float) -> float:
+    """δ of a vector of counts that moves by whole numbers: the privacy loss is linear in the noise, and the law of its
+    integer part is a convolution."""
+    most = math.ceil(14 * sigma)
+    z = np.arange(-most, most + 1)
+    law = np.exp(-(z**2) / (2 * sigma**2))
+    law /= law.sum()
+    total = np.ones(1)
+    for v in moved:
+        spread = np.zeros(2 * most * v + 1)
+        spread[::v] = law
+        total = np.convolve(total, spread)
+    steps = np.arange(len(total)) - len(total) // 2
+    loss = (sum(v * v for v in moved) + 2 * steps) / (2 * sigma**2)
+    return float((total * np.maximum(0, -np.expm1(epsilon - loss))).sum())
+
+
+CASES = [
+    (0.5, (1,)),
+    (0.7, (1, 1)),
+    (1.0, (2,)),
+    (1.0, (1, 1, 1, 1)),
+    (2.0, (1,)),
+    (2.0, (3, 1)),
+    (5.0, (1,) * 9),
+    (8.0, (1,)),
+    (20.0, (1, 2, 2)),
+]
+
+
+@pytest.mark.parametrize(("sigma", "moved"), CASES)
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
+def test_the_bound_is_never_below_exact_sums(sigma: float, moved: tuple[int, ...], delta: float) -> None:
+    shift = sum(v * v for v in moved) / sigma**2
+    epsilon = gaussian_epsilon([(shift, sigma**2)], delta)
+    if math.isfinite(epsilon):
+        assert exact_delta(sigma, moved, epsilon) <= delta
+    if sigma >= 8:
+        assert continuous_epsilon(shift, delta) <= epsilon <= 1.05 * continuous_epsilon(shift, delta)
+
+
+def test_continuous_noise_alone_would_promise_too_much() -> None:
+    """The twin: the formula for continuous noise is refuted by exact sums where noise is as narrow as a step."""
+    assert max(exact_delta(0.5, (1,), e) / gaussian_delta(0.5, e) for e in np.linspace(1, 10, 91)) > 2
+    assert max(exact_delta(2.0, (1,), e) / gaussian_delta(2.0, e) for e in np.linspace(0.5, 2.5, 41)) > 1.2
+
+
+def test_it_gains_what_is_said_of_it() -> None:
+    """ρ at δ = 1e-9 against the tight conversion: a tenth at ε = 1; with discrete noise of parameter 100 all but a
+    thousandth of it."""
+    gain = gaussian_share(1.0, 1e-9) / cs.composition.zcdp_share(1.0, 1e-9)
+    assert 1.09 < gain < 1.12
+    rho = gaussian_share(1.0, 1e-9) * (1 - 1e-3)
+    assert gaussian_epsilon([(2 * rho, 1e4)], 1e-9) <= 1.0
+    assert zcdp(rho, 1e-9) > 1.04
+
+
+def test_acts_of_different_noise_add_up() -> None:
+    """Many acts are one: splitting an act changes nothing, and the smallest noise decides what discreteness costs."""
+    whole = gaussian_epsilon([(0.04, 400.0)], 1e-6)
+    assert gaussian_epsilon([(0.01, 400.0)] * 4, 1e-6) == pytest.approx(whole, rel=1e-9)
+    assert gaussian_epsilon([(0.02, 400.0), (0.02, 1e6)], 1e-6) <= whole * (1 + 1e-9)
+    assert gaussian_epsilon([], 1e-6) == 0
+    assert gaussian_epsilon([(0.0, 1.0)], 1e-6) == 0
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for acts, delta in (([(1.0, 1.0)], 0.0), ([(1.0, 0.0)], 0.1), ([(-1.0, 1.0)], 0.1), ([(math.inf, 1.0)], 0.1)):
+        with pytest.raises(cs.composition.CompositionError):
+            gaussian_epsilon(acts, delta)
+
+
+def both(number: int | Fraction) -> ByRelation:
+    return ByRelation(replace=Fraction(number), add_remove=Fraction(number))
+
+
+def test_declared_lists_of_gaussian_noise_pay_the_sharper_theorem() -> None:
+    acts = [
+        GaussianNoise(l2_squared=both(9), sigma_squared=Fraction(10_000)),
+        MixedGaussianNoise(shift_squared=both(Fraction(1, 100)), sigma_squared=Fraction(10_000)),
+    ]
+    epsilon, rho, theorem = best(acts, 1e-9, Neighbours.ADD_REMOVE)
+    assert theorem == "composition of Gaussian noise"
+    assert rho == Fraction(9, 20_000) + Fraction(1, 200)
+    assert epsilon is not None
+    assert float(epsilon) < zcdp(float(rho), 1e-9) / 1.03
+    assert float(epsilon) >= continuous_epsilon(2 * float(rho), 1e-9)
+    budget = Budget(epsilon=float(epsilon) * (1 + 1e-12), delta=1e-9)
+    declared = Declared(acts, budget, Neighbours.ADD_REMOVE)
+    promised = declared.guarantee("row")
+    assert keeps(promised, acts)
+    assert not keeps(promised, [*acts, acts[0]])
+    with pytest.raises(BudgetExceeded):
+        Declared(acts, Budget(epsilon=float(epsilon) * 0.999, delta=1e-9), Neighbours.ADD_REMOVE)
+
+
+def test_other_noise_among_them_is_priced_as_before() -> None:
+    gaussian = GaussianNoise(l2_squared=both(1), sigma_squared=Fraction(100))
+    laplace = LaplaceNoise(l1=both(1), l2_squared=both(1), linf=both(1), scale=Fraction(100))
+    assert best([gaussian, laplace], 1e-9, Neighbours.REPLACE)[2].startswith("zero-concentrated")
+    assert best([gaussian, RowTotal()], 1e-9, Neighbours.REPLACE)[2] == "composition of Gaussian noise"
+
+
+def test_noise_narrower_than_a_step_is_left_to_concentrated_composition() -> None:
+    narrow = GaussianNoise(l2_squared=both(1), sigma_squared=Fraction(1, 16))
+    assert best([narrow], 1e-9, Neighbours.REPLACE)[2].startswith("zero-concentrated")
