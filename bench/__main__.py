@@ -23,6 +23,8 @@ NAMES = (
     "small_db",
     "top",
     "live",
+    "live_wide",
+    "rows_quality",
     "sessions",
     "passing",
     "streaming",

@@ -145,6 +145,13 @@ SPARSE_PROJECT_SLOW = 1 << 19
 ONLINE_PRIMED_HITS = 5
 """The hits that a primed session needs."""
 
+ONLINE_MIXTURE_HITS = 3
+"""The hits that a session needs whose guess is a mixture: none in 10,000 questions on Adult (`python -m bench
+live_wide`), and some for tables that are less like it."""
+
+ONLINE_MIXTURE_MEAN = 0.07
+"""Its mean error on conjunctions of one to four columns, as a part of the largest that is expected. From the same."""
+
 ONLINE_HITS_PER_NAT = 7
 """The hits that an unprimed session needs, for each unit of ln|X|."""
 
