@@ -16,6 +16,7 @@ from conspectus.privacy.tails import noise_margin
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Query
 from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
 
 from .estimate import Estimate
 from .evidence import Evidence
@@ -31,6 +32,7 @@ from .synopsis import (
 )
 
 
+@suggest_keywords
 @dataclass(frozen=True, eq=False)
 class StreamAnswers(Synopsis):
     """The counts of a stream so far: it answers the questions that were counted, and no others.
