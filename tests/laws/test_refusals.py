@@ -159,7 +159,7 @@ ELSEWHERE = {
     "told by the service, of requests and folders; what a session refuses is passed on as it is": [
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
     ],
-    "told of declarations, files and steps of a stream, of attacks on made tables, and to one person about their answer": [
+    "told of what a stream declares, of attacks on made tables, and to one person about their own answer": [
         *("AttackError", "LocalError", "StreamError"),
     ],
     "raised by what mechanisms ask, which see noisy answers alone": [
