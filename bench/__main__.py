@@ -9,6 +9,7 @@ NAMES = (
     "counting",
     "nltcs",
     "adult",
+    "ordinary",
     "marginals",
     "boosting",
     "faithful",

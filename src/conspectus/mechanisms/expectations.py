@@ -80,7 +80,7 @@ NLTCS."""
 # adaptive: what is read off tables that were run, between two kinds of them. With x the noise of columns (`shares_of`),
 # the L1 error of a marginal is b·x^p and the largest error of a cell B·x^q.
 
-ADAPTIVE_SMALL = (1.3, 0.75, 1.25, 0.8)
+ADAPTIVE_SMALL = (1.5, 0.75, 1.35, 0.8)
 """b, p, B and q for tables of up to ADAPTIVE_SMALL_CELLS cells. From NLTCS, ε = 0.1, 1 and 10 (`python -m bench
 ordinary`)."""
 

@@ -118,6 +118,7 @@ class Search:
 
 
 @suggest_keywords
+@suggest_keywords
 class Watching:
     """What lets a session say which questions are above a threshold."""
 
