@@ -160,7 +160,7 @@ ELSEWHERE = {
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
     ],
     "told of what a stream declares, of attacks on made tables, and to one person about their own answer": [
-        *("AttackError", "LocalError", "StreamError"),
+        *("AttackError", "HypothesisError", "LocalError", "StreamError"),
     ],
     "raised by what mechanisms ask, which see noisy answers alone": [
         *(
