@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
@@ -52,6 +53,8 @@ def _pieces(block: Block, answers: NDArray[Any]) -> list[tuple[tuple[int, ...], 
         return [(tuple(sorted(block.columns)), lambda table: _fill_cells(block, table, answers))]
     if isinstance(block, Intervals):
         return [(block.columns, lambda table: _fill_intervals(block, table, answers))]
+    if isinstance(block, DyadicTree):
+        return [(block.columns, lambda table: _fill_tree(block, table, answers))]
     if isinstance(block, Parities | ParityList):
         return [
             (tuple(c for c in block.matrix[members[0]].tolist() if c >= 0), _parity_filler(members, answers))
@@ -97,6 +100,11 @@ def _fill_intervals(block: Intervals, table: NDArray[Any], answers: NDArray[Any]
     ends = np.append(0, np.cumsum(table[: block.regular], dtype=answers.dtype))
     low, high = block.bounds
     answers[:] = ends[high + 1] - ends[low]
+
+
+def _fill_tree(block: DyadicTree, table: NDArray[Any], answers: NDArray[Any]) -> None:
+    order = [block.columns.index(column) for column in (*block.by, block.column)]
+    answers[:] = block.sums(table.transpose(order).reshape(block.groups, block.leaves)).ravel()
 
 
 def _parity_filler(members: Indices, answers: NDArray[Any]) -> Callable[[NDArray[Any]], None]:

@@ -25,6 +25,7 @@ from conspectus.data.domain import Chunk, CodedRows, Codes, Domain, code_dtype
 from conspectus.data.fold import Vectors
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
@@ -59,7 +60,11 @@ class CountingPlan:
     @cached_property
     def cover(self) -> dict[tuple[int, ...], tuple[int, ...]]:
         """For each marginal that is needed, the joint table that is counted for it."""
-        wanted = {tuple(sorted(block.columns)) for block in self.counting if isinstance(block, Marginal | Intervals)}
+        wanted = {
+            tuple(sorted(block.columns))
+            for block in self.counting
+            if isinstance(block, Marginal | Intervals | DyadicTree)
+        }
         return joint_tables(self.domain.sizes, wanted)
 
     @cached_property

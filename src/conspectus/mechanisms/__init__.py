@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # what editors and type checkers know; the classes themselves
     from .boosting.mechanism import Boosting as Boosting
     from .dual_query.mechanism import DualQuery as DualQuery
     from .iterative_construction import IterativeConstruction as IterativeConstruction
+    from .joint_table import JointTable as JointTable
+    from .live_mixture.mechanism import LiveMixture as LiveMixture
     from .mwem import Mwem as Mwem
     from .online.fresh_noise import OnlineGaussian as OnlineGaussian
     from .online.fresh_noise import OnlineLaplace as OnlineLaplace
@@ -35,6 +37,7 @@ if TYPE_CHECKING:  # what editors and type checkers know; the classes themselves
     from .sparse_project.mechanism import SparseProject as SparseProject
     from .stable_histogram import StableHistogram as StableHistogram
     from .top import Top as Top
+    from .tree_of_intervals import Tree as Tree
 
 
 def __getattr__(name: str) -> Any:

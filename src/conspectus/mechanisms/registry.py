@@ -63,6 +63,8 @@ class Entry:
 OFFLINE: dict[str, Entry] = {
     "laplace": Entry(".additive", "Laplace", ("measure-laplace", *NUMBERS), counts_once=True, gives_rows="fitted"),
     "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian", *NUMBERS), counts_once=True, gives_rows="fitted"),
+    "histogram": Entry(".joint_table", "JointTable", (*MEASURE, *NUMBERS), counts_once=True, gives_rows="fitted"),
+    "tree": Entry(".tree_of_intervals", "Tree", (*MEASURE, *NUMBERS), counts_once=True),
     "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE, *NUMBERS)),
     "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE, *NUMBERS)),
     "adaptive": Entry(".adaptive.mechanism", "Adaptive", ("distances", *RESIDUALS, "measure-gaussian")),
@@ -88,6 +90,9 @@ OFFLINE: dict[str, Entry] = {
 
 ONLINE: dict[str, Entry] = {
     "pmw": Entry(".online.multiplicative_weights", "Pmw", (*WATCHES, *MEASURE)),
+    "live-mixture": Entry(
+        ".live_mixture.mechanism", "LiveMixture", (*WATCHES, "distances", *RESIDUALS, "measure-gaussian")
+    ),
     "sparse-mw": Entry(".online.sparse_weights", "SparseMw", (*WATCHES, *MEASURE)),
     "median": Entry(".online.median", "Median", (*WATCHES, *MEASURE)),
     "perceptron": Entry(".online.perceptron", "Perceptron", (*WATCHES, *MEASURE)),

@@ -16,6 +16,7 @@ from conspectus.data.domain import Domain
 
 from .block import MOST_QUERIES, Block, total_length
 from .blocks.conjunction_list import Conjunctions
+from .blocks.dyadic_tree import DyadicTree
 from .blocks.interval_list import Intervals
 from .blocks.linear_queries import read_linear
 from .blocks.marginal import Marginal
@@ -33,6 +34,7 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "marginal": {"columns": list},
     "ranges": {"column": int, "regular": int},
     "prefixes": {"column": int, "regular": int},
+    "tree": {"column": int, "columns": list, "fanout": int},
     "parities": {"columns": list, "k": int},
     "parity-list": {"sets": list},
     "statistics": {"given": list, "classes": list, "functions": list},
@@ -107,6 +109,7 @@ _READERS: dict[str, Callable[[Domain, Mapping[str, Any]], Block]] = {
     "prefixes": lambda domain, stored: Intervals(domain, stored["column"], stored["regular"], True),
     "parities": lambda domain, stored: Parities(domain, tuple(stored["columns"]), stored["k"]),
     "parity-list": lambda domain, stored: ParityList(domain, tuple(map(tuple, stored["sets"]))),
+    "tree": lambda domain, stored: DyadicTree(domain, stored["column"], tuple(stored["columns"]), stored["fanout"]),
     "statistics": read_statistics,
     "unsafe-functions": read_functions,
     "linear": lambda domain, stored: read_linear(domain, _block(domain, stored["given"]), stored),

@@ -17,6 +17,7 @@ from conspectus.synopses.moment_estimates import MomentEstimate, estimate_boxed,
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
 from conspectus.synopses.synopsis import Synopsis, Total
+from conspectus.synopses.tree_counts import TreeCounts
 
 from .answer import Answer, count_confidence
 
@@ -42,10 +43,12 @@ def _estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence
     total, domain = synopsis.total, synopsis.domain
     measured = synopsis if isinstance(synopsis, NoisyAnswers) else evidence.measured
     vector = part_vector(measured, total, moment) if isinstance(measured, NoisyAnswers) else None
+    if isinstance(synopsis, TreeCounts):
+        vector = synopsis.vector(moment.parts(domain))
     known = total.exact and moment.complete(domain)
     if vector is not None:
         found = estimate_noisy(moment, vector, confidence, total.value + total.margin((1 + confidence) / 2))
-        if isinstance(synopsis, NoisyAnswers) or found.low is None or found.high is None:
+        if isinstance(synopsis, NoisyAnswers | TreeCounts) or found.low is None or found.high is None:
             return found
         # A synopsis that was fitted to more than these counts is nearer, and answers within their interval.
         alone = Workload(domain, (Moments(domain, (moment,)),))

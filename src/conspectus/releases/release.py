@@ -42,6 +42,7 @@ from conspectus.tabular import ResultTable
 from .answer import Answer, answer_of, checked_confidence, count_confidence
 from .learning import Learning
 from .numbers_from_parts import moment_answer
+from .quantiles import Quantiles
 from .query_result import QueryResult
 from .release_file import read_fields, write_fields
 from .released_counts import ReleasedCounts
@@ -55,7 +56,7 @@ class QuestionsNeeded(ValueError):
 
 @suggest_keywords
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Release(Learning):
+class Release(Quantiles, Learning):
     """What one run published: made by `cs.release` or `session.release`, read back by `cs.load`.
 
     Attributes:

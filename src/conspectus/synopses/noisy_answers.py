@@ -233,7 +233,7 @@ class NoisyAnswers(Synopsis):
         """The counts of a whole block: as measured, or one query at a time."""
         if block in self._places:
             return self._slice(self._places[block])
-        if self.pooled and isinstance(block, Marginal) and not self._lists and not self._intervals:
+        if self.pooled and isinstance(block, Marginal) and not self._lists and not self.interval_blocks:
             columns = tuple(sorted(block.columns))
             if (table := self._pool.table(columns)) is not None:
                 return table.transpose([columns.index(column) for column in block.columns]).ravel()
@@ -276,7 +276,7 @@ class NoisyAnswers(Synopsis):
         sums: list[tuple[NoisySum, bool]] = []
         if isinstance(query, Sparse | Linear):
             return sums
-        for number in (*self.covering(query.columns), *self._intervals):
+        for number in (*self.covering(query.columns), *self.interval_blocks):
             selection = selection_in(self._block(number), query)
             if selection is not None:
                 direct = selection.terms == selection.added.size == 1
@@ -355,7 +355,8 @@ class NoisyAnswers(Synopsis):
         return sets
 
     @cached_property
-    def _intervals(self) -> list[int]:
+    def interval_blocks(self) -> Sequence[int]:
+        """The measured blocks of intervals or prefixes."""
         return [number for block, number in self._places.items() if isinstance(block, Intervals)]
 
     @cached_property

@@ -6,7 +6,6 @@ query as a weighted sum of measured counts, whose noises are independent and of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,6 +22,8 @@ from conspectus.queries.block import Block
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.query import Linear, Parity, Predicate, Query
 
+from .measured_sums import selection_in
+
 Law = tuple[Noise, int]
 """A law in steps, and how many steps make one count."""
 
@@ -38,6 +39,10 @@ class MeasuredBlocks(Protocol):
 
     def covering(self, columns: tuple[int, ...]) -> Sequence[int]:
         """The measured marginals that hold all these columns, by the numbers of their blocks."""
+
+    @property
+    def interval_blocks(self) -> Sequence[int]:
+        """The measured blocks of intervals or prefixes."""
 
     def measured_block(self, number: int) -> tuple[Block, NDArray[np.float64], Noise, int]:
         """A block, its noisy counts, and their law and grid."""
@@ -94,14 +99,16 @@ class WeightedSum:
 
 def noise_of(weights: NDArray[np.float64], laws: Sequence[Law], confidence: float) -> float:
     """How far a weighted sum of independent noises is from 0 at most, with this probability."""
-    terms: dict[tuple[Noise, float], int] = {}
-    for weight, (law, grid) in zip(np.abs(weights).tolist(), laws):
-        if weight > 0:
+    listed: list[Term] = []
+    sizes = np.abs(weights)
+    for law, grid in dict.fromkeys(laws):
+        mine = sizes if len(set(laws)) == 1 else sizes[[each == (law, grid) for each in laws]]
+        held = mine[mine > 0]
+        if held.size:
             # Weights that differ in the last digits alone are one: fewer terms, and the larger one is taken.
-            digits = 10 - math.ceil(math.log10(weight))
-            size = (weight if digits > 300 else round(weight + 10.0**-digits, digits)) / grid
-            terms[law, size] = terms.get((law, size), 0) + 1
-    listed: list[Term] = [(law, size, times) for (law, size), times in terms.items()]
+            step = float(held.max()) * 1e-9
+            for size, times in zip(*np.unique(np.ceil(held / step), return_counts=True)):
+                listed.append((law, float(size) * step / grid, int(times)))
     if (closed := wide_margin(listed, confidence)) is not None:
         return closed
     return mixed_margin(tuple(sorted(listed, key=lambda term: (-term[1], term[2]))), confidence)
@@ -141,13 +148,20 @@ def _line(measured: MeasuredBlocks, query: Query) -> Line | None:
     if not isinstance(query, Predicate | Parity | Linear):
         return None
     best: tuple[float, Line] | None = None
-    for number in measured.covering(query.columns):
+    for number in (*measured.covering(query.columns), *measured.interval_blocks):
         block, _, law, grid = measured.measured_block(number)
-        weights = cell_weights(block, query)
-        held = np.flatnonzero(weights)
-        variance = float(np.square(weights[held]).sum()) * variance_of(law) / grid**2
+        if isinstance(block, Marginal):
+            weights = cell_weights(block, query)
+            held = np.flatnonzero(weights)
+            weights = weights[held]
+        elif (chosen := selection_in(block, query)) is not None:
+            held = np.concatenate([chosen.added, chosen.subtracted])
+            weights = np.repeat([1.0, -1.0], [chosen.added.size, chosen.subtracted.size])
+        else:
+            continue
+        variance = float(np.square(weights).sum()) * variance_of(law) / grid**2
         if best is None or variance < best[0]:
-            best = variance, (number, held, weights[held])
+            best = variance, (number, held, weights)
     return None if best is None else best[1]
 
 

@@ -346,6 +346,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "sparse-table": ("sparse_table", "SparseTable"),
     "published-records": ("published_records", "PublishedRecords"),
     "record-weights": ("record_weights", "RecordWeights"),
+    "tree": ("tree_counts", "TreeCounts"),
     "median-ensemble": ("median_ensemble", "MedianEnsemble"),
     "stream-answers": ("stream_answers", "StreamAnswers"),
 }

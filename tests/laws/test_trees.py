@@ -1,0 +1,176 @@
+"""Trees of intervals, joint tables and quantiles: sensitivities, least squares against linear algebra, and coverage."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.reference import counts_of, true_sensitivity
+
+import conspectus as cs
+from conspectus.counting.counters import count
+from conspectus.data.domain import Chunk, Domain
+from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.privacy.events import Noise
+from conspectus.privacy.relation import Relation
+from conspectus.privacy.tails import variance_of
+from conspectus.queries.blocks.dyadic_tree import DyadicTree
+from conspectus.queries.query import Literal, Predicate
+from conspectus.queries.sensitivity import WorkloadError
+from conspectus.queries.workload import Workload
+from conspectus.synopses.synopsis import Total
+from conspectus.synopses.tree_counts import TreeCounts, solved
+
+DOMAIN = Domain(("a", "b"), (2, 5))
+TREES = [DyadicTree(DOMAIN, 1, (), 2), DyadicTree(DOMAIN, 1, (0,), 2), DyadicTree(DOMAIN, 1, (0,), 3)]
+
+
+def matrix(tree: DyadicTree) -> np.ndarray:
+    """A line for each node of one group, a column for each code."""
+    return np.asarray(tree.sums(np.eye(tree.leaves))).T
+
+
+@pytest.mark.parametrize("tree", TREES, ids=range(3))
+def test_sensitivities_are_exact_and_counts_right(tree: DyadicTree) -> None:
+    workload = Workload(DOMAIN, (tree,))
+    for neighbours in ("replace", "add-remove"):
+        found = workload.sensitivity(Relation(neighbours))
+        assert (found.l1, found.l2_squared, found.linf) == true_sensitivity(workload, neighbours, 1, True)
+    rng = np.random.default_rng(1)
+    chunk = Chunk(tuple(rng.integers(0, size, 40).astype(np.uint8) for size in DOMAIN.sizes), 40)
+    assert count(workload, [chunk])[0].tolist() == counts_of(workload, chunk)
+    assert Workload.from_json(json.loads(json.dumps(workload.to_json()))) == workload
+    assert list(workload[2:4].queries()) == [tree.query(2), tree.query(3)]
+
+
+def test_trees_that_are_none_are_refused() -> None:
+    stored = Workload(DOMAIN, (TREES[1],)).to_json()
+    for changed in ({"fanout": 1}, {"column": 0}, {"column": 7}, {"columns": [1]}, {"columns": [0, 0]}):
+        bad = {**stored, "blocks": [{**stored["blocks"][0], **changed}]}
+        with pytest.raises(WorkloadError):
+            Workload.from_json(bad)
+
+
+@pytest.mark.parametrize(("size", "fanout"), [(5, 2), (9, 3), (16, 4), (17, 2), (7, 16)])
+def test_two_passes_solve_the_normal_equations(size: int, fanout: int) -> None:
+    tree = DyadicTree(Domain(("x",), (size,)), 0, (), fanout)
+    lines = matrix(tree)
+    right = np.random.default_rng(2).normal(size=(3, size))
+    assert solved(tree, right) == pytest.approx(np.linalg.solve(lines.T @ lines, right.T).T)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_answers_are_the_least_squares_with_their_variance(exact: bool) -> None:
+    tree = DyadicTree(Domain(("x",), (11,)), 0, (), 3)
+    rng, law, lines = np.random.default_rng(3), Noise("gaussian", 4.0), matrix(tree)
+    true = rng.integers(0, 50, 11).astype(float)
+    noisy = lines @ true + rng.normal(0, 4, len(lines))
+    total = (
+        Total(value=float(true.sum()), exact=True)
+        if exact
+        else Total(
+            value=float(noisy[: tree.level_sizes[0]].sum()),
+            exact=False,
+            kind="gaussian",
+            scale=4.0,
+            terms=tree.level_sizes[0],
+        )
+    )
+    held = TreeCounts(tree.domain, tree, noisy, law, total)
+    inverse = np.linalg.inv(lines.T @ lines)
+    plain = inverse @ lines.T @ noisy
+    if exact:
+        along = inverse @ np.ones(11)
+        plain = plain + along * (true.sum() - plain.sum()) / along.sum()
+        inverse = inverse - np.outer(along, along) / along.sum()
+    assert held.leaves[0] == pytest.approx(plain)
+    query = Predicate(((Literal(0, (2, 3, 4, 5)),),))
+    inside = np.zeros(11)
+    inside[2:6] = 1
+    vector = held.vector([query])
+    assert vector.counts[0] == pytest.approx(inside @ plain)
+    assert held.variance(query) == pytest.approx(inside @ inverse @ inside * variance_of(law))
+    meta, tables = held.parts()
+    again = TreeCounts.from_parts(tree.domain, meta, tables)
+    assert again.leaves.tolist() == held.leaves.tolist()
+
+
+SCHEMA = cs.Schema.from_dict(
+    {
+        "name": "made",
+        "columns": {
+            "group": {"type": "categorical", "values": ["x", "y"]},
+            "minute": {"type": "integer", "min": 0, "max": 299, "missing": True},
+        },
+    }
+)
+RNG = np.random.default_rng(5)
+MINUTES = np.clip(RNG.normal(150, 50, 4000).astype(int), 0, 299)
+GROUPS = RNG.choice(["x", "y"], 4000)
+TABLE = cs.open_table(pa.table({"group": GROUPS, "minute": MINUTES}), SCHEMA)
+PREFIXES = cs.prefixes(SCHEMA, "minute")
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("mechanism", ["tree", "histogram"])
+def test_both_answer_what_was_asked_and_more(mechanism: str, neighbours: str, tmp_path) -> None:
+    workload = PREFIXES + cs.marginal(SCHEMA, ["group"]) + cs.means(SCHEMA, "minute", by=["group"])
+    release = cs.release(TABLE, workload, epsilon=50.0, mechanism=mechanism, neighbours=neighbours)
+    true = np.cumsum(np.bincount(MINUTES, minlength=300)) / 4000
+    assert release.answers[:300] == pytest.approx(true, abs=0.01)
+    assert release.answers[302:] == pytest.approx([MINUTES[g == GROUPS].mean() for g in "xy"], abs=2)
+    answer = release.ask("minute < 100 AND \"group\" = 'x'")
+    assert answer.low <= ((MINUTES < 100) & (GROUPS == "x")).mean() <= answer.high
+    mean = release.ask(cs.means(SCHEMA, "minute", by=["group"])[0])
+    assert mean.low <= MINUTES[GROUPS == "x"].mean() <= mean.high
+    release.save(tmp_path / "x.conspectus")
+    again = cs.load(tmp_path / "x.conspectus")
+    assert again.ask("minute < 100 AND \"group\" = 'x'") == answer
+    assert again.quantile("minute", 0.5) == release.quantile("minute", 0.5)
+    assert release.synthetic(100, public_seed=1).num_rows == 100
+
+
+def test_the_planner_takes_them_where_they_are_best() -> None:
+    assert cs.plan(SCHEMA, PREFIXES, rows=4000, epsilon=1.0).best.mechanism == "tree"
+    flags = cs.Schema.from_dict({"name": "f", "columns": {f"c{i}": {"type": "boolean"} for i in range(6)}})
+    many = cs.random_conjunctions(flags, 3, 150, 1)
+    assert cs.plan(flags, many, rows=4000, epsilon=1.0).best.mechanism == "histogram"
+    wide = cs.Schema.from_dict({"name": "w", "columns": {f"c{i}": {"type": "boolean"} for i in range(40)}})
+    one = cs.open_table(pa.table({f"c{i}": [True] for i in range(40)}), wide)
+    for mechanism, said in (("histogram", "fewer columns"), ("tree", "histogram")):
+        with pytest.raises(NoMechanism, match=said):
+            cs.release(one, cs.marginals(wide, 1), epsilon=1.0, mechanism=mechanism)
+
+
+@pytest.mark.parametrize("mechanism", ["tree", "histogram", "laplace"])
+def test_quantiles_and_their_intervals(mechanism: str) -> None:
+    """Of 45 intervals that hold with probability 0.95 each, fewer than 33 hold with probability below 1e-6."""
+    workload = PREFIXES if mechanism != "laplace" else cs.marginal(SCHEMA, ["minute"])
+    held = 0
+    for _ in range(15):
+        release = cs.release(TABLE, workload, epsilon=1.0, mechanism=mechanism)
+        for q in (0.1, 0.5, 0.9):
+            found = release.quantile("minute", q)
+            true = float(np.quantile(MINUTES, q, method="inverted_cdf"))
+            held += found.low <= true <= found.high
+            assert found.low <= found.value <= found.high
+    assert held >= 33
+    sharp = cs.release(TABLE, workload, epsilon=1000.0, mechanism=mechanism)
+    assert sharp.quantile("minute", 0.5).value == float(np.quantile(MINUTES, 0.5, method="inverted_cdf"))
+
+
+def test_box_plots_by_group_and_refusals() -> None:
+    release = cs.release(TABLE, cs.marginal(SCHEMA, ["group", "minute"]), epsilon=100.0, mechanism="laplace")
+    lines = release.box("minute", by=["group"]).to_pylist()
+    assert [line["group"] for line in lines] == ["x", "y"]
+    for line in lines:
+        assert line["q05"] <= line["q25"] <= line["median"] <= line["q75"] <= line["q95"]
+        assert line["median_low"] <= np.median(MINUTES[line["group"] == GROUPS]) <= line["median_high"]
+    where = release.quantile("minute", 0.5, where="\"group\" = 'x'")
+    assert where.low <= np.median(MINUTES[GROUPS == "x"]) <= where.high
+    with pytest.raises(WorkloadError, match="no order"):
+        release.quantile("group", 0.5)
+    with pytest.raises(WorkloadError, match="between 0 and 1"):
+        release.quantile("minute", 1.5)
