@@ -8,7 +8,6 @@ read by `bench.planner_cases`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,18 +22,30 @@ from conspectus.queries.workload import Workload
 RUNS = 5
 
 
-def main() -> None:
+CASES = tuple(
+    (name, neighbours, epsilon)
+    for name, epsilons in (("NLTCS", (0.1, 1.0, 10.0)), ("Adult, 7 columns", (1.0,)))
+    for neighbours in ("add-remove", "replace")
+    for epsilon in (epsilons if neighbours == "add-remove" else (1.0,))
+)
+
+
+def run_case(number: int) -> list[list[str]]:
+    """The lines of one case, for answers and for residuals."""
+    name, neighbours, epsilon = CASES[number]
+    (schema, table), delta = (nltcs(), 1e-9) if name == "NLTCS" else (adult(), 1 / 48_813**2)
+    workload = cs.marginals(schema, 3)
+    counts, rows = count(workload, table.chunks())
+    given = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours}
     lines = []
-    for name, table, schema, settings in _tables():
-        workload = cs.marginals(schema, 3)
-        counts, rows = count(workload, table.chunks())
-        for neighbours in ("add-remove", "replace"):
-            for epsilon in settings["epsilons"]:
-                for measure in ("answers", "residuals"):
-                    given = {"epsilon": epsilon, "delta": settings["delta"], "neighbours": neighbours}
-                    found = [_run(table, workload, counts, rows, {**given, "measure": measure}) for _ in range(RUNS)]
-                    lines.append([name, neighbours, f"{epsilon:g}", measure, *_shown(np.array(found))])
-                    print(" ".join(lines[-1]), flush=True)
+    for measure in ("answers", "residuals"):
+        found = [_run(table, workload, counts, rows, {**given, "measure": measure}) for _ in range(RUNS)]
+        lines.append([name, neighbours, f"{epsilon:g}", measure, *_shown(np.array(found))])
+    return lines
+
+
+def main() -> None:
+    lines = [line for number in range(len(CASES)) for line in run_case(number)]
     heads = ["table", "neighbours", "ε", "measured", "mean L1", "max cell", "covered", "half-width", "own noise", "s"]
     note = (
         f"{RUNS} runs each, means; all cells of all 3-way marginals. L1: between a true and a released marginal, "
@@ -51,13 +62,6 @@ def main() -> None:
     )
 
 
-def _tables() -> Iterator[tuple[str, Any, cs.Schema, dict[str, Any]]]:
-    schema, table = nltcs()
-    yield "NLTCS", table, schema, {"epsilons": (0.1, 1.0, 10.0), "delta": 1e-9}
-    schema, table = adult()
-    yield "Adult, 7 columns", table, schema, {"epsilons": (1.0,), "delta": 1 / 48_813**2}
-
-
 def _run(table: Any, workload: Workload, counts: np.ndarray, rows: int, settings: dict[str, Any]) -> tuple[float, ...]:
     start = time.process_time()
     release = cs.release(table, workload, mechanism="projection", **settings)
@@ -66,7 +70,7 @@ def _run(table: Any, workload: Workload, counts: np.ndarray, rows: int, settings
     held, wide = 0, 0.0
     for block, at, end in zip(workload.blocks, workload.offsets, workload.offsets[1:]):
         cells = Workload(workload.domain, (block,))
-        low, high = release.synopsis.intervals(cells, 0.95, release._evidence)
+        low, high = release.synopsis.intervals(cells, 0.95, release.evidence)
         held += int(((low <= counts[at:end]) & (counts[at:end] <= high)).sum())
         wide += float((high - low).sum()) / 2
     scale = release.parameters.get("scale")

@@ -39,6 +39,7 @@ synopses               -> synopses.fitting*, queries.builders, privacy.events, p
 mechanisms.registry    -> suggestions
 mechanisms             -> mechanisms.registry, curator, synopses*, privacy, privacy.composition
 mechanisms.adaptive    -> mechanisms*, compiled
+mechanisms.live_mixture -> mechanisms.adaptive, mechanisms.online, mechanisms*
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
                        -> mechanisms*
 releases               -> mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,

@@ -25,6 +25,7 @@ from conspectus.synopses.fitting import mixture_steps, row_descent
 from conspectus.synopses.fitting.mixture_fit import fit_mixture
 from conspectus.synopses.fitting.mixture_questions import BoxUnion, EvenCount, QuestionTarget
 from conspectus.synopses.fitting.mixture_targets import CannotFit, Target
+from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.mixture_answers import CoarseColumn
 from conspectus.synopses.product_mixture import ProductMixture
 from conspectus.synopses.synopsis import BadSynopsis, CannotAnswer, Total, load_synopsis
@@ -409,6 +410,17 @@ def test_functions_of_the_table_are_evaluated_on_rows():
     share = mixture.marginal((0,)).max()
     assert abs(mixture.answer(asked)[0] - share) <= 1 / TOTAL.rows
     assert mixture.answer(asked).tobytes() == mixture.answer(asked).tobytes()
+
+
+def test_sums_of_values_come_from_tables():
+    schema = cs.Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "integer", "min": 0, "max": 3}, "y": {"type": "boolean"}}}
+    )
+    domain = schema.domain
+    mixture, table = mixtures(domain, 3)
+    asked = cs.sums(schema, "x").measured()
+    exact = Histogram(domain, table / table.sum(), TOTAL)
+    np.testing.assert_allclose(mixture.answer(asked), exact.answer(asked), atol=1e-9)
 
 
 # Single questions

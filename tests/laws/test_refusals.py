@@ -154,10 +154,17 @@ ELSEWHERE = {
         *("BadSynopsis", "BadSynopsisFile", "BadState", "CannotAnswer", "CannotFit", "CannotRound", "CannotWriteFile"),
         *("CompositionError", "ForgottenFunction", "NotCanonical", "OptionError", "OutputError", "QuestionsNeeded"),
         *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy", "CannotPlot"),
-        "CannotQuery",
+        *("CannotQuery", "AttackError", "HypothesisError"),
+    ],
+    "told of a survey, before anybody's answer is looked at, or of reports, which are public": ["LocalError"],
+    "told of a stream by its terms, its file and the number of its steps; rows are counted after every refusal": [
+        "StreamError",
     ],
     "told by the service, of requests and folders; what a session refuses is passed on as it is": [
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
+    ],
+    "told of what a stream declares, of attacks on made tables, and to one person about their own answer": [
+        *("AttackError", "HypothesisError", "LocalError", "StreamError"),
     ],
     "raised by what mechanisms ask, which see noisy answers alone": [
         *(

@@ -119,6 +119,14 @@ Neighbours = Annotated[
         rich_help_panel=BUDGET,
     ),
 ]
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        "--objective",
+        metavar="max|mean",
+        help="Which expected error the plan compares; the mean one for whole marginals, else the largest.",
+    ),
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
 ]

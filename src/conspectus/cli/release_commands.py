@@ -39,6 +39,7 @@ def plan(
     spending: options.Spending,
     schema: options.SchemaOrRecords = None,
     mechanism: MechanismName = AUTO,
+    objective: options.Objective = None,
     setting: options.Settings = None,
     session: Annotated[
         int | None,
@@ -55,9 +56,12 @@ def plan(
     if session is None:
         options.check_mechanism(mechanism, (AUTO, *OFFLINE), ONLINE, command="session")
         declared = questions.schema(schema)
+        facts["objective"] = objective
         made = cs.plan(declared, questions.workload(declared), rows=rows, **facts, **settings)
     else:
         options.check_mechanism(mechanism, (AUTO, *ONLINE), OFFLINE, command="release")
+        if objective is not None:
+            raise options.OptionError("--objective is for workloads: sessions are planned by their largest error")
         if questions.given or schema is None:
             raise options.OptionError("--session plans for questions that nobody knows: give --schema, and no workload")
         made = cs.plan_session(cs.Schema.load(schema), rows=rows, questions=session, **facts, **settings)
@@ -97,6 +101,9 @@ def show_plan(made: Plan) -> None:
     notes += [(claim.mechanism, _answered(claim)) for claim in made.claims if claim.answered is not None]
     printing.facts([*notes, *((refusal.mechanism, f"no: {refusal.reason}") for refusal in made.refusals)])
     if made.claims:
+        if asked is None:
+            first = "largest" if problem.objective == "max" else "mean"
+            print(f"The least expected {first} error comes first (objective {problem.objective}).")
         print(
             "Errors and intervals are fractions of the rows. Expected ones are typical; only proved ones are promised."
         )
@@ -137,6 +144,7 @@ def release(
     spending: options.Spending,
     schema: options.SchemaOrRecords = None,
     mechanism: MechanismName = AUTO,
+    objective: options.Objective = None,
     setting: options.Settings = None,
     ledger: Annotated[str | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
     rows: Annotated[
@@ -174,7 +182,13 @@ def release(
         destination(out, inputs=inputs) as part,
         shown(quiet or as_json) as progress,
     ):
-        told: dict[str, Any] = {"mechanism": mechanism, "ledger": ledger, "rows": rows, "progress": progress}
+        told: dict[str, Any] = {
+            "mechanism": mechanism,
+            "objective": objective,
+            "ledger": ledger,
+            "rows": rows,
+            "progress": progress,
+        }
         made = cs.release(table, asked, **told, **dataclasses.asdict(spending), **settings)
         made.save(part, questions=not without_questions)
     if as_json:

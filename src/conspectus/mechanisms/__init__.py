@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what editors and type checkers know; the classes themselves
     from .dual_query.mechanism import DualQuery as DualQuery
     from .iterative_construction import IterativeConstruction as IterativeConstruction
     from .joint_table import JointTable as JointTable
+    from .live_mixture.mechanism import LiveMixture as LiveMixture
     from .mwem import Mwem as Mwem
     from .online.fresh_noise import OnlineGaussian as OnlineGaussian
     from .online.fresh_noise import OnlineLaplace as OnlineLaplace

@@ -80,7 +80,7 @@ NLTCS."""
 # adaptive: what is read off tables that were run, between two kinds of them. With x the noise of columns (`shares_of`),
 # the L1 error of a marginal is b·x^p and the largest error of a cell B·x^q.
 
-ADAPTIVE_SMALL = (1.3, 0.75, 1.25, 0.8)
+ADAPTIVE_SMALL = (1.5, 0.75, 1.35, 0.8)
 """b, p, B and q for tables of up to ADAPTIVE_SMALL_CELLS cells. From NLTCS, ε = 0.1, 1 and 10 (`python -m bench
 ordinary`)."""
 
@@ -144,6 +144,13 @@ SPARSE_PROJECT_SLOW = 1 << 19
 
 ONLINE_PRIMED_HITS = 5
 """The hits that a primed session needs."""
+
+ONLINE_MIXTURE_HITS = 3
+"""The hits that a session needs whose guess is a mixture: none in 10,000 questions on Adult (`python -m bench
+live_wide`), and some for tables that are less like it."""
+
+ONLINE_MIXTURE_MEAN = 0.07
+"""Its mean error on conjunctions of one to four columns, as a part of the largest that is expected. From the same."""
 
 ONLINE_HITS_PER_NAT = 7
 """The hits that an unprimed session needs, for each unit of ln|X|."""

@@ -55,6 +55,9 @@ class NoMechanism(LookupError):
     """No mechanism can serve the problem, or the one that was asked for refuses it."""
 
 
+Objective = Literal["max", "mean"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """Everything public about a release. Claims, defaults and refusals are functions of this alone.
@@ -68,6 +71,7 @@ class Problem:
         aside: The δ that the ledger set aside for acts with a δ of their own, as far as it is left.
         in_order: For each column how many of its codes, from the first on, stand in an order: bins of numbers and
             dates. Empty where nothing is known of that.
+        objective: Which expected error the planner compares: the largest one, or the mean one.
         rho: What acts of Gaussian noise alone may sum to, where that is more than the conversion of ρ allows; see
             `sharper_budgets`.
     """
@@ -79,6 +83,7 @@ class Problem:
     ledgered: bool = False
     aside: Fraction = Fraction(0)
     in_order: tuple[int, ...] = ()
+    objective: Objective = "max"
     rho: Fraction | None = None
 
     @property

@@ -59,15 +59,16 @@ class PlannedResiduals:
 def plan_residuals(problem: Problem, asked: Workload, price: Fraction) -> PlannedResiduals | None:
     """The residuals of all subsets of the columns of all marginals, the empty one left out, for a price in ρ.
 
-    None where some questions are no marginals, where a budget is pure (a residual under Laplace noise costs more than
-    the table), or where there are too many.
+    None where some questions are no marginals or there is one alone, where a budget is pure (a residual under Laplace
+    noise costs more than the table), or where there are too many.
     """
     marginals = [block for block in asked.blocks if isinstance(block, Marginal)]
     if len(marginals) < len(asked.blocks) or problem.currency == "pure":
         return None
     sizes = asked.domain.sizes
     sets = {tuple(sorted(c for c in block.columns if sizes[c] > 1)) for block in marginals}
-    if sum(2 ** len(columns) for columns in sets) > 64 * MOST_RESIDUALS:
+    # A marginal alone has nothing in common with others, and holds its own total, which residuals do not.
+    if len(sets) < 2 or sum(2 ** len(columns) for columns in sets) > 64 * MOST_RESIDUALS:
         return None
     worth: dict[tuple[int, ...], float] = {}
     for columns in sorted(sets):

@@ -185,7 +185,8 @@ class Projection(Mechanism[ProjectionPlan]):
             better = self.measure == "residuals" or self._better(problem, planned, plan)
             plan = planned if planned.residuals is not None and better else plan
         if self.measure == "residuals" and plan.residuals is None:
-            needs = f"marginals alone, of at most {MOST_PLANNED:,} cells together, and a delta above 0 or a rho"
+            cells = f"of at most {MOST_PLANNED:,} cells together"
+            needs = f"several marginals and nothing else, {cells}, and a delta above 0 or a rho"
             raise CannotServe(f"residuals are measured for {needs}: leave measure out")
         if self.theorem:
             bound = self._bound(problem, plan)

@@ -90,6 +90,9 @@ OFFLINE: dict[str, Entry] = {
 
 ONLINE: dict[str, Entry] = {
     "pmw": Entry(".online.multiplicative_weights", "Pmw", (*WATCHES, *MEASURE)),
+    "live-mixture": Entry(
+        ".live_mixture.mechanism", "LiveMixture", (*WATCHES, "distances", *RESIDUALS, "measure-gaussian")
+    ),
     "sparse-mw": Entry(".online.sparse_weights", "SparseMw", (*WATCHES, *MEASURE)),
     "median": Entry(".online.median", "Median", (*WATCHES, *MEASURE)),
     "perceptron": Entry(".online.perceptron", "Perceptron", (*WATCHES, *MEASURE)),

@@ -17,6 +17,7 @@ from conspectus.mechanisms.mechanism import (
     Claim,
     Mechanism,
     NoMechanism,
+    Objective,
     Problem,
     ProblemError,
     Proposal,
@@ -47,7 +48,7 @@ _LINES = pa.schema(
         ("refusal", pa.string()),
     ]
 )
-KEYWORDS = ("rows", "epsilon", "delta", "rho", "mechanism", "neighbours")
+KEYWORDS = ("rows", "epsilon", "delta", "rho", "mechanism", "neighbours", "objective")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -56,7 +57,8 @@ class Plan(Tabular):
 
     Attributes:
         problem: The public facts that were planned for.
-        claims: What each mechanism that can serve the problem claims; the least expected maximum error comes first.
+        claims: What each mechanism that can serve the problem claims; the least expected error comes first, the largest
+            or the mean one as `problem.objective` says.
         refusals: Why the others cannot serve it.
     """
 
@@ -66,7 +68,7 @@ class Plan(Tabular):
 
     @property
     def best(self) -> Claim:
-        """The claim with the least expected maximum error.
+        """The claim with the least expected error, the largest or the mean one as the objective says.
 
         Raises:
             NoMechanism: nobody can serve the problem; the message has everyone's reason.
@@ -128,6 +130,7 @@ class Plan(Tabular):
         return {
             "rows": self.problem.rows,
             "queries": len(self.problem.workload),
+            "objective": self.problem.objective,
             "claims": [
                 {
                     **dataclasses.asdict(claim),
@@ -194,6 +197,7 @@ def problem_of(
     neighbours: str | None,
     rows: int | None,
     filtered: bool = False,
+    objective: str | None = None,
 ) -> Problem:
     """The public facts of a release, checked."""
     check_given(schema, workload)
@@ -206,19 +210,47 @@ def problem_of(
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=filtered)
     workload = workload.measured(total_known=relation.total_is_public)
     in_order = tuple(column.regular if column.ordered else 0 for column in schema.columns)
-    return Problem(workload=workload, budget=budget, relation=relation, rows=rows, in_order=in_order)
+    return Problem(
+        workload=workload,
+        budget=budget,
+        relation=relation,
+        rows=rows,
+        in_order=in_order,
+        objective=objective_of(objective, workload),
+    )
+
+
+def objective_of(objective: str | None, workload: Workload) -> Objective:
+    """Which expected error is compared: the one asked for, else the one that suits the workload.
+
+    Whole marginals of several columns are read as tables, whose total variation is the mean error of their cells;
+    single questions are read one by one, and the worst of them counts.
+    """
+    match objective:
+        case "max" | "mean":
+            return objective
+        case None:
+            whole = all(isinstance(block, Marginal) and len(block.columns) > 1 for block in workload.blocks)
+            return "mean" if whole else "max"
+    raise ProblemError(f'objective is "max" or "mean", not {objective!r}')
 
 
 def rank(problem: Problem, mechanisms: Iterable[Mechanism[Any]]) -> tuple[tuple[Proposal, ...], Plan]:
     """Let every mechanism plan once. Returns the proposals, best first, and the plan that tells of them."""
     said = [propose(mechanism, problem) for mechanism in mechanisms]
-    proposals = sorted(
-        (item for item in said if isinstance(item, Proposal)),
-        key=lambda item: (item.claim.expected_max, item.claim.expected_width or math.inf, item.claim.expected_mean),
-    )
+    proposals = sorted((item for item in said if isinstance(item, Proposal)), key=_expected)
     refusals = tuple(item for item in said if isinstance(item, Refusal))
     told = Plan(problem=problem, claims=tuple(item.claim for item in proposals), refusals=refusals)
     return tuple(proposals), told
+
+
+def _expected(item: Proposal) -> tuple[float, float, float]:
+    """What proposals are compared by: the error of the objective, then the width of intervals, then the other error."""
+    claim = item.claim
+    first, last = claim.expected_max, claim.expected_mean
+    if item.problem.objective == "mean":
+        first, last = last, first
+    return first, claim.expected_width or math.inf, last
 
 
 def candidates(
@@ -250,6 +282,7 @@ def plan(
     rho: float | None = None,
     mechanism: str | Mechanism[Any] = "auto",
     neighbours: str | None = None,
+    objective: str | None = None,
     **settings: Any,
 ) -> Plan:
     """Compare mechanisms before anything is spent: expected error, proved bound, memory, and why not.
@@ -265,6 +298,8 @@ def plan(
         rho: The concentrated privacy loss ρ, in place of ε; a `delta` then says at which δ it is shown as an ε.
         mechanism: "auto" for all of them, a name, or an object of `cs.mechanisms`.
         neighbours: "replace" or "add-remove": what one person may change. None means the schema's, else "replace".
+        objective: "max" or "mean": which expected error is compared. None means the mean one for whole marginals of
+            several columns, and the largest one for anything else.
         **settings: Settings of the mechanism named, as in a release.
 
     Returns:
@@ -291,7 +326,7 @@ def plan(
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     asked = candidates(mechanism, settings, call="plan", keywords=KEYWORDS)
-    problem = problem_of(schema, workload, budget=budget, neighbours=neighbours, rows=rows)
+    problem = problem_of(schema, workload, budget=budget, neighbours=neighbours, rows=rows, objective=objective)
     examine(problem.workload, problem.relation, rows=rows)
     return rank(problem, asked)[1]
 

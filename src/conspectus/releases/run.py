@@ -27,7 +27,7 @@ from .numbers_from_parts import derived_answers
 from .planning import candidates, check_table, problem_of, rank
 from .release import Release
 
-KEYWORDS = ("epsilon", "delta", "rho", "mechanism", "neighbours", "ledger", "rows", "progress")
+KEYWORDS = ("epsilon", "delta", "rho", "mechanism", "neighbours", "objective", "ledger", "rows", "progress")
 
 
 def release(
@@ -39,6 +39,7 @@ def release(
     rho: float | None = None,
     mechanism: str | Mechanism[Any] = "auto",
     neighbours: str | None = None,
+    objective: str | None = None,
     ledger: str | Path | Ledger | None = None,
     rows: int | None = None,
     progress: Progress | None = None,
@@ -54,8 +55,10 @@ def release(
         epsilon: The privacy loss ε. Give this or `rho`.
         delta: The failure probability δ; 0 is a pure guarantee.
         rho: The concentrated privacy loss ρ, in place of ε; a `delta` then says at which δ it is shown as an ε.
-        mechanism: "auto" for the one that expects the least maximum error, a name, or an object of `cs.mechanisms`.
+        mechanism: "auto" for the one that expects the least error, a name, or an object of `cs.mechanisms`.
         neighbours: "replace" or "add-remove": what one person may change. None means the schema's, else "replace".
+        objective: "max" or "mean": which expected error "auto" compares. None means the mean one for whole marginals of
+            several columns, and the largest one for anything else.
         ledger: The ledger of this table, or its path: it caps all that is ever released, and is debited first.
         rows: Declares the number of rows where it is private and a claim or a warning would depend on it. Where it is
             public, the table's own number is used.
@@ -91,7 +94,13 @@ def release(
     check_table(table, "cs.release")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     problem = problem_of(
-        table.schema, workload, budget=budget, neighbours=neighbours, rows=rows, filtered=table.filtered
+        table.schema,
+        workload,
+        budget=budget,
+        neighbours=neighbours,
+        rows=rows,
+        filtered=table.filtered,
+        objective=objective,
     )
     if ledger is not None:
         ledger = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)

@@ -15,7 +15,7 @@ from conspectus.curator.acts import relation_of
 from conspectus.data.records.field import P
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.choosing import make_online
-from conspectus.mechanisms.mechanism import Claim, NoMechanism, ProblemError, Refusal
+from conspectus.mechanisms.mechanism import MAX_CELLS, Claim, NoMechanism, ProblemError, Refusal
 from conspectus.mechanisms.online_mechanism import OnlineMechanism, OnlineProposal, SessionProblem, propose_online
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation
@@ -25,6 +25,9 @@ from conspectus.releases.planning import Plan, check_rows, format_error, neighbo
 AUTO = "auto"
 FACTS = ("epsilon", "delta", "rho", "mechanism", "questions", "neighbours", "rows")
 FEWER = (10_000, 5_000, 2_000, 1_000, 500, 200, 100, 50, 20, 10)
+WIDE, WIDER = "live-mixture", 2
+"""On tables too wide for a histogram this mechanism is taken, unless its intervals are more than so many times as wide
+as others."""
 USEFUL = 0.05
 """An interval is useful if its ends are no farther from the answer than this share of the rows."""
 
@@ -35,7 +38,8 @@ class SessionPlan(Plan):
 
     Attributes:
         problem: The public facts that were planned for, with the number of questions.
-        claims: What each mechanism that can serve the session claims; the narrowest expected interval comes first.
+        claims: What each mechanism that can serve the session claims; the one that a session takes comes first, which
+            has the narrowest expected interval, or on wide tables one that is up to twice as wide.
         refusals: Why the others cannot serve it.
     """
 
@@ -78,7 +82,7 @@ def plan_session(
         **settings: Settings of the mechanism named.
 
     Returns:
-        A `SessionPlan`: `.claims`, the narrowest intervals first, `.refusals`, and `.best`. A claim's
+        A `SessionPlan`: `.claims`, the one that a session takes first, `.refusals`, and `.best`. A claim's
         `expected_width` is in counts; `answered` is at least how likely all questions are answered with a guarantee.
 
     Raises:
@@ -117,6 +121,7 @@ def problem_for(
         budget=budget,
         relation=relation,
         rows=rows,
+        in_order=tuple(column.regular if column.ordered else 0 for column in schema.columns),
         ledgered=True,
         questions=questions,
     )
@@ -163,7 +168,22 @@ def ranked(problem: SessionProblem, chosen: OnlineMechanism[Any] | None) -> tupl
             refusals.append(plan)
         else:
             proposals.append(propose_online(mechanism, problem, plan))
-    return sorted(proposals, key=lambda proposal: width_of(proposal.claim)), refusals
+    return _ordered(proposals), refusals
+
+
+def _ordered(proposals: list[OnlineProposal]) -> list[OnlineProposal]:
+    """The narrowest intervals first; but a mixture before all whose intervals are not narrower than half of its own.
+
+    What the watch proves of a mixture is far from how right it is: the errors to expect are several times smaller than
+    those of noise on every question.
+    """
+    narrowest = min((width_of(proposal.claim) for proposal in proposals), default=0.0)
+
+    def place(proposal: OnlineProposal) -> tuple[bool, float]:
+        width = width_of(proposal.claim)
+        return not (proposal.mechanism.name == WIDE and width <= WIDER * narrowest), width
+
+    return sorted(proposals, key=place)
 
 
 def best_of(problem: SessionProblem, chosen: OnlineMechanism[Any] | None) -> OnlineProposal:
@@ -182,8 +202,12 @@ def best_of(problem: SessionProblem, chosen: OnlineMechanism[Any] | None) -> Onl
 
 
 def _candidates(problem: SessionProblem) -> list[OnlineMechanism[Any]]:
-    """A guess of the whole table, or noise on every question; of records that nobody could list, weights on some."""
-    guess = "sparse-mw" if problem.workload.domain.sizes == (P,) else "pmw"
+    """A guess of the whole table, or noise on every question; of records that nobody could list, weights on some.
+
+    The guess is a histogram while that has few enough cells, and from there on a mixture.
+    """
+    domain = problem.workload.domain
+    guess = "sparse-mw" if domain.sizes == (P,) else "pmw" if domain.cells <= MAX_CELLS else WIDE
     return [make_online(name, {}) for name in (guess, "gaussian", "laplace")]
 
 

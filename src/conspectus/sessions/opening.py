@@ -59,8 +59,9 @@ def open_session(
         epsilon: The privacy loss ε of the whole session. Give this or `rho`.
         delta: The failure probability δ; 0 is a pure guarantee.
         rho: The concentrated privacy loss ρ, in place of ε; a `delta` then says at which δ it is shown as an ε.
-        mechanism: "auto" for the one with the narrowest expected intervals, the name of an online mechanism, or an
-            object of `cs.mechanisms`.
+        mechanism: "auto" for the one with the narrowest expected intervals (on tables of more than 2²⁴ cells a mixture,
+            unless others are more than twice as narrow), the name of an online mechanism, or an object of
+            `cs.mechanisms`.
         questions: How many different questions to prepare for. More of them make each answer worse. Unless given, as
             many of 10,000 as leave intervals that say something on a table of this size.
         neighbours: "replace" or "add-remove": what one person may change. None means the schema's, else "replace".

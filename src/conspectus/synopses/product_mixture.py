@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.counting.evaluation import answers_from_marginals
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.queries.addresses import codes_at, exact
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
+from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.queries.blocks.sparse_queries import SparseQueries
@@ -39,6 +41,9 @@ from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, p
 MOST_COMPONENTS = 1 << 16
 FEWEST_MOVED = 1000
 """From so many synthetic rows on, they are moved to meet the tables of the mixture better."""
+
+MOST_CELLS = 1 << 22
+"""Up to so many cells of all their columns, sums of values come from tables."""
 
 _SEED = 1
 _UNREADABLE = "the mixture of the synopsis is not readable"
@@ -154,7 +159,7 @@ class ProductMixture(Synopsis):
         return self._closed.marginal([self._places[c] for c in columns])
 
     def answer(self, workload: Workload) -> NDArray[np.float64]:
-        """Answer anything: tables, conjunctions, parities and listed records in closed form, the rest from rows.
+        """Answer anything: tables, conjunctions, parities, sums and listed records in closed form, the rest from rows.
 
         Functions of the table (medians, distinct values and the like) are evaluated on as many synthetic rows as the
         table has, always the same ones.
@@ -184,6 +189,8 @@ class ProductMixture(Synopsis):
             np.add.at(found, owner, boxes)
         elif isinstance(block, SparseQueries):
             found = self._listed(block)
+        elif isinstance(block, LinearQueries) and self.domain.project(block.columns).cells <= MOST_CELLS:
+            found = answers_from_marginals(Workload(self.domain, (block,)), self.marginal)
         else:
             return self._rows.answer(Workload(self.domain, (block,)))
         return np.clip(found, 0.0, 1.0)
