@@ -44,7 +44,7 @@ MOST_NODES = 1 << 21
 FANOUTS = (2, 3, 4, 6, 8, 12, 16, 32)
 """The numbers of branches among which a plan chooses."""
 
-SHORTEST = 8
+SHORTEST = 3
 """Columns with fewer values make no tree worth having."""
 
 PROBES = 24

@@ -17,12 +17,15 @@ from conspectus.counting.evaluation import cell_values
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.mixed_noise import Term, mixed_margin, wide_margin
-from conspectus.privacy.tails import variance_of
+from conspectus.privacy.tails import variance_of, weighted_quantile
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.query import Linear, Parity, Predicate, Query
 
 from .measured_sums import selection_in
+
+NARROW = 0.25
+"""Scales below this make noises that are mostly 0."""
 
 Law = tuple[Noise, int]
 """A law in steps, and how many steps make one count."""
@@ -101,6 +104,14 @@ def noise_of(weights: NDArray[np.float64], laws: Sequence[Law], confidence: floa
     """How far a weighted sum of independent noises is from 0 at most, with this probability."""
     listed: list[Term] = []
     sizes = np.abs(weights)
+    kinds = list(dict.fromkeys(laws))
+    if any(law.scale < NARROW for law, _ in kinds):
+        # Noise that is hardly ever drawn has no smooth law: a moment bound of each kind, and a step at least.
+        each, reach = 1 - (1 - confidence) / len(kinds), 0.0
+        for kind in kinds:
+            mine = sizes[[one == kind for one in laws]] / kind[1]
+            reach += max(weighted_quantile(kind[0], mine, each), float(mine.max(initial=0.0)))
+        return reach
     for law, grid in dict.fromkeys(laws):
         mine = sizes if len(set(laws)) == 1 else sizes[[each == (law, grid) for each in laws]]
         held = mine[mine > 0]
