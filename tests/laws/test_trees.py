@@ -23,6 +23,7 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import Total
 from conspectus.synopses.tree_counts import TreeCounts, solved
 
+SURE = 1 - 2e-7
 DOMAIN = Domain(("a", "b"), (2, 5))
 TREES = [DyadicTree(DOMAIN, 1, (), 2), DyadicTree(DOMAIN, 1, (0,), 2), DyadicTree(DOMAIN, 1, (0,), 3)]
 
@@ -121,13 +122,13 @@ def test_both_answer_what_was_asked_and_more(mechanism: str, neighbours: str, tm
     true = np.cumsum(np.bincount(MINUTES, minlength=300)) / 4000
     assert release.answers[:300] == pytest.approx(true, abs=0.01)
     assert release.answers[302:] == pytest.approx([MINUTES[g == GROUPS].mean() for g in "xy"], abs=2)
-    answer = release.ask("minute < 100 AND \"group\" = 'x'")
+    answer = release.ask("minute < 100 AND \"group\" = 'x'", confidence=SURE)
     assert answer.low <= ((MINUTES < 100) & (GROUPS == "x")).mean() <= answer.high
-    mean = release.ask(cs.means(SCHEMA, "minute", by=["group"])[0])
+    mean = release.ask(cs.means(SCHEMA, "minute", by=["group"])[0], confidence=SURE)
     assert mean.low <= MINUTES[GROUPS == "x"].mean() <= mean.high
     release.save(tmp_path / "x.conspectus")
     again = cs.load(tmp_path / "x.conspectus")
-    assert again.ask("minute < 100 AND \"group\" = 'x'") == answer
+    assert again.ask("minute < 100 AND \"group\" = 'x'", confidence=SURE) == answer
     assert again.quantile("minute", 0.5) == release.quantile("minute", 0.5)
     assert release.synthetic(100, public_seed=1).num_rows == 100
 
@@ -163,12 +164,12 @@ def test_quantiles_and_their_intervals(mechanism: str) -> None:
 
 def test_box_plots_by_group_and_refusals() -> None:
     release = cs.release(TABLE, cs.marginal(SCHEMA, ["group", "minute"]), epsilon=100.0, mechanism="laplace")
-    lines = release.box("minute", by=["group"]).to_pylist()
+    lines = release.box("minute", by=["group"], confidence=SURE).to_pylist()
     assert [line["group"] for line in lines] == ["x", "y"]
     for line in lines:
         assert line["q05"] <= line["q25"] <= line["median"] <= line["q75"] <= line["q95"]
         assert line["median_low"] <= np.median(MINUTES[line["group"] == GROUPS]) <= line["median_high"]
-    where = release.quantile("minute", 0.5, where="\"group\" = 'x'")
+    where = release.quantile("minute", 0.5, where="\"group\" = 'x'", confidence=SURE)
     assert where.low <= np.median(MINUTES[GROUPS == "x"]) <= where.high
     with pytest.raises(WorkloadError, match="no order"):
         release.quantile("group", 0.5)
