@@ -96,7 +96,7 @@ ONLINE: dict[str, Entry] = {
     "sparse-mw": Entry(".online.sparse_weights", "SparseMw", (*WATCHES, *MEASURE)),
     "median": Entry(".online.median", "Median", (*WATCHES, *MEASURE)),
     "perceptron": Entry(".online.perceptron", "Perceptron", (*WATCHES, *MEASURE)),
-    "gaussian": Entry(".online.fresh_noise", "OnlineGaussian", ("measure-gaussian",)),
-    "laplace": Entry(".online.fresh_noise", "OnlineLaplace", ("measure-laplace",)),
+    "gaussian": Entry(".online.fresh_noise", "OnlineGaussian", ("measure-gaussian", *NUMBERS)),
+    "laplace": Entry(".online.fresh_noise", "OnlineLaplace", ("measure-laplace", *NUMBERS)),
 }
 """Mechanisms that answer sessions, one question at a time, in the order in which they are listed and planned."""

@@ -9,6 +9,7 @@ from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.privacy.tails import sum_quantile
+from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.conjunctions import always
 from conspectus.queries.workload import Workload
@@ -38,9 +39,8 @@ def total_act(problem: Problem, law: Noise | None) -> Event:
 def with_total(problem: Problem) -> Workload:
     """The distinct questions of a workload, and the question "how many rows?" where nothing else would answer it."""
     asked = problem.workload.distinct()
-    if problem.total_is_public or asked.denominator or any(isinstance(block, Marginal) for block in asked.blocks):
-        return asked
-    return asked + always(asked.domain)
+    held = any(isinstance(block, Marginal | DyadicTree) for block in asked.blocks)
+    return asked if problem.total_is_public or asked.denominator or held else asked + always(asked.domain)
 
 
 def left_after_total(problem: Problem, *shares: float) -> Fraction:

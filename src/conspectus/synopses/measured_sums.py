@@ -15,6 +15,7 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import noise_margin, variance_of
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
@@ -193,6 +194,9 @@ def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[Noi
         if isinstance(block, Marginal) or (len(block) == 1 and block.query(0) == Predicate(((),))):
             # The same set of columns again may be the same measurement again, so only the first is used.
             sums.setdefault(len(block), {}).setdefault(frozenset(block.columns), float(counts[start:end].sum()))
+        elif isinstance(block, DyadicTree):  # every row lies below one node of the highest level
+            top = counts[start:end].reshape(block.groups, block.nodes)[:, : block.level_sizes[0]]
+            sums.setdefault(top.size, {}).setdefault(frozenset(block.columns), float(top.sum()))
     if not sums:
         raise BadSynopsis("no measured block holds the number of rows: measure a marginal, or the total itself")
     cells = min(sums, key=lambda size: size / len(sums[size]))
