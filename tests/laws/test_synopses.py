@@ -219,11 +219,13 @@ def test_whatever_is_answered_from_exact_counts_is_right(problem, seed, exact):
         known.append(True)
         assert math.isclose(estimate.count, truth, abs_tol=1e-9)
         assert estimate.variance <= variance_of(Noise("laplace", 3.0)) * max(domain.cells, 4) ** 2
-    if all(known):
-        np.testing.assert_allclose(own.answer(asked) * total.divisor, sums(asked, table), atol=1e-9)
-    else:
-        with pytest.raises(CannotAnswer):
-            own.answer(asked)
+    try:
+        answers = own.answer(asked)
+    except CannotAnswer:
+        assert not all(known)
+        return
+    # Together they may be answered where one alone was not: equal questions are asked once, in their simplest form.
+    np.testing.assert_allclose(answers * total.divisor, sums(asked, table), atol=1e-9)
 
 
 def three_columns():

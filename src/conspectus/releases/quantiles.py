@@ -27,6 +27,7 @@ from conspectus.queries.language.numbers import Where, where_predicate
 from conspectus.queries.query import Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
@@ -202,6 +203,7 @@ def box_table(asked: Ordered, by: Iterable[str], confidence: float) -> pa.Table:
     return pa.table(columns)
 
 
+@suggest_keywords
 class Quantiles:
     """Quantiles of a release: what `Release` inherits."""
 

@@ -26,6 +26,7 @@ from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Query, Sparse, TableFunction
 from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
+from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.least_squares import project_simplex
 
 from .estimate import Estimate
@@ -67,6 +68,7 @@ def solved(tree: DyadicTree, right: Table) -> Table:
     return alphas[0] - above
 
 
+@suggest_keywords
 @dataclass(frozen=True, eq=False)
 class TreeCounts(Synopsis):
     """The noisy nodes of a tree, with noise of one law: answers about its columns, from the nearest consistent counts.
