@@ -63,7 +63,7 @@ class Entry:
 OFFLINE: dict[str, Entry] = {
     "laplace": Entry(".additive", "Laplace", ("measure-laplace", *NUMBERS), counts_once=True, gives_rows="fitted"),
     "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian", *NUMBERS), counts_once=True, gives_rows="fitted"),
-    "histogram": Entry(".joint_table", "JointTable", (*MEASURE, *NUMBERS), counts_once=True, gives_rows="fitted"),
+    "histogram": Entry(".joint_table", "JointTable", (*MEASURE, *NUMBERS), counts_once=True),
     "tree": Entry(".tree_of_intervals", "Tree", (*MEASURE, *NUMBERS), counts_once=True),
     "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE, *NUMBERS)),
     "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE, *NUMBERS)),

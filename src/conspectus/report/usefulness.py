@@ -8,6 +8,7 @@ import numpy as np
 
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.marginals import marginal
+from conspectus.queries.sensitivity import WorkloadError
 from conspectus.releases.release import Release
 from conspectus.synopses.fitting.max_entropy import CannotFit
 from conspectus.synopses.synopsis import CannotAnswer
@@ -63,11 +64,11 @@ def _tables(release: Release) -> list[tuple[str, ...]]:
 
 def _reach(release: Release, columns: Sequence[str]) -> float | None:
     """How far the interval of the cell of an average row reaches, as a share of its count; None where it has none."""
-    cells = marginal(release.schema, columns)
     try:
+        cells = marginal(release.schema, columns)
         low, high = release.synopsis.intervals(cells, 0.95, release.evidence)
         counts = np.maximum(release.synopsis.answer(cells), 0) * release.total.divisor
-    except (CannotAnswer, CannotFit):
+    except (CannotAnswer, CannotFit, WorkloadError):  # records of any kind cannot be listed
         return None
     if np.isnan(low).any() or counts.sum() <= 0:
         return None

@@ -137,7 +137,7 @@ class Syntheticizer:
 
 def least_deviation(lines: NDArray[np.float64], fractions: Vector) -> Vector | None:
     """The distribution that minimises max |line·weights − fraction|; None if the solver gives up."""
-    matrix = csr_array(lines)
+    matrix = csr_array(lines, dtype=np.float64)
     ones = csr_array(np.ones((len(lines), 1)))
     # Variables are the weights and the deviation t: lines·w − t ≤ f and −lines·w − t ≤ −f.
     below = vstack([hstack([matrix, -ones]), hstack([-matrix, -ones])], format="csr")

@@ -97,7 +97,7 @@ def continuous_epsilon(mu_squared: float, delta: float) -> float:
     sigma = 1 / math.sqrt(mu_squared) * (1 - 2.0**-45)
     # What concentrated composition says is never less: there the search may begin, and end if rounding spoils it.
     low, high = 0.0, zcdp(up(mu_squared / 2), delta)
-    if gaussian_delta(sigma, high) > delta:
+    if not math.isfinite(high) or gaussian_delta(sigma, high) > delta:
         return high
     while high - low > 2.0**-40 * high:
         middle = (low + high) / 2
