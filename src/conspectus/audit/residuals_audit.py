@@ -43,7 +43,7 @@ def cases(neighbours: Neighbours) -> Iterator[Experiment]:
     shown = _measuring(neighbours, (ALL,), (1.0,))
     yield case("residual", neighbours, _tables(neighbours), shown, TableShown, GAUSSIAN, effort=2)
     shown = _measuring(neighbours, SEVERAL, (3.0, 1.0, 2.0))
-    yield case("residuals-joint", neighbours, _tables(neighbours), shown, StepsForCounts, GAUSSIAN, effort=2)
+    yield case("residuals-joint", neighbours, _tables(neighbours), shown, StepsForCounts, GAUSSIAN, effort=6)
 
 
 def _tables(neighbours: Neighbours) -> Tables:
