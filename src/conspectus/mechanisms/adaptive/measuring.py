@@ -26,7 +26,7 @@ from .budgeting import Choice, Option, choose, gains, sigma_grid
 from .coding import Coding, code_column
 from .pair_fits import Measurement, Model
 from .pair_scores import increments, sampling_distance, signals
-from .parameters import AdaptivePlan, residual_cost, unit_cost
+from .parameters import AdaptivePlan, residual_cost, root_of, unit_cost
 from .smoothing import Floats
 
 Columns = TypeVar("Columns", bound=tuple[int, ...])
@@ -35,12 +35,17 @@ MOST_CELLS = 1 << 18
 """The largest table that is measured; larger ones are looked at on a coarser level."""
 
 
-def first_total(curator: Curator, problem: Problem, price: Fraction) -> Total:
+def first_total(curator: Curator, problem: Problem, plan: AdaptivePlan, price: Fraction) -> Total:
     """The number of rows: as it is where it is public, else with noise for this price."""
     law = None
     if not problem.total_is_public:
-        law = problem.law(problem.sensitivity(always(problem.workload.domain)), price)
+        law = wide(plan, problem.law(problem.sensitivity(always(problem.workload.domain)), price))
     return take_total(curator, problem, law)
+
+
+def wide(plan: AdaptivePlan, law: Noise) -> Noise:
+    """A law of noise, as wide as the terms of the plan ask for."""
+    return law if law.scale >= plan.narrowest else Noise(law.kind, plan.narrowest)
 
 
 def measure_columns(
@@ -53,11 +58,11 @@ def measure_columns(
     domain = problem.workload.domain
     tables = [Workload(domain, (Marginal(domain, (column,)),)) for column in plan.columns]
     curator.count_ahead(Workload(domain, tuple(table.blocks[0] for table in tables)))
-    roots = [math.isqrt(size << 40) for size in plan.sizes]
+    roots = [root_of(size) for size in plan.sizes]
     noisy: list[Floats] = []
     laws: list[Noise] = []
     for table, root in zip(tables, roots):
-        law = problem.law(problem.sensitivity(table), price * root / sum(roots))
+        law = wide(plan, problem.law(problem.sensitivity(table), price * root / sum(roots)))
         noisy.append(curator.measure(table, law).astype(np.float64))
         laws.append(law)
     total = first
@@ -84,7 +89,7 @@ class Tables:
 
     def __init__(self, problem: Problem, plan: AdaptivePlan, model: Model) -> None:
         self._domain = problem.workload.domain
-        self._plan = plan
+        self.plan = plan
         self._model = model
         self._groups: dict[tuple[int, int], Grouping] = {}
 
@@ -100,7 +105,7 @@ class Tables:
     def residual(self, columns: Sequence[int], level: int) -> Residual:
         """The residual of some columns at a level."""
         groups = tuple(self._grouping(place, level) for place in columns)
-        return Residual(self._domain, tuple(self._plan.columns[place] for place in columns), groups)
+        return Residual(self._domain, tuple(self.plan.columns[place] for place in columns), groups)
 
     def marginal(self, columns: Sequence[int], level: int) -> Marginal | GroupedMarginal:
         """The table itself."""
@@ -130,7 +135,7 @@ def measure_strengths(
     score = TableDistances(workload, guess)
     moved = score.sensitivity(curator.relation).under(curator.relation.neighbours)
     assert moved is not None
-    law = Noise("gaussian", root_up(moved * moved * score.candidates / (2 * price)))
+    law = wide(tables.plan, Noise("gaussian", root_up(moved * moved * score.candidates / (2 * price))))
     noisy = curator.measure(score, law).astype(np.float64) / ERROR_STEPS
     sampling = np.array([sampling_distance(guesses[columns][level], variance) for columns, level in looked])
     found: dict[Columns, dict[int, float]] = {}
@@ -166,12 +171,15 @@ def choose_measurements(
 def measure_residuals(
     curator: Curator, tables: Tables, wanted: Mapping[Columns, tuple[int, float]], price: Fraction
 ) -> dict[Columns, Measurement]:
-    """Residuals of some tables, each at a level and with about this σ, for exactly this price in all."""
+    """Residuals of some tables, each at a level and with about this σ, for this price in all, at most."""
     if not wanted:
         return {}
     residuals = [tables.residual(columns, level) for columns, (level, _) in wanted.items()]
     precisions = [1 / sigma**2 for _, sigma in wanted.values()]
-    scales = residual_scales(residuals, precisions, price, relation=curator.relation)
+    scales = [
+        max(scale, tables.plan.narrowest)
+        for scale in residual_scales(residuals, precisions, price, relation=curator.relation)
+    ]
     noisy = curator.measure_residuals(residuals, scales)
     return {
         columns: Measurement(level, values.reshape(residual.shape), scale / residual.cells)

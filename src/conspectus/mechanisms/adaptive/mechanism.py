@@ -29,6 +29,7 @@ import numpy as np
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem, check_settings
+from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.synopses.fitting.mixture_fit import MixtureFit
 from conspectus.synopses.mixture_answers import CoarseColumn
 from conspectus.synopses.product_mixture import ProductMixture
@@ -105,15 +106,20 @@ class Adaptive(Mechanism[AdaptivePlan]):
     def plan(self, problem: Problem) -> AdaptivePlan:
         return plan_of(problem)
 
+    def terms(self, problem: Problem, plan: AdaptivePlan) -> GaussianTerms | None:
+        """All acts are Gaussian noise: they keep to a ρ and to a least noise that the plan fixes."""
+        return plan.terms
+
     def claim(self, problem: Problem, plan: AdaptivePlan) -> Claim:
-        return claim_of(problem, plan, components=self.components or COMPONENTS_PRECISE, triples=self.triples)
+        return claim_of(plan.widened(problem), plan, components=self.components or COMPONENTS_PRECISE, triples=self.triples)
 
     def release(self, curator: Curator, problem: Problem, plan: AdaptivePlan) -> Outcome:
         def told(step: int) -> None:
             curator.report_progress("steps", step, _STEPS)
 
         told(0)
-        first = first_total(curator, problem, problem.cap * TOTAL_SHARE)
+        problem = plan.widened(problem)
+        first = first_total(curator, problem, plan, problem.cap * TOTAL_SHARE)
         price = problem.cap * (1 if first.exact else 1 - TOTAL_SHARE)
         rows = max(first.value, FEWEST_ROWS)
         shares = shares_of(plan, problem.relation, float(price), rows, triples=self.triples)

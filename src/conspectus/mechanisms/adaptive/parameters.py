@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import TypeVar
@@ -13,7 +13,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.mechanisms.mechanism import CannotServe, Problem, not_counting, refuse_for
+from conspectus.mechanisms.mechanism import CannotServe, Problem, not_counting, refuse_for, root_up
+from conspectus.mechanisms.sharper_budgets import sharpened_terms
+from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.privacy.relation import Relation
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
@@ -33,6 +35,12 @@ WIDEST_SET = 12
 TOTAL_SHARE = Fraction(1, 500)
 """Of the budget, for a first look at the number of rows where that is private."""
 
+LEAST_FOR_COLUMNS, FEW_FOR_COLUMNS, MOST_FOR_COLUMNS = 0.05, 0.06, 0.6
+"""Of the budget: at least, about where it is large, and at most."""
+
+WIDE_ENOUGH = 200
+"""Noise of this σ² costs less than a hundredth of the budget for being discrete."""
+
 PAIR_LEVELS, TRIPLE_LEVELS = (0, 1, 2, 3, 4), (2, 3)
 
 Columns = TypeVar("Columns", bound=tuple[int, ...])
@@ -51,6 +59,7 @@ class AdaptivePlan:
         pairs: The pairs of columns that questions ask about, each with its weight.
         triples: The triples, likewise.
         most_groups: The most groups of one column that are told apart.
+        terms: What its Gaussian acts keep to, where that buys more than their ρ.
     """
 
     columns: tuple[int, ...]
@@ -59,6 +68,16 @@ class AdaptivePlan:
     pairs: Pairs
     triples: Triples
     most_groups: int
+    terms: GaussianTerms | None
+
+    def widened(self, problem: Problem) -> Problem:
+        """The problem with the budget that the terms allow."""
+        return problem if self.terms is None else replace(problem, rho=self.terms.rho)
+
+    @property
+    def narrowest(self) -> float:
+        """The least scale of noise, in steps of what it is added to, that the terms allow."""
+        return 0.0 if self.terms is None else root_up(self.terms.least_square)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +143,21 @@ def plan_of(problem: Problem) -> AdaptivePlan:
         pairs=_evened(pairs),
         triples=_evened(triples),
         most_groups=most,
+        terms=sharpened_terms(problem, lambda rho: _least_square(sizes, problem.relation, rho)),
     )
+
+
+def _least_square(sizes: tuple[int, ...], relation: Relation, rho: Fraction) -> Fraction:
+    """The σ² that no noise shall go below: that of the most precise column, or what costs next to nothing where the
+    most that columns may be given would make it very small."""
+    precise = Fraction(unit_cost(relation)) * sum(map(root_of, sizes)) / (2 * rho * max(map(root_of, sizes)))
+    always = precise / Fraction(MOST_FOR_COLUMNS)
+    return always if always >= WIDE_ENOUGH else min(precise / Fraction(FEW_FOR_COLUMNS), Fraction(WIDE_ENOUGH))
+
+
+def root_of(size: int) -> int:
+    """What a column of this size gets of the price of all columns, up to a factor: about the root of its size."""
+    return math.isqrt(size << 40)
 
 
 def most_groups(sizes: Iterable[int]) -> int:
@@ -190,7 +223,7 @@ def shares_of(plan: AdaptivePlan, relation: Relation, rho: float, rows: float, *
     """How the budget is shared, by the number of rows as far as it is known. Chosen on Adult and NLTCS."""
     cost, many, pairs = unit_cost(relation), len(plan.columns), len(plan.pairs)
     noise = HALF_NORMAL * math.sqrt(cost * many / (2 * rho)) / rows * float(np.mean(plan.sizes))
-    columns = min(max(0.25 * (noise / 0.0148) ** 0.27, 0.05), 0.6)
+    columns = min(max(0.25 * (noise / 0.0148) ** 0.27, LEAST_FOR_COLUMNS), MOST_FOR_COLUMNS)
     if not pairs:
         return Shares(noise=noise, columns=1.0, scores=0.0, triples=0.0, triple_scores=0.0, levels=(), uniform=False)
     scores = 0.03 if noise < 0.05 else 0.05
