@@ -30,7 +30,9 @@ def tight_rho(epsilon: float, delta: float) -> float:
     def reached(rho: float) -> float:
         # The least log δ over the orders α of the conversion.
         orders = 1 + np.exp(np.linspace(-9, 9, 4000))
-        return float(np.min((orders - 1) * (orders * rho - epsilon) + (orders - 1) * np.log1p(-1 / orders) - np.log(orders)))
+        return float(
+            np.min((orders - 1) * (orders * rho - epsilon) + (orders - 1) * np.log1p(-1 / orders) - np.log(orders))
+        )
 
     low, high = 0.0, epsilon + 1
     for _ in range(100):

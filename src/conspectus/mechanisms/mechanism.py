@@ -17,8 +17,8 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.scores import error_sensitivity
 from conspectus.data.domain import in_words
 from conspectus.privacy.accounting import rho_of, scale_up
-from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.privacy.events import Event, Noise
+from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.sparse_queries import SparseQueries

@@ -1,4 +1,4 @@
-"""A filter for acts of Gaussian noise alone: composed as one Gaussian, although what is asked follows from what was seen.
+"""A filter for Gaussian noise alone: composed as one Gaussian, although what is asked follows from what was seen.
 
 What a list of Gaussian acts costs depends on two numbers: the ρ that they sum to, and the narrowest noise among them.
 Where both are fixed before the first draw, single acts need not be (`gaussian_filter.proof.md`).

@@ -13,8 +13,8 @@ from conspectus.data.sources import Table
 from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Problem, Proposal, propose
 from conspectus.mechanisms.registry import OFFLINE, Entry
 from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
-from conspectus.privacy.gaussian_filter import GaussianFilter
 from conspectus.privacy.events import Event
+from conspectus.privacy.gaussian_filter import GaussianFilter
 from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation

@@ -111,7 +111,9 @@ class Adaptive(Mechanism[AdaptivePlan]):
         return plan.terms
 
     def claim(self, problem: Problem, plan: AdaptivePlan) -> Claim:
-        return claim_of(plan.widened(problem), plan, components=self.components or COMPONENTS_PRECISE, triples=self.triples)
+        return claim_of(
+            plan.widened(problem), plan, components=self.components or COMPONENTS_PRECISE, triples=self.triples
+        )
 
     def release(self, curator: Curator, problem: Problem, plan: AdaptivePlan) -> Outcome:
         def told(step: int) -> None:
