@@ -1,8 +1,8 @@
 """All marginals of ordinary tables, add-remove: error, time and memory of `adaptive`, its rivals here, and peers.
 
 `BENCH_RUNS` sets the number of runs of each line, and `BENCH_TABLES` names some of the tables of `ordinary_tables`:
-only their lines are measured again, and the others stay as they are. Numbers of peers come from `bench/peer_numbers.json`,
-which `python -m bench.peers` writes.
+only their lines are measured again, and the others stay as they are. Numbers of peers come from
+`bench/peer_numbers.json`, which `python -m bench.peers` writes.
 """
 
 from __future__ import annotations

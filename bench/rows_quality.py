@@ -37,9 +37,10 @@ def main() -> None:
         lines += _measured(name, CASES[name]())
     heads = ["table", "trained on", "AUC on held-out real rows", "of real training", "processor seconds to make"]
     note = (
-        f"ε = {EPSILON:g}, δ = 1e-9, add-remove; {RUNS} run{'s' if RUNS > 1 else ''}, peers one. A third of the real rows "
-        "is held out; `adaptive` releases the others for all their marginals (3-way of Adult, 2-way of the others), and "
-        "makes as many rows, or ten times as many. Independent columns are the real ones, each shuffled by itself. "
+        f"ε = {EPSILON:g}, δ = 1e-9, add-remove; {RUNS} run{'s' if RUNS > 1 else ''}, peers one. A third of the real "
+        "rows is held out; `adaptive` releases the others for all their marginals (3-way of Adult, 2-way of the "
+        "others), and makes as many rows, or ten times as many. Independent columns are the real ones, each shuffled "
+        "by itself. "
         "Predicted are incomes above 50,000 dollars, and whether a patient is not admitted again."
     )
     text = markdown(heads, lines) + "\n\n" + note
