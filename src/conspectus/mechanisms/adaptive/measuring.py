@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar
@@ -51,37 +50,44 @@ def wide(plan: AdaptivePlan, law: Noise) -> Noise:
 def measure_columns(
     curator: Curator, problem: Problem, plan: AdaptivePlan, first: Total, price: Fraction
 ) -> tuple[list[Coding], Total]:
-    """Every column with noise, as it is modelled, and the number of rows by all of them together.
+    """Every column with noise, as it is modelled, and the number of rows.
 
-    Columns of more values get more of the price, by the root of their number.
+    Columns are measured as residuals, which cost less than their tables; what that saves buys the number of rows, where
+    it is private. Columns of more values get more of the price, by the root of their number.
     """
     domain = problem.workload.domain
-    tables = [Workload(domain, (Marginal(domain, (column,)),)) for column in plan.columns]
-    curator.count_ahead(Workload(domain, tuple(table.blocks[0] for table in tables)))
-    roots = [root_of(size) for size in plan.sizes]
-    noisy: list[Floats] = []
-    laws: list[Noise] = []
-    for table, root in zip(tables, roots):
-        law = wide(plan, problem.law(problem.sensitivity(table), price * root / sum(roots)))
-        noisy.append(curator.measure(table, law).astype(np.float64))
-        laws.append(law)
-    total = first
+    curator.count_ahead(Workload(domain, tuple(Marginal(domain, (column,)) for column in plan.columns)))
+    told = [(column, size) for column, size in zip(plan.columns, plan.sizes) if size > 1]
+    residuals = [Residual(domain, (column,)) for column, _ in told]
+    precisions = [float(root_of(size)) for _, size in told]
     if not first.exact:
-        # Each column's counts add up to the rows: the mean of least variance, of these and of the first look.
-        sums = [first.value, *(float(counts.sum()) for counts in noisy)]
-        weights = [1 / first.scale**2, *(1 / (len(counts) * law.scale**2) for counts, law in zip(noisy, laws))]
-        value = math.fsum(w * s for w, s in zip(weights, sums)) / math.fsum(weights)
-        # Its noise is no larger than that of the best of them alone, which is a law that was drawn.
-        scale, terms = min(
-            [(first.scale, 1), *((law.scale, len(counts)) for counts, law in zip(noisy, laws))],
-            key=lambda known: known[1] * known[0] ** 2,
-        )
-        total = Total(value=value, exact=False, kind="gaussian", scale=scale, terms=terms)
-    codings = [
-        code_column(counts, law.scale, total.divisor, in_order, plan.most_groups)
-        for counts, law, in_order in zip(noisy, laws, plan.in_order)
+        residuals.append(Residual(domain, ()))
+        saved = max(sum(p / size for p, (_, size) in zip(precisions, told)), 1.0)
+        # More would be drawn with the narrowest noise all the same.
+        most = unit_cost(curator.relation) / (2 * float(price) * plan.narrowest**2) if plan.narrowest else 1.0
+        precisions.append(saved if most >= 1 else min(saved, most / (1 - most) * max(sum(precisions) - saved, 1.0)))
+    if not residuals:
+        return [code_column(np.ones(1), 0.0, first.divisor, 0) for _ in plan.sizes], first
+    scales = [
+        max(scale, plan.narrowest) for scale in residual_scales(residuals, precisions, price, relation=curator.relation)
     ]
+    noisy = curator.measure_residuals(residuals, scales)
+    total = first if first.exact else _together(first, float(noisy[-1][0]), scales[-1])
+    found = {column: (values, scale / len(values)) for (column, _), values, scale in zip(told, noisy, scales)}
+    codings = []
+    for column, size, in_order in zip(plan.columns, plan.sizes, plan.in_order):
+        residual, deviation = found.get(column, (np.zeros(1), 0.0))
+        counts = residual + total.divisor / size
+        codings.append(code_column(counts, deviation, total.divisor, in_order, plan.most_groups))
     return codings, total
+
+
+def _together(first: Total, value: float, scale: float) -> Total:
+    """The number of rows from two looks: the mean of least variance."""
+    weights = 1 / first.scale**2, 1 / scale**2
+    mean = (weights[0] * first.value + weights[1] * value) / sum(weights)
+    # Its noise is no larger than that of the better look alone, which is a law that was drawn.
+    return Total(value=mean, exact=False, kind="gaussian", scale=min(first.scale, scale), terms=1)
 
 
 class Tables:

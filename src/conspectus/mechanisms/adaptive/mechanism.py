@@ -13,7 +13,8 @@ No paper has it as a whole. The select-measure-fit design is that of McKenna, Mu
 residuals are those of Xiao, He, Zhang & Kifer (2023). In place of a loop that selects one table after another, all
 are scored once and measured by one plan; in place of a graphical model, each pair is fitted by itself.
 
-Privacy: composes one measurement of each column, one or two of distances, one or two of residuals, and the row total.
+Privacy: composes the row total, the residuals of columns, one or two measurements of distances, and one or two of
+residuals of pairs and triples.
 Steps 1 to 4 are all that spend (`measuring`), each a fixed share of the budget; what they ask depends on earlier noisy
 outputs alone. Accuracy: nothing is proved.
 """

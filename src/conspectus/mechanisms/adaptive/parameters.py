@@ -26,6 +26,7 @@ from conspectus.queries.workload import Workload
 from .pair_scores import HALF_NORMAL
 
 MOST_COLUMNS, MOST_PAIRS = 400, 40_000
+MOST_CODES = 1 << 22
 MOST_GROUPS = 5000
 """Of all columns together: matrices over them are what takes memory."""
 
@@ -35,11 +36,11 @@ WIDEST_SET = 12
 TOTAL_SHARE = Fraction(1, 500)
 """Of the budget, for a first look at the number of rows where that is private."""
 
-LEAST_FOR_COLUMNS, FEW_FOR_COLUMNS, MOST_FOR_COLUMNS = 0.05, 0.06, 0.6
-"""Of the budget: at least, about where it is large, and at most."""
+LEAST_FOR_COLUMNS, FEW_FOR_COLUMNS, MOST_FOR_COLUMNS = 0.05, 0.2, 0.6
+"""Of the budget: at least, less than which where it is large, and at most."""
 
-WIDE_ENOUGH = 200
-"""Noise of this σ² costs less than a hundredth of the budget for being discrete."""
+WIDE_ENOUGH = 100
+"""Noise of this σ² costs about a hundredth of the budget for being discrete."""
 
 PAIR_LEVELS, TRIPLE_LEVELS = (0, 1, 2, 3, 4), (2, 3)
 
@@ -133,6 +134,8 @@ def plan_of(problem: Problem) -> AdaptivePlan:
         )
     sizes = domain.shape(held)
     most = most_groups(sizes)
+    if max(sizes) > MOST_CODES:
+        raise CannotServe(f"a column has {max(sizes):,} values (limit {MOST_CODES:,}): declare fewer, or bins")
     if most < 2:
         raise CannotServe(f"these {len(held):,} columns are too many to be told apart: ask about fewer columns")
     in_order = tuple(problem.in_order[column] if problem.in_order else 0 for column in held)
@@ -143,16 +146,27 @@ def plan_of(problem: Problem) -> AdaptivePlan:
         pairs=_evened(pairs),
         triples=_evened(triples),
         most_groups=most,
-        terms=sharpened_terms(problem, lambda rho: _least_square(sizes, problem.relation, rho)),
+        terms=sharpened_terms(problem, lambda rho: _least_square(sizes, pairs, problem.relation, rho)),
     )
 
 
-def _least_square(sizes: tuple[int, ...], relation: Relation, rho: Fraction) -> Fraction:
-    """The σ² that no noise shall go below: that of the most precise column, or what costs next to nothing where the
-    most that columns may be given would make it very small."""
-    precise = Fraction(unit_cost(relation)) * sum(map(root_of, sizes)) / (2 * rho * max(map(root_of, sizes)))
-    always = precise / Fraction(MOST_FOR_COLUMNS)
-    return always if always >= WIDE_ENOUGH else min(precise / Fraction(FEW_FOR_COLUMNS), Fraction(WIDE_ENOUGH))
+def _least_square(
+    sizes: tuple[int, ...], pairs: Iterable[tuple[int, int]], relation: Relation, rho: Fraction
+) -> Fraction:
+    """The σ² that no noise shall go below, in steps of what it is added to.
+
+    That of columns when they get most of the budget; where this is narrow, and the budget so large that they get less,
+    a wider one, which costs less for being discrete. And half of what pairs have when all are measured alike.
+    """
+    roots = [root_of(size) for size in sizes]
+    whole = Fraction(unit_cost(relation)) / (2 * rho)
+    columns = min((whole * sum(roots) * size**2 / root for size, root in zip(sizes, roots) if size > 1), default=whole)
+    cells = [(sizes[a] * sizes[b]) ** 2 for a, b in pairs]
+    usual = [whole * min(cells) * len(cells) / 4] if cells else []
+    always = min([columns / Fraction(MOST_FOR_COLUMNS), *usual])
+    return (
+        always if always >= WIDE_ENOUGH else min([columns / Fraction(FEW_FOR_COLUMNS), Fraction(WIDE_ENOUGH), *usual])
+    )
 
 
 def root_of(size: int) -> int:
