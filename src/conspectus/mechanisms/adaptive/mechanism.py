@@ -57,7 +57,10 @@ EVALUATIONS, EVALUATIONS_PRECISE = 40, 120
 """Of the function that a pair is fitted by: more where measurements are precise."""
 
 COMPONENTS, COMPONENTS_PRECISE, COMPONENTS_PER_GROUP = 1500, 3000, 30
-"""Products of the mixture: more where triples were measured, fewer where all columns together have few values."""
+"""Products of the mixture: more where measurements are precise, fewer where all columns together have few values."""
+
+PRECISE = 0.003
+"""Measurements are precise where triples are measured, or where columns alone would have less noise than this."""
 
 ROUNDS, ROUNDS_PRECISE = 4, 2
 FEWEST_ROWS = 100.0
@@ -73,7 +76,7 @@ class Adaptive(Mechanism[AdaptivePlan]):
     they overlap. Declare columns of numbers and dates as such: their order is used.
 
     Args:
-        components: How many products the mixture has; by default 1,500, or 3,000 where triples are measured.
+        components: How many products the mixture has; by default 1,500, or 3,000 where measurements are precise.
         triples: Whether triples may be measured; by default they are where the budget is large enough.
         public_seed: Makes the fit repeatable, given what was measured; it protects nobody.
 
@@ -128,7 +131,8 @@ class Adaptive(Mechanism[AdaptivePlan]):
         shares = shares_of(plan, problem.relation, float(price), rows, triples=self.triples)
         parts = _prices(price, shares)
         codings, total = measure_columns(curator, problem, plan, first, parts["columns"])
-        model = Model(codings, total.divisor, EVALUATIONS_PRECISE if shares.triples else EVALUATIONS)
+        exact = shares.triples > 0 or shares.noise < PRECISE
+        model = Model(codings, total.divisor, EVALUATIONS_PRECISE if exact else EVALUATIONS)
         told(1)
         tables = Tables(problem, plan, model)
         _measure_pairs(curator, problem, plan, tables, model, shares, parts)
@@ -144,7 +148,7 @@ class Adaptive(Mechanism[AdaptivePlan]):
             cross_fitted(model, 60 if precise else 40, 100 * self.public_seed + turn)
         told(5)
         width = sum(coding.size for coding in codings)
-        usual = min(COMPONENTS_PRECISE if precise else COMPONENTS, COMPONENTS_PER_GROUP * width)
+        usual = min(COMPONENTS_PRECISE if exact else COMPONENTS, COMPONENTS_PER_GROUP * width)
         components = self.components or usual
         fit = _alone(model) if not model.pairs else fit_pairs(model, components, close, self.public_seed)
         told(6)
