@@ -66,10 +66,10 @@ def filtered_noise(gate: type[GaussianFilter], neighbours: Neighbours, side: int
         leads = losses[together] > 0
         for usual, these in ((BEHIND, together[~leads]), (AHEAD, together[leads])):
             allowance = gate(TERMS, budget, neighbours)
-            for move in made:
-                allowance.admit(move.act())
+            for earlier in made:
+                allowance.admit(earlier.act())
             tried = (TOO_MUCH, usual, BEHIND) if spent >= TERMS.rho * Fraction(3, 4) else (usual,)
-            move = next((move for move in tried if allowance.admits(move.act())), None)
+            move = next((one for one in tried if allowance.admits(one.act())), None)
             if move is None or not len(these):
                 continue
             losses[these] += move.loss(databases, side, len(these))
