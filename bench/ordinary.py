@@ -7,6 +7,7 @@ only their lines are measured again, and the others stay as they are. Numbers of
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import resource
@@ -39,6 +40,7 @@ HEADS = (
     "MB",
     "runs",
 )
+INTERVALS = "intervals" in {field.name for field in dataclasses.fields(cs.mechanisms.Adaptive)}
 PEERS = Path(__file__).parent / "peer_numbers.json"
 TITLES = {
     "opendp-mst": "MST, OpenDP 0.16",
@@ -60,15 +62,17 @@ NOTE = (
 
 def main() -> None:
     names = os.environ.get("BENCH_TABLES", ",".join(CASES)).split(",")
+    fresh = {}
+    for name in names:
+        case = CASES[name]()
+        fresh[name] = measured(case) + _peer_lines(name, case)
     kept = _lines_of_page()
-    lines = []
-    for name, make in CASES.items():
-        case = make() if name in names else None
-        if case is not None:
-            lines += measured(case)
-            lines += _peer_lines(name, case)
-        else:
-            lines += [line for line in kept if line[0] == _titles()[name]]
+    titles = _titles()
+    lines = [
+        line
+        for name in CASES
+        for line in (fresh[name] if name in fresh else [each for each in kept if each[0] == titles[name]])
+    ]
     record(
         "ordinary",
         "All marginals of ordinary tables",
@@ -106,25 +110,27 @@ def measured(case: Case) -> list[list[str]]:
     asked = f"all {case.order}-way"
     further = None if case.order > 2 else _some_triples(table)
     lines = []
-    for mechanism in case.mechanisms:
-        for epsilon in case.budgets:
-            found, beyond = [], []
-            for _ in range(RUNS):
-                begun, used = time.perf_counter(), time.process_time()
-                release = cs.release(table, workload, epsilon=epsilon, delta=case.delta, mechanism=mechanism)
-                took = time.process_time() - used, time.perf_counter() - begun
-                found.append((*_errors(release.answers, truth, starts), *took))
-                if further is not None:
-                    used, begun = time.process_time(), time.perf_counter()
-                    answers = release.synopsis.answer(further[0])
-                    more = took[0] + time.process_time() - used, took[1] + time.perf_counter() - begun
-                    beyond.append((*_errors(answers, *further[1:]), *more))
-            start = [case.title, asked, f"`{mechanism}`", f"{epsilon:g}"]
-            lines.append([*start, *_shown(found)])
+    runs = [(mechanism, epsilon, RUNS) for mechanism in case.mechanisms for epsilon in case.budgets]
+    for mechanism, epsilon, times in [*runs, *((rival, 1.0, 1) for rival in case.rivals)]:
+        # Intervals by reruns are post-processing with a benchmark of its own.
+        settings = {"intervals": False} if mechanism == "adaptive" and INTERVALS else {}
+        found, beyond = [], []
+        for _ in range(times):
+            begun, used = time.perf_counter(), time.process_time()
+            release = cs.release(table, workload, epsilon=epsilon, delta=case.delta, mechanism=mechanism, **settings)
+            took = time.process_time() - used, time.perf_counter() - begun
+            found.append((*_errors(release.answers, truth, starts), *took))
+            if further is not None and mechanism == "adaptive":
+                used, begun = time.process_time(), time.perf_counter()
+                answers = release.synopsis.answer(further[0])
+                more = took[0] + time.process_time() - used, took[1] + time.perf_counter() - begun
+                beyond.append((*_errors(answers, *further[1:]), *more))
+        start = [case.title, asked, f"`{mechanism}`", f"{epsilon:g}"]
+        lines.append([*start, *_shown(found)])
+        print(" | ".join(lines[-1]), flush=True)
+        if beyond:
+            lines.append([case.title, "3-way, not asked", *start[2:], *_shown(beyond)])
             print(" | ".join(lines[-1]), flush=True)
-            if beyond:
-                lines.append([case.title, "3-way, not asked", *start[2:], *_shown(beyond)])
-                print(" | ".join(lines[-1]), flush=True)
     return lines
 
 

@@ -38,7 +38,10 @@ CHAPTERS = (139, 239, 279, 289, 319, 389, 459, 519, 579, 629, 679, 709, 739, 759
 
 @dataclass(frozen=True)
 class Case:
-    """A table as codes, which of its columns stand in an order, the marginals that are asked for, and who answers."""
+    """A table as codes, which of its columns stand in an order, the marginals that are asked for, and who answers.
+
+    Rivals run once, at ε = 1.
+    """
 
     title: str
     codes: dict[str, np.ndarray]
@@ -48,6 +51,7 @@ class Case:
     mechanisms: tuple[str, ...] = ("adaptive",)
     budgets: tuple[float, ...] = (0.1, 1.0, 10.0)
     delta: float = 1e-9
+    rivals: tuple[str, ...] = ()
 
     def table(self) -> cs.Table:
         """The table, with numbers where columns stand in an order."""
@@ -75,7 +79,7 @@ def adult() -> Case:
     frame = pd.read_csv(data_file("adult_ppgm.csv.gz"))
     sizes = _sizes("adult_ppgm-domain.json", frame.columns)
     codes = {name: frame[name].to_numpy() for name in frame.columns}
-    return Case("Adult, 14 columns", codes, sizes, ORDERED_OF_ADULT, 3)
+    return Case("Adult, 14 columns", codes, sizes, ORDERED_OF_ADULT, 3, rivals=("gaussian",))
 
 
 def small() -> Case:
@@ -85,8 +89,9 @@ def small() -> Case:
     frame = pd.read_csv(data_file("adult_small.csv.gz"))
     sizes = _sizes("adult_small-domain.json", frame.columns)
     codes = {name: frame[name].to_numpy() for name in frame.columns}
-    served = ("projection", "adaptive", "mwem", "gaussian")
-    return Case("Adult, 7 columns", codes, sizes, (), 3, served, (1.0,), 1 / len(frame) ** 2)
+    delta = 1 / len(frame) ** 2
+    rivals = ("adaptive", "mwem", "gaussian")
+    return Case("Adult, 7 columns", codes, sizes, (), 3, ("projection",), (1.0,), delta, rivals)
 
 
 def _sizes(name: str, columns) -> dict[str, int]:
@@ -99,8 +104,8 @@ def nltcs() -> Case:
 
     frame = pd.read_csv(data_file("nltcs_named.csv.gz"))
     codes = {name: frame[name].astype(str).astype("category").cat.codes.to_numpy() for name in frame.columns}
-    served = ("projection", "adaptive", "mwem", "dual-query", "gaussian")
-    return Case("NLTCS, 16 columns", codes, dict.fromkeys(codes, 2), (), 3, served)
+    rivals = ("adaptive", "mwem", "dual-query", "gaussian")
+    return Case("NLTCS, 16 columns", codes, dict.fromkeys(codes, 2), (), 3, ("projection",), rivals=rivals)
 
 
 def census() -> Case:
@@ -119,7 +124,7 @@ def census() -> Case:
         codes[name] = np.clip((scaled * bins).astype(np.int64), 0, bins - 1)
         sizes[name] = bins
         ordered.append(name)
-    return Case("Census-Income, 42 columns", codes, sizes, tuple(ordered), 2)
+    return Case("Census-Income, 42 columns", codes, sizes, tuple(ordered), 2, rivals=("gaussian",))
 
 
 def acs() -> Case:
