@@ -34,7 +34,8 @@ counting               -> queries, queries.blocks, data.domain, data.code_sets, 
                           compiled
 curator                -> counting*, privacy, data, data.sources
 synopses.fitting       -> counting*
-synopses               -> synopses.fitting*, queries.builders, privacy.events, privacy.tails,
+synopses.intervals     -> synopses.synopsis, queries
+synopses               -> synopses.fitting*, synopses.intervals, queries.builders, privacy.events, privacy.tails,
                           privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions
 mechanisms             -> mechanisms.registry, curator, synopses*, privacy, privacy.composition

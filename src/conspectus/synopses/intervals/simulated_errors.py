@@ -1,0 +1,175 @@
+"""How far answers of a fitted synopsis are off, as reruns of its own making have shown.
+
+A mechanism that fits a synopsis to noisy tables can be run again on a table that is drawn from the synopsis. There the
+truth is known: every answer of the rerun comes with its error. Pooled by the kind of question, by its number of columns
+and by the size of the answer, these errors say how far answers of that size usually are from the truth. All of it is
+post-processing. What is assumed: the table is like one drawn from its synopsis. Real tables hold more than their
+synopsis does, so margins are widened before they are stored; by how much was chosen on real tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from conspectus.queries.query import Predicate
+from conspectus.queries.rules import demand
+from conspectus.synopses.synopsis import BadSynopsis, part
+
+Vector = NDArray[np.float64]
+Kind = Literal["cell", "sum"]
+KINDS: tuple[Kind, ...] = ("cell", "sum")
+
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
+"""The confidences at which margins are kept; others lie between them."""
+
+MOST_CONFIDENT = 0.9999
+"""Up to here margins are drawn out from the last of the levels; reruns say nothing of rarer errors."""
+
+_FIELDS = [
+    ("kind", pa.int8()),
+    ("columns", pa.int8()),
+    ("size", pa.float64()),
+    ("level", pa.float64()),
+    ("below", pa.float64()),
+    ("above", pa.float64()),
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The margins of one kind of question.
+
+    Attributes:
+        sizes: Answers, in counts, rising.
+        below: For each of them and each level, how far the truth may be below the answer.
+        above: The same above it.
+    """
+
+    sizes: Vector
+    below: Vector
+    above: Vector
+
+    def __post_init__(self) -> None:
+        shape = (len(self.sizes), len(LEVELS))
+        demand(
+            BadSynopsis,
+            (
+                len(self.sizes) and self.below.shape == shape and self.above.shape == shape,
+                "simulated margins have one number for each size and level",
+            ),
+            (
+                np.isfinite(self.sizes).all() and (np.diff(self.sizes) > 0).all() and self.sizes[0] > 0,
+                "simulated margins are kept for sizes above zero that rise",
+            ),
+            *(
+                (
+                    np.isfinite(side).all() and (side >= 0).all() and (np.diff(side, axis=1) >= 0).all(),
+                    "simulated margins are zero or more, and do not fall with the confidence",
+                )
+                for side in (self.below, self.above)
+            ),
+        )
+
+    def margins(self, counts: Vector, confidence: float) -> tuple[Vector, Vector]:
+        """How far the truth may be below and above answers of these counts."""
+        return _at(self.sizes, self.below, counts, confidence), _at(self.sizes, self.above, counts, confidence)
+
+
+def _at(sizes: Vector, margins: Vector, counts: Vector, confidence: float) -> Vector:
+    normal = ndtri((1 + np.array(LEVELS)) / 2)
+    wanted = float(ndtri((1 + confidence) / 2))
+    if wanted > normal[-1]:
+        # Rarer errors may have heavier tails than those of a normal law.
+        at_level = margins[:, -1] * (wanted / normal[-1]) ** 2
+    else:
+        at_level = np.array([np.interp(wanted, [0.0, *normal], [0.0, *line]) for line in margins])
+    found = np.interp(np.log(np.clip(counts, sizes[0], sizes[-1])), np.log(sizes), at_level)
+    # Beyond the largest answer that was seen, errors are taken to grow as answers do.
+    return found * np.maximum(counts / sizes[-1], 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedErrors:
+    """Margins of answers by the kind of question, its number of columns and the size of the answer.
+
+    Attributes:
+        reruns: How often the mechanism was run again.
+        curves: The margins, for each kind ("cell": one value of each column; "sum": sets of them) and number of
+            columns.
+
+    Example:
+        >>> flat = Curve(np.array([1.0, 100.0]), np.ones((2, 7)), np.ones((2, 7)))
+        >>> errors = SimulatedErrors(2, {("cell", 1): flat})
+        >>> below, above = errors.margins("cell", 1, np.array([50.0]), 0.95)
+        >>> float(below[0]), float(above[0]), errors.margins("cell", 2, np.array([50.0]), 0.95)
+        (1.0, 1.0, None)
+    """
+
+    reruns: int
+    curves: Mapping[tuple[Kind, int], Curve]
+
+    def __post_init__(self) -> None:
+        known = type(self.reruns) is int and self.reruns >= 1
+        demand(BadSynopsis, (known and self.curves, "simulated margins come from one rerun or more"))
+
+    @cached_property
+    def most_columns(self) -> int:
+        """Of how many columns the questions were that reruns answered, at most."""
+        return max(columns for _, columns in self.curves)
+
+    def margins(self, kind: Kind, columns: int, counts: Vector, confidence: float) -> tuple[Vector, Vector] | None:
+        """How far the truth may be below and above answers of these counts; None where no rerun says so."""
+        curve = self.curves.get((kind, columns))
+        if curve is None or confidence > MOST_CONFIDENT:
+            return None
+        return curve.margins(np.maximum(counts, 0.0), confidence)
+
+    def parts(self) -> tuple[dict[str, Any], pa.Table]:
+        """For a file."""
+        lines = [
+            (KINDS.index(kind), columns, size, level, low, high)
+            for (kind, columns), curve in sorted(self.curves.items())
+            for size, lows, highs in zip(curve.sizes.tolist(), curve.below.tolist(), curve.above.tolist())
+            for level, low, high in zip(LEVELS, lows, highs)
+        ]
+        made = {name: pa.array(values, type=kind) for (name, kind), values in zip(_FIELDS, zip(*lines))}
+        return {"reruns": self.reruns}, pa.table(made)
+
+    @classmethod
+    def from_parts(cls, meta: object, tables: Mapping[str, pa.Table], name: str) -> Self:
+        """The inverse of `parts`, the table by its name; raises `BadSynopsis`."""
+        stored = part(tables, name, _FIELDS)
+        many = len(LEVELS)
+        readable = (
+            isinstance(meta, Mapping) and set(meta) == {"reruns"} and stored.num_rows and not stored.num_rows % many
+        )
+        demand(BadSynopsis, (readable, "the simulated margins of the synopsis are not readable"))
+        assert isinstance(meta, Mapping)
+        kinds, columns, sizes, levels, below, above = (
+            stored[field].to_numpy().reshape(-1, many) for field, _ in _FIELDS
+        )
+        same = all((each == each[:, :1]).all() for each in (kinds, columns, sizes))
+        known = same and (levels == np.array(LEVELS)).all() and np.isin(kinds, (0, 1)).all() and (columns >= 1).all()
+        demand(BadSynopsis, (known, "the simulated margins of the synopsis are not readable"))
+        curves: dict[tuple[Kind, int], Curve] = {}
+        for kind, order in sorted(set(zip(kinds[:, 0].tolist(), columns[:, 0].tolist()))):
+            here = (kinds[:, 0] == kind) & (columns[:, 0] == order)
+            curves[KINDS[kind], order] = Curve(sizes[here, 0], below[here], above[here])
+        return cls(meta["reruns"], curves)
+
+
+def kind_of(asked: Predicate) -> tuple[Kind, int] | None:
+    """What kind of question a predicate is, and about how many columns; None for one about no column."""
+    columns = asked.columns
+    if not columns:
+        return None
+    single = len(asked.boxes) == 1 and all(len(literal.codes) == 1 for literal in asked.boxes[0])
+    return ("cell" if single else "sum"), len(columns)
