@@ -119,9 +119,33 @@ class _Asked:
         ranked = ranked_alone(measure)
         values = [self._values(c, columns, shape, codes=ranked) for c in measure.columns]
         if measure.kind in ("ratio", "share"):
+            if not counts.known:
+                return [self._quotient(measure, group) for group in groups]
             base = rows & over
             return [self._rate(counts, g & kept & base, base if measure.kind == "share" else g & over) for g in held]
         return [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
+
+    def _quotient(self, measure: Measure, group: tuple[Formula, ...]) -> Interval:
+        """A part of some rows, where single counts have intervals and cells together have none.
+
+        Both counts share what may go wrong. A part is no more than its whole.
+        """
+        within = group if measure.kind == "ratio" else ()
+        whole = [self.plan.where, measure.over, *within]
+        asked = [[*whole, measure.where, *group], whole]
+        above, below = (
+            self.source.count(predicate(self.domain, all_of(self.domain, each)), self.failure / 2) for each in asked
+        )
+        value = min(max((above.value or 0.0) / max(below.value or 0.0, 1e-9), 0.0), 1.0) if below.value else None
+        if value is None or None in (above.low, above.high, below.low, below.high):
+            return Interval(value=value, low=None, high=None, basis="unguaranteed")
+        assert above.low is not None
+        assert above.high is not None
+        assert below.low is not None
+        assert below.high is not None
+        low = max(above.low, 0.0) / max(below.high, 1e-9)
+        high = above.high / below.low if below.low > 0 else 1.0
+        return Interval(value=value, low=min(low, value), high=max(min(high, 1.0), value), basis=above.basis)
 
     def _rate(self, counts: CellCounts, above: Mask, below: Mask) -> Interval:
         held = np.ascontiguousarray(below | above).ravel()

@@ -1,4 +1,4 @@
-"""Pictures as inline SVG: bars with interval whiskers, heat maps, and numbers for pairs. Colours come from the page's own style."""
+"""Pictures as inline SVG: bars with whiskers, heat maps, numbers for pairs. Colours come from the page's own style."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ SUMS = 1000
 
 FEWEST, MOST = 2, 12
 ENOUGH = 4000
-"""The least and the largest number of reruns; between them, so many that there are about so many cells to learn from."""
+"""The least and the largest number of reruns; between them, so many that about so many cells are learned from."""
 
 STEP = 3
 """Sizes of answers in one power of ten that have margins of their own."""
@@ -156,7 +156,7 @@ def curve(answers: NDArray[np.float64], truths: NDArray[np.float64]) -> Curve:
     cuts[-1] = len(answers)
     sizes, below, above = [], [], []
     sides = (1 + np.array(LEVELS)) / 2
-    for low, high in zip(cuts, cuts[1:]):
+    for low, high in pairwise(cuts):
         size = math.exp(float(np.log(np.maximum(answers[low:high], SMALLEST)).mean()))
         wider = _wider(size)
         sizes.append(size)
