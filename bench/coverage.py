@@ -1,4 +1,4 @@
-"""Whether 95 % intervals hold the truth: all cells of all 3-way marginals of four real tables, by the size of the answer.
+"""Whether 95 % intervals hold the truth: all cells of all 3-way marginals of four real tables, by size of the answer.
 
 `BENCH_RUNS` sets the number of runs of each line, and `BENCH_TABLES` names some of the tables: adult, nltcs, diabetic,
 adult_small. How far intervals of reruns are widened was chosen on other tables (Census-Income, ACS income).
@@ -96,13 +96,13 @@ def main() -> None:
         lines.append(_line(f"{title}, 7 columns" if few else title, small, "projection", 1.0))
     heads = ["table", "mechanism", "ε", "cells", "covered", "plain noise ±", *(f"answers {head}" for head in HEADS)]
     note = (
-        f"{RUNS} run{'s' if RUNS > 1 else ''} each; add-remove, δ = {DELTA:g}; 95 % intervals of all cells of all 3-way "
-        "marginals. By the size of the released answer, in counts: the share of intervals that hold the true count, and "
-        "their mean half-width in counts, with ends below 0 cut. A cell whose count is 0 is covered by every interval "
-        "that reaches 0, so that sparse tables are covered more often than 95 % in all. Plain noise is the half-width "
-        "of measuring all these marginals with Gaussian noise for the same budget. Intervals of `adaptive` are "
-        "simulated: how far they are widened was chosen on Census-Income and ACS income. Those of `projection` are "
-        "proved."
+        f"{RUNS} run{'s' if RUNS > 1 else ''} each; add-remove, δ = {DELTA:g}; 95 % intervals of all cells of "
+        "all 3-way marginals. By the size of the released answer, in counts: the share of intervals that hold "
+        "the true count, and their mean half-width in counts, with ends below 0 cut. A cell whose count is 0 "
+        "is covered by every interval that reaches 0, so that sparse tables are covered more often than 95 % "
+        "in all. Plain noise is the half-width of measuring all these marginals with Gaussian noise for the "
+        "same budget. Intervals of `adaptive` are simulated: how far they are widened was chosen on Census- "
+        "Income and ACS income. Those of `projection` are proved."
     )
     record("coverage", "Whether intervals cover", markdown(heads, lines) + "\n\n" + note, "python -m bench coverage")
 
