@@ -15,7 +15,7 @@ import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Chunk, Domain
 from conspectus.mechanisms.adaptive import reruns, simulated_table
-from conspectus.mechanisms.adaptive.reruns import curve
+from conspectus.mechanisms.adaptive.reruns import Errors, column_factors, curve
 from conspectus.mechanisms.adaptive.simulated_table import SimulatedTable
 from conspectus.mechanisms.mechanism import SettingError
 from conspectus.privacy.events import Noise
@@ -130,14 +130,18 @@ def test_a_made_table_measures_as_a_curator_does():
 # The margins.
 
 
+def errors(answers, misses, sets=((0,),), about=None):
+    about = np.zeros(len(answers), dtype=np.int64) if about is None else about
+    return Errors(np.asarray(answers, float), np.asarray(misses, float), sets, about)
+
+
 def test_margins_are_the_quantiles_of_the_errors_widened():
-    answers = np.full(2000, 50.0)
-    truths = 50 + rng(3).normal(0, 4, 2000)
-    made = curve(answers, truths)
+    misses = rng(3).normal(0, 4, 2000)
+    made = curve(errors(np.full(2000, 50.0), misses), {})
     wider = reruns._wider(50.0)
     assert len(made.sizes) == 1
     below, above = made.margins(np.array([50.0]), 0.95)
-    misses = np.sort(truths - answers)
+    misses = np.sort(misses)
     assert above[0] == pytest.approx(wider * misses[1949], rel=0.05)
     assert below[0] == pytest.approx(-wider * misses[50], rel=0.05)
     small, large = (made.margins(np.array([50.0]), level)[1][0] for level in (0.3, 0.9995))
@@ -146,10 +150,24 @@ def test_margins_are_the_quantiles_of_the_errors_widened():
 
 def test_sizes_that_are_rare_are_put_together_and_all_errors_are_used():
     answers = np.concatenate([np.full(50, 5.0), np.full(500, 500.0), np.full(3, 90_000.0)])
-    made = curve(answers, answers + rng(0).normal(0, 1, len(answers)))
-    assert len(made.sizes) == 1
-    only = curve(np.full(10, 3.0), np.full(10, 4.0))
+    assert len(curve(errors(answers, rng(0).normal(0, 1, len(answers))), {}).sizes) == 1
+    only = curve(errors(np.full(10, 3.0), np.ones(10)), {})
     assert only.margins(np.array([3.0]), 0.95)[1][0] >= 1.0
+
+
+def test_columns_whose_errors_are_larger_are_found():
+    """Errors of tables with column 2 are three times those of others: its factor tells, and margins follow it."""
+    sets = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+    about = np.repeat(np.arange(6), 400)
+    spread = np.array([3.0 if 2 in each else 1.0 for each in sets])[about]
+    seen = errors(np.full(2400, 20.0), spread * rng(5).normal(0, 1, 2400), sets, about)
+    factors = column_factors([seen])
+    assert factors[2] / factors[0] == pytest.approx(3, rel=0.25)  # a deviation of 4 %, and the ridge
+    assert factors[1] / factors[0] == pytest.approx(1, rel=0.2)
+    made = SimulatedErrors(1, {("cell", 2): curve(seen, factors)}, factors)
+    hard, easy = (made.margins("cell", columns, np.array([20.0]), 0.95)[1][0] for columns in ((0, 2), (0, 1)))
+    assert hard / easy == pytest.approx(factors[2] / factors[1])
+    assert column_factors([]) == {}
 
 
 @pytest.mark.parametrize(
@@ -190,9 +208,11 @@ def test_margins_are_filed_to_the_bit_and_damage_is_refused(released, tmp_path):
         with pytest.raises(BadSynopsis):
             load_synopsis(domain, "product-mixture", meta, {**tables, "errors": damaged})
     with pytest.raises(BadSynopsis):
-        load_synopsis(domain, "product-mixture", {**meta, "errors": {"reruns": 0}}, tables)
+        load_synopsis(domain, "product-mixture", {**meta, "errors": {"reruns": 0, "factors": []}}, tables)
     with pytest.raises(BadSynopsis):
         SimulatedErrors(1, {})
+    with pytest.raises(BadSynopsis):
+        SimulatedErrors(1, release.synopsis.errors.curves, {0: 0.0})
 
 
 # Answers.

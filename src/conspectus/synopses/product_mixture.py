@@ -221,9 +221,10 @@ class ProductMixture(Synopsis):
         if found.low is not None or self.errors is None:
             return found
         asked = canonical_query(self.domain, query.query(0))
-        kind = kind_of(asked) if isinstance(asked, Predicate) else None
-        margins = kind and self.errors.margins(*kind, np.array([found.count]), confidence)
-        if not margins:
+        margins = None
+        if isinstance(asked, Predicate):
+            margins = self.errors.margins(kind_of(asked), asked.columns, np.array([found.count]), confidence)
+        if margins is None:
             return found
         return Estimate.within(found.count, float(margins[0][0]), float(margins[1][0]), basis="simulated")
 
@@ -233,7 +234,7 @@ class ProductMixture(Synopsis):
         if self.errors is None or not np.isnan(low).all():
             return low, high
         centres = self.answer(cells) * self.total.divisor
-        margins = self.errors.margins("cell", len(cells.columns), centres, confidence)
+        margins = self.errors.margins("cell", tuple(cells.columns), centres, confidence)
         return (low, high) if margins is None else (centres - margins[0], centres + margins[1])
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:

@@ -57,7 +57,7 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
     asked = len(problem.workload)
     width = sum(min(size, plan.most_groups) for size in plan.sizes)
     memory = 4 * (9 * components * width + 8 * width * width) + 40 * width * width + 16 * asked
-    notes = ["no interval is proved: nothing bounds what pairs and triples do not say"]
+    notes = ["no interval is proved: intervals are simulated, by reruns on tables drawn from the release"]
     if problem.rows is None:
         notes.append(f"the number of rows is private: what is expected is for {ADAPTIVE_UNKNOWN_ROWS:,} rows")
     return Claim(

@@ -14,7 +14,8 @@ are widened for that, by what was seen on real tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -36,8 +37,9 @@ from .simulated_table import SimulatedTable
 MOST_COLUMNS = 4
 """Questions of up to so many columns are asked of reruns."""
 
-MOST_CELLS, MOST_TABLES = 1 << 20, 200
-"""Of one number of columns, in one rerun: cells of tables, and tables."""
+MOST_CELLS, MOST_TABLES, MOST_KEPT = 1 << 22, 200, 1 << 18
+"""Of one number of columns, in one rerun: cells of tables, tables, and about how many cells with an answer below one
+are kept."""
 
 SUMS = 1000
 """Sets of cells that are asked about, for each number of columns."""
@@ -54,7 +56,12 @@ FEWEST_ERRORS = 200
 
 SMALLEST = 1e-3
 LARGER, LARGER_BIG = 1.2, 1.4
-Errors = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""By how much margins are widened, for what real tables hold beyond their mixtures: below and above 1,000 counts."""
+
+FEWEST_CELLS, MOST_WEIGHT, RIDGE, MOST_LOG = 3, 50.0, 100.0, 0.7
+"""For the factors of columns: the least cells of a table, its largest weight, the ridge, and the largest logarithm."""
+
+Key = tuple[Kind, int]
 
 
 def simulated_errors(
@@ -80,27 +87,96 @@ def simulated_errors(
     questions = _questions(plan, problem, public_sampler(public_seed))
     cells = sum(len(asked) for (kind, _), asked in questions.items() if kind == "cell")
     reruns = min(max(math.ceil(ENOUGH / cells), FEWEST), MOST)
-    found: dict[tuple[Kind, int], list[Errors]] = {key: [] for key in questions}
+    found: dict[Key, Errors] = {}
     for turn in range(reruns):
         progress("reruns", turn, reruns)
         rng = public_sampler(public_seed + turn + 1)
         table = SimulatedTable(released.drawn(released.total.rows, rng), problem.relation, rng)
         again = fitted(table)
         for key, asked in questions.items():
-            answers = again.answer(asked) * again.total.divisor
-            found[key].append((answers, table.counts(asked).astype(np.float64)))
+            here = Errors.of(asked, again.answer(asked) * again.total.divisor, table.counts(asked))
+            found[key] = found[key].and_also(here) if key in found else here
     progress("reruns", reruns, reruns)
-    curves = {
-        key: curve(np.concatenate([each[0] for each in errors]), np.concatenate([each[1] for each in errors]))
-        for key, errors in found.items()
-    }
-    return SimulatedErrors(reruns, curves)
+    factors = column_factors([errors for (kind, order), errors in found.items() if kind == "cell" and order > 1])
+    return SimulatedErrors(reruns, {key: curve(errors, factors) for key, errors in found.items()}, factors)
 
 
-def _questions(plan: AdaptivePlan, problem: Problem, rng: np.random.Generator) -> dict[tuple[Kind, int], Workload]:
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Answers of reruns beside the truth, and what they were about.
+
+    Attributes:
+        answers: In counts.
+        misses: The truth less the answer.
+        sets: The sets of columns that questions were about.
+        about: For each answer, which of them.
+    """
+
+    answers: NDArray[np.float64]
+    misses: NDArray[np.float64]
+    sets: tuple[tuple[int, ...], ...]
+    about: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, asked: Workload, answers: NDArray[np.float64], counts: NDArray[np.int64]) -> Errors:
+        if all(isinstance(block, Marginal) for block in asked.blocks):
+            sets = tuple(tuple(block.columns) for block in asked.blocks)
+            about = np.repeat(np.arange(len(sets)), np.diff(asked.offsets))
+        else:
+            sets = tuple(query.columns for query in asked.queries() if isinstance(query, Predicate))
+            about = np.arange(len(sets))
+        # Most cells of large tables are nearly empty, and alike. A choice by answers and places is fair to errors.
+        kept = np.flatnonzero((answers >= 1) | (np.arange(len(answers)) % -(-len(answers) // MOST_KEPT) == 0))
+        return cls(answers[kept], (counts - answers)[kept], sets, about[kept])
+
+    def and_also(self, other: Errors) -> Errors:
+        """These, and those of another rerun with the same questions."""
+        mine, yours = (self.answers, self.misses, self.about), (other.answers, other.misses, other.about)
+        answers, misses, about = (np.concatenate(pair) for pair in zip(mine, yours))
+        return Errors(answers, misses, self.sets, about)
+
+    def steps(self) -> NDArray[np.int64]:
+        """Which size each answer has, in steps of a part of a power of ten."""
+        return np.floor(np.log10(np.maximum(self.answers, SMALLEST)) * STEP).astype(np.int64)
+
+
+def column_factors(tables: Sequence[Errors]) -> dict[int, float]:
+    """By how much errors of tables with a column are larger than those of others, answers of one size compared.
+
+    The logarithm of the root mean square of a table's errors, each over what is usual for the size of its answer, is
+    taken to be a sum over its columns: least squares with a ridge.
+    """
+    columns = sorted({column for errors in tables for each in errors.sets for column in each})
+    lines, sizes, weights = [], [], []
+    for number, errors in enumerate(tables):
+        large = errors.answers >= 1
+        steps = errors.steps()[large] + 3 * STEP
+        squares = errors.misses[large] ** 2
+        many = np.maximum(np.bincount(steps), 1)
+        usual = np.maximum(np.bincount(steps, squares) / many, 1e-12)
+        about = errors.about[large]
+        cells = np.bincount(about, minlength=len(errors.sets))
+        sums = np.bincount(about, squares / usual[steps], len(errors.sets))
+        for place in np.flatnonzero(cells >= FEWEST_CELLS):
+            line = np.zeros(len(columns) + len(tables))
+            line[[columns.index(column) for column in errors.sets[place]]] = 1
+            line[len(columns) + number] = 1
+            lines.append(line)
+            sizes.append(math.log(max(sums[place] / cells[place], 1e-6)) / 2)
+            weights.append(min(float(cells[place]), MOST_WEIGHT))
+    if not lines:
+        return {}
+    design, weight = np.array(lines), np.array(weights)[:, None]
+    ridge = np.diag([RIDGE] * len(columns) + [1e-6] * len(tables))
+    found = np.linalg.solve(design.T @ (weight * design) + ridge, design.T @ (weight[:, 0] * np.array(sizes)))
+    logs = found[: len(columns)] - found[: len(columns)].mean()
+    return {column: float(math.exp(min(max(log, -MOST_LOG), MOST_LOG))) for column, log in zip(columns, logs.tolist())}
+
+
+def _questions(plan: AdaptivePlan, problem: Problem, rng: np.random.Generator) -> dict[Key, Workload]:
     """What reruns are asked: whole tables, and sets of cells, of every number of columns."""
     domain = problem.workload.domain
-    found: dict[tuple[Kind, int], Workload] = {}
+    found: dict[Key, Workload] = {}
     for order in range(1, min(MOST_COLUMNS, len(plan.columns)) + 1):
         tables = _tables(plan, order, rng)
         if tables:
@@ -142,11 +218,12 @@ def _box(plan: AdaptivePlan, order: int, rng: np.random.Generator) -> tuple[Lite
     return tuple(box)
 
 
-def curve(answers: NDArray[np.float64], truths: NDArray[np.float64]) -> Curve:
-    """Margins by the size of answers, from answers of reruns and the truths beside them."""
-    order = np.argsort(answers, kind="stable")
-    answers, misses = answers[order], (truths - answers)[order]
-    steps = np.floor(np.log10(np.maximum(answers, SMALLEST)) * STEP).astype(np.int64)
+def curve(errors: Errors, factors: Mapping[int, float]) -> Curve:
+    """Margins by the size of answers, where errors are over the factors of their columns."""
+    each = np.array([math.prod(factors.get(column, 1.0) for column in columns) for columns in errors.sets])
+    order = np.argsort(errors.answers, kind="stable")
+    answers, misses = errors.answers[order], (errors.misses / each[errors.about])[order]
+    steps = errors.steps()[order]
     cuts = [0]
     for end in [*(np.flatnonzero(np.diff(steps)) + 1).tolist(), len(answers)]:
         if end - cuts[-1] >= FEWEST_ERRORS:
@@ -168,4 +245,4 @@ def curve(answers: NDArray[np.float64], truths: NDArray[np.float64]) -> Curve:
 
 def _wider(size: float) -> float:
     """By how much margins are widened, for what real tables hold beyond their mixtures."""
-    return LARGER if size < 100 else LARGER_BIG
+    return LARGER if size < 1000 else LARGER_BIG

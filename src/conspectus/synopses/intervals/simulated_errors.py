@@ -2,15 +2,17 @@
 
 A mechanism that fits a synopsis to noisy tables can be run again on a table that is drawn from the synopsis. There the
 truth is known: every answer of the rerun comes with its error. Pooled by the kind of question, by its number of columns
-and by the size of the answer, these errors say how far answers of that size usually are from the truth. All of it is
-post-processing. What is assumed: the table is like one drawn from its synopsis. Real tables hold more than their
-synopsis does, so margins are widened before they are stored; by how much was chosen on real tables.
+and by the size of the answer, these errors say how far answers of that size usually are from the truth; a factor for
+each column says which are harder. All of it is post-processing. What is assumed: the table is like one drawn from its
+synopsis. Real tables hold more than their synopsis does, so margins are widened before they are stored; by how much was
+chosen on real tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -104,33 +106,46 @@ class SimulatedErrors:
         reruns: How often the mechanism was run again.
         curves: The margins, for each kind ("cell": one value of each column; "sum": sets of them) and number of
             columns.
+        factors: By how much errors of questions about a column are larger than those of others, by its position.
 
     Example:
         >>> flat = Curve(np.array([1.0, 100.0]), np.ones((2, 7)), np.ones((2, 7)))
         >>> errors = SimulatedErrors(2, {("cell", 1): flat})
-        >>> below, above = errors.margins("cell", 1, np.array([50.0]), 0.95)
-        >>> float(below[0]), float(above[0]), errors.margins("cell", 2, np.array([50.0]), 0.95)
+        >>> below, above = errors.margins("cell", (3,), np.array([50.0]), 0.95)
+        >>> float(below[0]), float(above[0]), errors.margins("cell", (3, 4), np.array([50.0]), 0.95)
         (1.0, 1.0, None)
     """
 
     reruns: int
     curves: Mapping[tuple[Kind, int], Curve]
+    factors: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         known = type(self.reruns) is int and self.reruns >= 1
-        demand(BadSynopsis, (known and self.curves, "simulated margins come from one rerun or more"))
+        usable = all(
+            type(column) is int and column >= 0 and 0 < factor < np.inf for column, factor in self.factors.items()
+        )
+        demand(
+            BadSynopsis,
+            (known and self.curves, "simulated margins come from one rerun or more"),
+            (usable, "factors of simulated margins are positive numbers, by positions of columns"),
+        )
 
     @cached_property
     def most_columns(self) -> int:
         """Of how many columns the questions were that reruns answered, at most."""
         return max(columns for _, columns in self.curves)
 
-    def margins(self, kind: Kind, columns: int, counts: Vector, confidence: float) -> tuple[Vector, Vector] | None:
+    def margins(
+        self, kind: Kind, columns: Sequence[int], counts: Vector, confidence: float
+    ) -> tuple[Vector, Vector] | None:
         """How far the truth may be below and above answers of these counts; None where no rerun says so."""
-        curve = self.curves.get((kind, columns))
+        curve = self.curves.get((kind, len(columns)))
         if curve is None or confidence > MOST_CONFIDENT:
             return None
-        return curve.margins(np.maximum(counts, 0.0), confidence)
+        factor = math.prod(self.factors.get(column, 1.0) for column in columns)
+        below, above = curve.margins(np.maximum(counts, 0.0), confidence)
+        return factor * below, factor * above
 
     def parts(self) -> tuple[dict[str, Any], pa.Table]:
         """For a file."""
@@ -141,7 +156,7 @@ class SimulatedErrors:
             for level, low, high in zip(LEVELS, lows, highs)
         ]
         made = {name: pa.array(values, type=kind) for (name, kind), values in zip(_FIELDS, zip(*lines))}
-        return {"reruns": self.reruns}, pa.table(made)
+        return {"reruns": self.reruns, "factors": [list(each) for each in sorted(self.factors.items())]}, pa.table(made)
 
     @classmethod
     def from_parts(cls, meta: object, tables: Mapping[str, pa.Table], name: str) -> Self:
@@ -149,27 +164,31 @@ class SimulatedErrors:
         stored = part(tables, name, _FIELDS)
         many = len(LEVELS)
         readable = (
-            isinstance(meta, Mapping) and set(meta) == {"reruns"} and stored.num_rows and not stored.num_rows % many
+            isinstance(meta, Mapping)
+            and set(meta) == {"reruns", "factors"}
+            and isinstance(meta["factors"], list)
+            and all(isinstance(each, list) and len(each) == 2 and type(each[0]) is int for each in meta["factors"])
+            and all(type(factor) is float for _, factor in meta["factors"])
         )
-        demand(BadSynopsis, (readable, "the simulated margins of the synopsis are not readable"))
+        demand(
+            BadSynopsis,
+            (readable and stored.num_rows and stored.num_rows % many == 0, "the simulated margins are not readable"),
+        )
         assert isinstance(meta, Mapping)
         kinds, columns, sizes, levels, below, above = (
             stored[field].to_numpy().reshape(-1, many) for field, _ in _FIELDS
         )
         same = all((each == each[:, :1]).all() for each in (kinds, columns, sizes))
         known = same and (levels == np.array(LEVELS)).all() and np.isin(kinds, (0, 1)).all() and (columns >= 1).all()
-        demand(BadSynopsis, (known, "the simulated margins of the synopsis are not readable"))
+        demand(BadSynopsis, (known, "the simulated margins are not readable"))
         curves: dict[tuple[Kind, int], Curve] = {}
         for kind, order in sorted(set(zip(kinds[:, 0].tolist(), columns[:, 0].tolist()))):
             here = (kinds[:, 0] == kind) & (columns[:, 0] == order)
             curves[KINDS[kind], order] = Curve(sizes[here, 0], below[here], above[here])
-        return cls(meta["reruns"], curves)
+        return cls(meta["reruns"], curves, dict(meta["factors"]))
 
 
-def kind_of(asked: Predicate) -> tuple[Kind, int] | None:
-    """What kind of question a predicate is, and about how many columns; None for one about no column."""
-    columns = asked.columns
-    if not columns:
-        return None
+def kind_of(asked: Predicate) -> Kind:
+    """What kind of question a predicate is."""
     single = len(asked.boxes) == 1 and all(len(literal.codes) == 1 for literal in asked.boxes[0])
-    return ("cell" if single else "sum"), len(columns)
+    return "cell" if single else "sum"
