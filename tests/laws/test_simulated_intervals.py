@@ -14,10 +14,10 @@ from tests.made import people, truth
 import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Chunk, Domain
-from conspectus.mechanisms.adaptive import reruns, simulated_table
-from conspectus.mechanisms.adaptive.reruns import Errors, column_factors, curve
-from conspectus.mechanisms.adaptive.simulated_table import SimulatedTable
 from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.simulation import reruns, simulated_table
+from conspectus.mechanisms.simulation.reruns import Errors, column_factors, curve
+from conspectus.mechanisms.simulation.simulated_table import SimulatedTable
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler

@@ -12,6 +12,7 @@ import numpy as np
 from conspectus.curator.acts import residual_scales
 from conspectus.curator.scores import ERROR_STEPS, TableDistances
 from conspectus.mechanisms.mechanism import Problem, root_up
+from conspectus.mechanisms.simulation.doors import Doors
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.grouped_marginal import GroupedMarginal, Grouping
 from conspectus.queries.blocks.marginal import Marginal
@@ -22,7 +23,6 @@ from conspectus.synopses.synopsis import Total
 
 from .budgeting import Choice, Option, choose, gains, sigma_grid
 from .coding import Coding, code_column
-from .doors import Doors
 from .pair_fits import Measurement, Model
 from .pair_scores import increments, sampling_distance, signals
 from .parameters import AdaptivePlan, residual_cost, unit_cost

@@ -30,6 +30,8 @@ import numpy as np
 from conspectus.curator.curator import Curator
 from conspectus.curator.truth import Progress
 from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem, check_settings
+from conspectus.mechanisms.simulation.doors import Doors
+from conspectus.mechanisms.simulation.reruns import Asked, simulated_errors
 from conspectus.synopses.fitting.mixture_fit import MixtureFit
 from conspectus.synopses.intervals.simulated_errors import SimulatedErrors
 from conspectus.synopses.mixture_answers import CoarseColumn
@@ -38,7 +40,6 @@ from conspectus.synopses.synopsis import Total
 
 from .bridges import through_third_columns
 from .claim import claim_of
-from .doors import Doors
 from .global_fit import cross_fitted, fit_pairs, fit_triples
 from .measuring import (
     MOST_CELLS,
@@ -52,7 +53,6 @@ from .measuring import (
 from .pair_fits import Model, Pair, in_parallel
 from .pair_scores import nearest_scored
 from .parameters import PAIR_LEVELS, TOTAL_SHARE, AdaptivePlan, Shares, plan_of, shares_of, unit_cost
-from .reruns import simulated_errors
 from .triples import measure_triples, triple_tables
 
 EVALUATIONS, EVALUATIONS_PRECISE = 40, 120
@@ -133,7 +133,16 @@ class Adaptive(Mechanism[AdaptivePlan]):
         def again(doors: Doors) -> ProductMixture:
             return self.fitted(doors, problem, plan)[0]
 
-        return simulated_errors(again, released, problem, plan, self.public_seed, progress)
+        if not released.total.rows:
+            return None
+        return simulated_errors(
+            again,
+            lambda rng: released.drawn(released.total.rows, rng),
+            Asked(problem.workload.domain, plan.columns, plan.in_order),
+            problem.relation,
+            public_seed=self.public_seed,
+            progress=progress,
+        )
 
     def fitted(self, curator: Doors, problem: Problem, plan: AdaptivePlan) -> tuple[ProductMixture, dict[str, Any]]:
         """Measure through these doors, and fit: the mixture, and what a release says of it."""

@@ -9,9 +9,9 @@ from itertools import combinations
 
 import numpy as np
 
+from conspectus.mechanisms.simulation.doors import Doors
 from conspectus.synopses.synopsis import public_sampler
 
-from .doors import Doors
 from .measuring import MOST_CELLS, Tables, choose_measurements, measure_residuals, measure_strengths
 from .pair_fits import Model, in_parallel, without_margins
 from .pair_scores import HALF_NORMAL

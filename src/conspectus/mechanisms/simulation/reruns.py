@@ -1,13 +1,13 @@
-"""The pipeline run again on tables drawn from its own synopsis: how far its answers are off there, as margins.
+"""A pipeline run again on tables drawn from its own synopsis: how far its answers are off there, as margins.
 
-    1. as many rows as the release has, drawn from the mixture, by public coins
+    1. as many rows as the release has, drawn from the synopsis, by public coins
     2. everything again: measure them with as much noise, plan, fit
-    3. what the second mixture answers, beside what the drawn rows hold, for cells of tables and for sets of cells
+    3. what the second synopsis answers, beside what the drawn rows hold, for cells of tables and for sets of cells
     4. the errors of 3, pooled by the kind of question, its number of columns and the size of its answer
 
-Privacy: all of it is a function of the released mixture, of public facts (the problem and the plan) and of public
-coins. The doors of the rerun are those of a `SimulatedTable`: this module knows no curator, and nothing is debited.
-Accuracy: nothing is proved. A table that holds more than its mixture does has larger errors than its reruns; margins
+Privacy: all of it is a function of the released synopsis, of public facts (the questions and the plan) and of public
+coins. The doors of a rerun are those of a `SimulatedTable`: this room may import no curator, and nothing is debited.
+Accuracy: nothing is proved. A table that holds more than its synopsis does has larger errors than its reruns; margins
 are widened for that, by what was seen on real tables.
 """
 
@@ -21,17 +21,16 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.mechanisms.mechanism import Problem
+from conspectus.data.domain import Chunk, Domain
+from conspectus.privacy.relation import Relation
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 from conspectus.synopses.intervals.simulated_errors import LEVELS, Curve, Kind, SimulatedErrors
-from conspectus.synopses.product_mixture import ProductMixture
-from conspectus.synopses.synopsis import public_sampler
+from conspectus.synopses.synopsis import Synopsis, public_sampler
 
 from .doors import Doors
-from .parameters import AdaptivePlan
 from .simulated_table import SimulatedTable
 
 MOST_COLUMNS = 4
@@ -56,7 +55,7 @@ FEWEST_ERRORS = 200
 
 SMALLEST = 1e-3
 LARGER, LARGER_STEP = 1.05, 0.09
-"""By how much margins are widened, for what real tables hold beyond their mixtures: up to one count, and more for each
+"""By how much margins are widened, for what real tables hold beyond their synopses: up to one count, and more for each
 power of ten. Chosen on columns of Census-Income at ε = 1 and 10, checked there at 0.1 and on ACS income."""
 
 FEWEST_CELLS, MOST_WEIGHT, RIDGE, MOST_LOG = 3, 50.0, 100.0, 0.7
@@ -65,37 +64,51 @@ FEWEST_CELLS, MOST_WEIGHT, RIDGE, MOST_LOG = 3, 50.0, 100.0, 0.7
 Key = tuple[Kind, int]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What reruns are asked about: columns of a table, by their positions, and how many codes of each, from the first
+    on, stand in an order."""
+
+    domain: Domain
+    columns: tuple[int, ...]
+    in_order: tuple[int, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many codes each column has."""
+        return self.domain.shape(self.columns)
+
+
 def simulated_errors(
-    fitted: Callable[[Doors], ProductMixture],
-    released: ProductMixture,
-    problem: Problem,
-    plan: AdaptivePlan,
+    fitted: Callable[[Doors], Synopsis],
+    drawn: Callable[[np.random.Generator], Chunk],
+    asked: Asked,
+    relation: Relation,
+    *,
     public_seed: int,
     progress: Callable[[str, int, int | None], None],
-) -> SimulatedErrors | None:
-    """Margins for answers of a released mixture, from reruns; None where it has no rows to draw.
+) -> SimulatedErrors:
+    """Margins for answers of a released synopsis, from reruns.
 
     Args:
         fitted: The pipeline: measures through the doors that it is given, and fits.
-        released: The mixture that was released.
-        problem: What was asked, and who are neighbours: public.
-        plan: What public facts decided.
+        drawn: Rows drawn from the released synopsis by public coins, as many as it says there are.
+        asked: What to ask.
+        relation: Who are neighbours.
         public_seed: Makes the reruns repeatable; it protects nobody.
         progress: Told after each rerun.
     """
-    if not released.total.rows:
-        return None
-    questions = _questions(plan, problem, public_sampler(public_seed))
-    cells = sum(len(asked) for (kind, _), asked in questions.items() if kind == "cell")
+    questions = _questions(asked, public_sampler(public_seed))
+    cells = sum(len(workload) for (kind, _), workload in questions.items() if kind == "cell")
     reruns = min(max(math.ceil(ENOUGH / cells), FEWEST), MOST)
     found: dict[Key, Errors] = {}
     for turn in range(reruns):
         progress("reruns", turn, reruns)
         rng = public_sampler(public_seed + turn + 1)
-        table = SimulatedTable(released.drawn(released.total.rows, rng), problem.relation, rng)
+        table = SimulatedTable(drawn(rng), relation, rng)
         again = fitted(table)
-        for key, asked in questions.items():
-            here = Errors.of(asked, again.answer(asked) * again.total.divisor, table.counts(asked))
+        for key, workload in questions.items():
+            here = Errors.of(workload, again.answer(workload) * again.total.divisor, table.counts(workload))
             found[key] = found[key].and_also(here) if key in found else here
     progress("reruns", reruns, reruns)
     factors = column_factors([errors for (kind, order), errors in found.items() if kind == "cell" and order > 1])
@@ -174,22 +187,22 @@ def column_factors(tables: Sequence[Errors]) -> dict[int, float]:
     return {column: float(math.exp(min(max(log, -MOST_LOG), MOST_LOG))) for column, log in zip(columns, logs.tolist())}
 
 
-def _questions(plan: AdaptivePlan, problem: Problem, rng: np.random.Generator) -> dict[Key, Workload]:
+def _questions(asked: Asked, rng: np.random.Generator) -> dict[Key, Workload]:
     """What reruns are asked: whole tables, and sets of cells, of every number of columns."""
-    domain = problem.workload.domain
+    domain = asked.domain
     found: dict[Key, Workload] = {}
-    for order in range(1, min(MOST_COLUMNS, len(plan.columns)) + 1):
-        tables = _tables(plan, order, rng)
+    for order in range(1, min(MOST_COLUMNS, len(asked.columns)) + 1):
+        tables = _tables(asked, order, rng)
         if tables:
             found["cell", order] = Workload(domain, tuple(Marginal(domain, columns) for columns in tables))
-        boxes = [_box(plan, order, rng) for _ in range(SUMS)]
+        boxes = [_box(asked, order, rng) for _ in range(SUMS)]
         found["sum", order] = Workload(domain, (Conjunctions.of(domain, [Predicate((box,)) for box in boxes]),))
     return found
 
 
-def _tables(plan: AdaptivePlan, order: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+def _tables(asked: Asked, order: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
     """Column sets whose tables reruns are asked for: some at random, within a number of cells."""
-    many = len(plan.columns)
+    many = len(asked.columns)
     if math.comb(many, order) <= 1 << 14:
         every = list(combinations(range(many), order))
         places = [every[i] for i in rng.permutation(len(every))]
@@ -197,25 +210,25 @@ def _tables(plan: AdaptivePlan, order: int, rng: np.random.Generator) -> list[tu
         places = [tuple(sorted(rng.permutation(many)[:order].tolist())) for _ in range(4 * MOST_TABLES)]
     chosen, cells = [], 0
     for place in dict.fromkeys(places):
-        size = math.prod(plan.sizes[at] for at in place)
+        size = math.prod(asked.sizes[at] for at in place)
         if cells + size <= MOST_CELLS and len(chosen) < MOST_TABLES:
-            chosen.append(tuple(plan.columns[at] for at in place))
+            chosen.append(tuple(asked.columns[at] for at in place))
             cells += size
     return chosen
 
 
-def _box(plan: AdaptivePlan, order: int, rng: np.random.Generator) -> tuple[Literal, ...]:
+def _box(asked: Asked, order: int, rng: np.random.Generator) -> tuple[Literal, ...]:
     """A set of codes for each of some columns: an interval where codes stand in an order, else any."""
     box = []
-    for at in sorted(rng.permutation(len(plan.columns))[:order].tolist()):
-        size = plan.sizes[at]
+    for at in sorted(rng.permutation(len(asked.columns))[:order].tolist()):
+        size = asked.sizes[at]
         many = int(rng.integers(1, max(size, 2)))
-        if plan.in_order[at]:
+        if asked.in_order[at]:
             low = int(rng.integers(0, size - many + 1))
             codes = tuple(range(low, low + many))
         else:
             codes = tuple(sorted(rng.permutation(size)[:many].tolist()))
-        box.append(Literal(plan.columns[at], codes))
+        box.append(Literal(asked.columns[at], codes))
     return tuple(box)
 
 
