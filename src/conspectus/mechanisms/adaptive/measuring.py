@@ -12,7 +12,7 @@ import numpy as np
 from conspectus.curator.acts import residual_scales
 from conspectus.curator.scores import ERROR_STEPS, TableDistances
 from conspectus.mechanisms.mechanism import Problem, root_up
-from conspectus.mechanisms.simulation.doors import Doors
+from conspectus.mechanisms.simulation.measured_through import Doors
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.grouped_marginal import GroupedMarginal, Grouping
 from conspectus.queries.blocks.marginal import Marginal

@@ -30,7 +30,7 @@ import numpy as np
 from conspectus.curator.curator import Curator
 from conspectus.curator.truth import Progress
 from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem, check_settings
-from conspectus.mechanisms.simulation.doors import Doors
+from conspectus.mechanisms.simulation.measured_through import Doors
 from conspectus.mechanisms.simulation.reruns import Asked, simulated_errors
 from conspectus.synopses.fitting.mixture_fit import MixtureFit
 from conspectus.synopses.intervals.simulated_errors import SimulatedErrors

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from conspectus.mechanisms.simulation.doors import Doors
+from conspectus.mechanisms.simulation.measured_through import Doors
 from conspectus.synopses.synopsis import public_sampler
 
 from .measuring import MOST_CELLS, Tables, choose_measurements, measure_residuals, measure_strengths

@@ -30,7 +30,7 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses.intervals.simulated_errors import LEVELS, Curve, Kind, SimulatedErrors
 from conspectus.synopses.synopsis import Synopsis, public_sampler
 
-from .doors import Doors
+from .measured_through import Doors
 from .simulated_table import SimulatedTable
 
 MOST_COLUMNS = 4
