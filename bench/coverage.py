@@ -1,7 +1,7 @@
 """Whether 95 % intervals hold the truth: all cells of all 3-way marginals of four real tables, by size of the answer.
 
-`BENCH_RUNS` sets the number of runs of each line, and `BENCH_TABLES` names some of the tables: adult, nltcs, diabetic,
-adult_small. How far intervals of reruns are widened was chosen on other tables (Census-Income, ACS income).
+`BENCH_RUNS` sets the number of runs of each line, `BENCH_BUDGETS` the ε of `adaptive`, and `BENCH_TABLES` names some of
+the tables: adult, nltcs, diabetic, adult_small. How far intervals of reruns are widened was chosen on other tables (Census-Income, ACS income).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from conspectus.counting.counters import count
 from conspectus.privacy.accounting import rho_of
 from conspectus.queries.workload import Workload
 
+BUDGETS = tuple(float(each) for each in os.environ.get("BENCH_BUDGETS", "1").split(","))
 RUNS = int(os.environ.get("BENCH_RUNS", "1"))
 DELTA, CONFIDENCE = 1e-9, 0.95
 SIZES = (1.0, 10.0, 100.0, 1000.0)
@@ -91,9 +92,10 @@ def main() -> None:
         title, made, few = CASES[name]
         case = made()
         small = some(case, few) if few else case
-        for epsilon in (0.1, 1.0, 10.0):
+        for epsilon in BUDGETS:
             lines.append(_line(title, case, "adaptive", epsilon))
-        lines.append(_line(f"{title}, 7 columns" if few else title, small, "projection", 1.0))
+        for how in ("proved", "simulated"):
+            lines.append(_line(f"{title}, 7 columns" if few else title, small, "projection", 1.0, intervals=how))
     heads = ["table", "mechanism", "ε", "cells", "covered", "plain noise ±", *(f"answers {head}" for head in HEADS)]
     note = (
         f"{RUNS} run{'s' if RUNS > 1 else ''} each; add-remove, δ = {DELTA:g}; 95 % intervals of all cells of "
@@ -102,12 +104,12 @@ def main() -> None:
         "is covered by every interval that reaches 0, so that sparse tables are covered more often than 95 % "
         "in all. Plain noise is the half-width of measuring all these marginals with Gaussian noise for the "
         "same budget. Intervals of `adaptive` are simulated: how far they are widened was chosen on Census- "
-        "Income and ACS income. Those of `projection` are proved."
+        "Income and ACS income. Those of `projection` are proved, or simulated."
     )
     record("coverage", "Whether intervals cover", markdown(heads, lines) + "\n\n" + note, "python -m bench coverage")
 
 
-def _line(title: str, case: Case, mechanism: str, epsilon: float) -> list[str]:
+def _line(title: str, case: Case, mechanism: str, epsilon: float, **settings: str) -> list[str]:
     columns = {
         key: {"type": "integer", "min": 0, "max": size - 1}
         if key in case.ordered
@@ -124,7 +126,7 @@ def _line(title: str, case: Case, mechanism: str, epsilon: float) -> list[str]:
     counts, _ = count(workload, table.chunks())
     held, cells, widths = (np.zeros(len(HEADS)) for _ in range(3))
     for _ in range(RUNS):
-        release = cs.release(table, workload, epsilon=epsilon, delta=DELTA, mechanism=mechanism)
+        release = cs.release(table, workload, epsilon=epsilon, delta=DELTA, mechanism=mechanism, **settings)
         for block, start in zip(workload.blocks, workload.offsets):
             asked = Workload(workload.domain, (block,))
             low, high = release.synopsis.intervals(asked, CONFIDENCE, release.evidence)
@@ -142,7 +144,7 @@ def _line(title: str, case: Case, mechanism: str, epsilon: float) -> list[str]:
     ]
     line = [
         title,
-        f"`{mechanism}`",
+        " ".join([f"`{mechanism}`", *settings.values()]),
         f"{epsilon:g}",
         f"{len(workload):,}",
         f"{held.sum() / cells.sum():.4f}",

@@ -34,7 +34,7 @@ counting               -> queries, queries.blocks, data.domain, data.code_sets, 
                           compiled
 curator                -> counting*, privacy, data, data.sources
 synopses.fitting       -> counting*
-synopses.intervals     -> synopses.synopsis, queries
+synopses.intervals     -> synopses.synopsis, synopses.estimate, queries, data.domain
 synopses               -> synopses.fitting*, synopses.intervals, queries.builders, privacy.events, privacy.tails,
                           privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions

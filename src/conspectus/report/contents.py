@@ -17,6 +17,7 @@ from conspectus.releases.planning import share
 from conspectus.releases.release import Release
 from conspectus.synopses.fitting.max_entropy import CannotFit
 from conspectus.synopses.fitting.rounding import CannotRound
+from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.product_mixture import ProductMixture
 from conspectus.synopses.synopsis import CannotAnswer
 
@@ -41,7 +42,7 @@ SIMULATED = (
 
 def simulated(release: Release) -> bool:
     """Whether intervals come from reruns."""
-    return isinstance(release.synopsis, ProductMixture) and release.synopsis.errors is not None
+    return isinstance(release.synopsis, ProductMixture | Histogram) and release.synopsis.errors is not None
 
 
 def schema(release: Release) -> str:

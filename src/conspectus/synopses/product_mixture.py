@@ -25,9 +25,7 @@ from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.literals import LiteralArrays
-from conspectus.queries.query import Predicate
 from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
@@ -38,7 +36,7 @@ from conspectus.synopses.fitting.row_descent import Wanted, groups_of, moved, ta
 
 from .estimate import Estimate
 from .evidence import Evidence
-from .intervals.simulated_errors import SimulatedErrors, kind_of
+from .intervals.simulated_errors import SimulatedErrors, simulated_ends, simulated_estimate
 from .mixture_answers import CoarseColumn, MixtureAnswers
 from .rows import Rows
 from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, check_known, part, public_sampler
@@ -218,24 +216,16 @@ class ProductMixture(Synopsis):
         See `Synopsis.estimate`.
         """
         found = super().estimate(query, confidence, beside)
-        if found.low is not None or self.errors is None:
+        if found.low is not None:
             return found
-        asked = canonical_query(self.domain, query.query(0))
-        margins = None
-        if isinstance(asked, Predicate):
-            margins = self.errors.margins(kind_of(asked), asked.columns, np.array([found.count]), confidence)
-        if margins is None:
-            return found
-        return Estimate.within(found.count, float(margins[0][0]), float(margins[1][0]), basis="simulated")
+        return simulated_estimate(self.errors, self.domain, query, found.count, confidence) or found
 
     def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
         """For every cell of one marginal, the ends of an interval in counts; see `Synopsis.intervals`."""
-        low, high = super().intervals(cells, confidence, beside)
-        if self.errors is None or not np.isnan(low).all():
-            return low, high
-        centres = self.answer(cells) * self.total.divisor
-        margins = self.errors.margins("cell", tuple(cells.columns), centres, confidence)
-        return (low, high) if margins is None else (centres - margins[0], centres + margins[1])
+        ends = super().intervals(cells, confidence, beside)
+        if not np.isnan(ends[0]).all():
+            return ends
+        return simulated_ends(self.errors, cells, self.answer(cells) * self.total.divisor, confidence) or ends
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """A marginal of one table of synthetic rows, as many as the total; see `Synopsis.integer_marginal`."""

@@ -13,6 +13,7 @@ from conspectus.curator.acts import residual_scales
 from conspectus.curator.scores import ERROR_STEPS, TableDistances
 from conspectus.mechanisms.mechanism import Problem, root_up
 from conspectus.mechanisms.simulation.measured_through import Doors
+from conspectus.mechanisms.total import take_total
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.grouped_marginal import GroupedMarginal, Grouping
 from conspectus.queries.blocks.marginal import Marginal
@@ -36,11 +37,10 @@ MOST_CELLS = 1 << 18
 
 def first_total(curator: Doors, problem: Problem, price: Fraction) -> Total:
     """The number of rows: as it is where it is public, else with noise for this price."""
-    if problem.total_is_public:
-        return Total(value=float(curator.rows()), exact=True)
-    asked = always(problem.workload.domain)
-    law = problem.law(problem.sensitivity(asked), price)
-    return Total(value=float(curator.measure(asked, law)[0]), exact=False, kind=law.kind, scale=law.scale, terms=1)
+    law = None
+    if not problem.total_is_public:
+        law = problem.law(problem.sensitivity(always(problem.workload.domain)), price)
+    return take_total(curator, problem, law)
 
 
 def measure_columns(

@@ -138,7 +138,7 @@ class Adaptive(Mechanism[AdaptivePlan]):
         return simulated_errors(
             again,
             lambda rng: released.drawn(released.total.rows, rng),
-            Asked(problem.workload.domain, plan.columns, plan.in_order),
+            Asked.of(problem.workload.domain, plan.columns, problem.in_order),
             problem.relation,
             public_seed=self.public_seed,
             progress=progress,

@@ -54,9 +54,9 @@ FEWEST_ERRORS = 200
 """Margins come from so many errors at least: sizes with fewer are put together."""
 
 SMALLEST = 1e-3
-LARGER, LARGER_STEP = 1.05, 0.09
+LARGER, LARGER_STEP = 1.1, 0.1
 """By how much margins are widened, for what real tables hold beyond their synopses: up to one count, and more for each
-power of ten. Chosen on columns of Census-Income at ε = 1 and 10, checked there at 0.1 and on ACS income."""
+power of ten. Chosen on columns of Census-Income (whole and as two values each) and ACS income at ε = 0.1 to 10."""
 
 FEWEST_CELLS, MOST_WEIGHT, RIDGE, MOST_LOG = 3, 50.0, 100.0, 0.7
 """For the factors of columns: the least cells of a table, its largest weight, the ridge, and the largest logarithm."""
@@ -72,6 +72,11 @@ class Asked:
     domain: Domain
     columns: tuple[int, ...]
     in_order: tuple[int, ...]
+
+    @classmethod
+    def of(cls, domain: Domain, columns: Sequence[int], in_order: Sequence[int]) -> Asked:
+        """These columns, where `in_order` is for all columns of the table, or empty."""
+        return cls(domain, tuple(columns), tuple(in_order[c] if in_order else 0 for c in columns))
 
     @property
     def sizes(self) -> tuple[int, ...]:

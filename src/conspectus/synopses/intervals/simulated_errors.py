@@ -21,9 +21,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from conspectus.data.domain import Domain
+from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate
 from conspectus.queries.rules import demand
-from conspectus.synopses.synopsis import BadSynopsis, part
+from conspectus.queries.workload import Workload
+from conspectus.synopses.estimate import Estimate
+from conspectus.synopses.synopsis import BadSynopsis, Ends, part
 
 Vector = NDArray[np.float64]
 Kind = Literal["cell", "sum"]
@@ -192,3 +196,22 @@ def kind_of(asked: Predicate) -> Kind:
     """What kind of question a predicate is."""
     single = len(asked.boxes) == 1 and all(len(literal.codes) == 1 for literal in asked.boxes[0])
     return "cell" if single else "sum"
+
+
+def simulated_estimate(
+    errors: SimulatedErrors | None, domain: Domain, query: Workload, count: float, confidence: float
+) -> Estimate | None:
+    """The count of one query with the interval of reruns; None where they say nothing of it."""
+    asked = None if errors is None else canonical_query(domain, query.query(0))
+    if errors is None or not isinstance(asked, Predicate):
+        return None
+    margins = errors.margins(kind_of(asked), asked.columns, np.array([count]), confidence)
+    if margins is None:
+        return None
+    return Estimate.within(count, float(margins[0][0]), float(margins[1][0]), basis="simulated")
+
+
+def simulated_ends(errors: SimulatedErrors | None, cells: Workload, counts: Vector, confidence: float) -> Ends | None:
+    """For every cell of one marginal the ends of an interval; None where reruns say nothing of it."""
+    margins = None if errors is None else errors.margins("cell", tuple(cells.columns), counts, confidence)
+    return None if margins is None else (counts - margins[0], counts + margins[1])
