@@ -1,7 +1,8 @@
 """Whether 95 % intervals hold the truth: all cells of all 3-way marginals of four real tables, by size of the answer.
 
 `BENCH_RUNS` sets the number of runs of each line, `BENCH_BUDGETS` the ε of `adaptive`, and `BENCH_TABLES` names some of
-the tables: adult, nltcs, diabetic, adult_small. How far intervals of reruns are widened was chosen on other tables (Census-Income, ACS income).
+the tables: adult, nltcs, diabetic, adult_small. How far intervals of reruns are widened was chosen on other tables
+(Census-Income, ACS income).
 """
 
 from __future__ import annotations
