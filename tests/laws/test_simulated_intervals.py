@@ -162,7 +162,7 @@ def test_columns_whose_errors_are_larger_are_found():
     spread = np.array([3.0 if 2 in each else 1.0 for each in sets])[about]
     seen = errors(np.full(2400, 20.0), spread * rng(5).normal(0, 1, 2400), sets, about)
     factors = column_factors([seen])
-    assert factors[2] / factors[0] == pytest.approx(3, rel=0.25)  # a deviation of 4 %, and the ridge
+    assert 2 < factors[2] / factors[0] < 3.4  # a deviation of 4 %; the ridge makes it smaller
     assert factors[1] / factors[0] == pytest.approx(1, rel=0.2)
     made = SimulatedErrors(1, {("cell", 2): curve(seen, factors)}, factors)
     hard, easy = (made.margins("cell", columns, np.array([20.0]), 0.95)[1][0] for columns in ((0, 2), (0, 1)))
@@ -298,7 +298,7 @@ def test_a_projection_may_have_intervals_of_reruns_that_are_narrower(tmp_path):
         np.subtract(*made.synopsis.intervals(workload_of(workload), 0.95, made.evidence)[::-1]).mean()
         for made in (proved, simulated)
     ]
-    assert widths[1] < 0.7 * widths[0]
+    assert widths[1] < 0.9 * widths[0]
     assert _coverage(simulated, table, workload) > 0.93
     simulated.save(tmp_path / "made.conspectus")
     assert cs.load(tmp_path / "made.conspectus").ask(asked) == simulated.ask(asked)

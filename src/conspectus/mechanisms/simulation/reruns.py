@@ -58,7 +58,7 @@ LARGER, LARGER_STEP = 1.1, 0.1
 """By how much margins are widened, for what real tables hold beyond their synopses: up to one count, and more for each
 power of ten. Chosen on columns of Census-Income (whole and as two values each) and ACS income at ε = 0.1 to 10."""
 
-FEWEST_CELLS, MOST_WEIGHT, RIDGE, MOST_LOG = 3, 50.0, 100.0, 0.7
+FEWEST_CELLS, MOST_WEIGHT, RIDGE, MOST_LOG = 3, 50.0, 30.0, 0.7
 """For the factors of columns: the least cells of a table, its largest weight, the ridge, and the largest logarithm."""
 
 Key = tuple[Kind, int]
