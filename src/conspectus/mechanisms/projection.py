@@ -249,7 +249,7 @@ class Projection(Mechanism[ProjectionPlan]):
             errors=errors,
         )
 
-    def _errors(self, made: Histogram, plan: ProjectionPlan, progress: Progress) -> SimulatedErrors:
+    def _errors(self, made: Histogram, plan: ProjectionPlan, progress: Progress) -> SimulatedErrors | None:
         """How far answers are off, by reruns of the fit on tables drawn from it."""
 
         def again(doors: Doors) -> Histogram:

@@ -115,7 +115,8 @@ class Adaptive(Mechanism[AdaptivePlan]):
         return plan_of(problem)
 
     def claim(self, problem: Problem, plan: AdaptivePlan) -> Claim:
-        return claim_of(problem, plan, components=self.components or COMPONENTS_PRECISE, triples=self.triples)
+        components = self.components or COMPONENTS_PRECISE
+        return claim_of(problem, plan, components=components, triples=self.triples, intervals=self.intervals)
 
     def release(self, curator: Curator, problem: Problem, plan: AdaptivePlan) -> Outcome:
         synopsis, parameters = self.fitted(curator, problem, plan)

@@ -36,14 +36,14 @@ from .simulated_table import SimulatedTable
 MOST_COLUMNS = 4
 """Questions of up to so many columns are asked of reruns."""
 
-MOST_CELLS, MOST_TABLES, MOST_KEPT = 1 << 22, 200, 1 << 18
+MOST_CELLS, MOST_TABLES, MOST_KEPT = 1 << 21, 200, 1 << 18
 """Of one number of columns, in one rerun: cells of tables, tables, and about how many cells with an answer below one
 are kept."""
 
 SUMS = 1000
 """Sets of cells that are asked about, for each number of columns."""
 
-FEWEST, MOST = 2, 12
+FEWEST, MOST = 2, 6
 ENOUGH = 4000
 """The least and the largest number of reruns; between them, so many that about so many cells are learned from."""
 
@@ -75,8 +75,15 @@ class Asked:
 
     @classmethod
     def of(cls, domain: Domain, columns: Sequence[int], in_order: Sequence[int]) -> Asked:
-        """These columns, where `in_order` is for all columns of the table, or empty."""
-        return cls(domain, tuple(columns), tuple(in_order[c] if in_order else 0 for c in columns))
+        """These columns, but for those of one code; `in_order` is for all columns of the table, or empty."""
+        held = tuple(column for column in columns if domain.sizes[column] > 1)
+        return cls(domain, held, tuple(in_order[c] if in_order else 0 for c in held))
+
+    @property
+    def memory(self) -> int:
+        """About how many bytes answers of reruns take at most."""
+        largest = math.prod(sorted(self.sizes)[-MOST_COLUMNS:])
+        return 48 * min(MOST_CELLS, MOST_TABLES * largest)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -92,8 +99,8 @@ def simulated_errors(
     *,
     public_seed: int,
     progress: Callable[[str, int, int | None], None],
-) -> SimulatedErrors:
-    """Margins for answers of a released synopsis, from reruns.
+) -> SimulatedErrors | None:
+    """Margins for answers of a released synopsis, from reruns; None where there is nothing to ask.
 
     Args:
         fitted: The pipeline: measures through the doors that it is given, and fits.
@@ -104,8 +111,10 @@ def simulated_errors(
         progress: Told after each rerun.
     """
     questions = _questions(asked, public_sampler(public_seed))
+    if not questions:
+        return None
     cells = sum(len(workload) for (kind, _), workload in questions.items() if kind == "cell")
-    reruns = min(max(math.ceil(ENOUGH / cells), FEWEST), MOST)
+    reruns = min(max(math.ceil(ENOUGH / max(cells, 1)), FEWEST), MOST)
     found: dict[Key, Errors] = {}
     for turn in range(reruns):
         progress("reruns", turn, reruns)
