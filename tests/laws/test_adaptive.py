@@ -311,8 +311,6 @@ def test_it_spends_all_of_its_budget_and_no_more(neighbours, unit, order):
     rho = 5.0  # large enough that triples are measured
     settings = {"mechanism": "adaptive", "components": 20, "intervals": False}
     release = cs.release(table, cs.marginals(schema, order), rho=rho, **settings)
-        table, cs.marginals(schema, order), rho=rho, mechanism="adaptive", components=20, intervals=False
-    )
     spent = sum((price_rho(event, Neighbours.of(neighbours)) for event in release.events), Fraction(0))
     assert spent <= Fraction(rho)
     assert float(spent) > 0.9999 * rho
@@ -329,16 +327,10 @@ def test_single_questions_are_answered_and_other_columns_are_not():
 
 
 def test_a_public_seed_makes_the_fit_repeatable():
+    """The same measurements give the same mixture: with a huge budget they are the same up to far decimals."""
+    schema, table = people()
     fixed = {"mechanism": "adaptive", "components": 20, "intervals": False}
     asked = {"workload": cs.marginals(schema, 2), "rho": 1e9, **fixed}
-    schema, table = people()
-    asked = {
-        "workload": cs.marginals(schema, 2),
-        "rho": 1e9,
-        "mechanism": "adaptive",
-        "components": 20,
-        "intervals": False,
-    }
     one, two = (cs.release(table, **asked, public_seed=3).answers for _ in range(2))
     np.testing.assert_allclose(one, two, atol=1e-3)
 
