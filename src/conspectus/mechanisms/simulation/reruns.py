@@ -165,7 +165,7 @@ class Errors:
 
     def steps(self) -> NDArray[np.int64]:
         """Which size each answer has, in steps of a part of a power of ten."""
-        return np.floor(np.log10(np.maximum(self.answers, SMALLEST)) * STEP).astype(np.int64)
+        return np.asarray(np.floor(np.log10(np.maximum(self.answers, SMALLEST)) * STEP), dtype=np.int64)
 
 
 def column_factors(tables: Sequence[Errors]) -> dict[int, float]:
@@ -222,7 +222,8 @@ def _tables(asked: Asked, order: int, rng: np.random.Generator) -> list[tuple[in
         places = [every[i] for i in rng.permutation(len(every))]
     else:
         places = [tuple(sorted(rng.permutation(many)[:order].tolist())) for _ in range(4 * MOST_TABLES)]
-    chosen, cells = [], 0
+    chosen: list[tuple[int, ...]] = []
+    cells = 0
     for place in dict.fromkeys(places):
         size = math.prod(asked.sizes[at] for at in place)
         if cells + size <= MOST_CELLS and len(chosen) < MOST_TABLES:

@@ -99,7 +99,7 @@ def _at(sizes: Vector, margins: Vector, counts: Vector, confidence: float) -> Ve
         at_level = np.array([np.interp(wanted, [0.0, *normal], [0.0, *line]) for line in margins])
     found = np.interp(np.log(np.clip(counts, sizes[0], sizes[-1])), np.log(sizes), at_level)
     # Beyond the largest answer that was seen, errors are taken to grow as answers do.
-    return found * np.maximum(counts / sizes[-1], 1.0)
+    return np.asarray(found * np.maximum(counts / sizes[-1], 1.0))
 
 
 @dataclass(frozen=True, eq=False)
