@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim, ErrorBound
@@ -76,11 +77,11 @@ def read_fields(path: Path) -> dict[str, Any]:
         schema = Schema.from_dict(manifest["schema"])
         workload = Workload.from_json(contents.workload)
         tables = dict(contents.tables)
-        answers = part(tables, ANSWERS, [("answer", pa.float64())])["answer"].to_numpy()
+        answers = numbers_of(part(tables, ANSWERS, [("answer", pa.float64())])["answer"])
         del tables[ANSWERS]
         shares = None
         if SHARES in tables:
-            shares = part(tables, SHARES, [("share", pa.float64())])["share"].to_numpy()
+            shares = numbers_of(part(tables, SHARES, [("share", pa.float64())])["share"])
             del tables[SHARES]
         noisy = {name.removeprefix(MEASURED): tables.pop(name) for name in list(tables) if name.startswith(MEASURED)}
         measured, guarantee = manifest["measured"], manifest["guarantee"]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import answers_from_marginals
 from conspectus.counting.marginal_tree import MarginalTree, marginal_tree
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
@@ -26,6 +27,9 @@ from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, p
 
 MOST_CELLS = 1 << 22
 """The largest universe over which a histogram is fitted to answers after the fact."""
+
+_FEW_CELLS = 1 << 16
+"""Up to here one marginal is summed without machine code, whose compiler takes longer to load."""
 
 _STEPS = 400
 
@@ -88,6 +92,9 @@ class Histogram(Synopsis):
 
     def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
         """The marginal over some columns that are held, given in schema order, in the shape of their sizes."""
+        if self.weights.size <= _FEW_CELLS:
+            others = tuple(place for column, place in self._places.items() if column not in columns)
+            return np.asarray(self.weights.reshape(self.held.sizes).sum(axis=others))
         (table,) = self._tree([columns]).marginals(self.weights)
         return table.reshape(self.domain.shape(columns))
 
@@ -158,7 +165,7 @@ class Histogram(Synopsis):
             raise BadSynopsis("the histogram of the synopsis does not name the columns that it holds")
         if table.num_rows != domain.project(columns).cells:
             raise BadSynopsis("the histogram of the synopsis has another number of cells than its schema")
-        return cls(domain, table["weight"].to_numpy(), Total.from_json(meta.get("total")), tuple(columns))
+        return cls(domain, numbers_of(table["weight"]), Total.from_json(meta.get("total")), tuple(columns))
 
 
 def cells_to_chunk(domain: Domain, cells: NDArray[np.int64]) -> Chunk:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.data.records.field import P
 from conspectus.privacy.events import Noise
@@ -391,7 +392,7 @@ class NoisyAnswers(Synopsis):
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         workload = read_workload(tables, "measured")
-        counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
+        counts = numbers_of(part(tables, "counts", [("count", pa.float64())])["count"])
         noise, grids, pooled = meta.get("noise"), meta.get("grids", []), meta.get("pooled", False)
         pairs = isinstance(noise, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in noise)
         if noise is None or not pairs or not isinstance(grids, list) or not isinstance(pooled, bool):

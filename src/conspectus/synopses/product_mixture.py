@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import answers_from_marginals
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.queries.addresses import codes_at, exact
 from conspectus.queries.block import Block
@@ -270,8 +271,8 @@ class ProductMixture(Synopsis):
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
-        weights = part(tables, "weights", [("weight", pa.float64())])["weight"].to_numpy()
-        shares = part(tables, "shares", [("share", pa.float32())])["share"].to_numpy()
+        weights = numbers_of(part(tables, "weights", [("weight", pa.float64())])["weight"])
+        shares = numbers_of(part(tables, "shares", [("share", pa.float32())])["share"])
         total, columns, grouped = Total.from_json(meta.get("total")), meta.get("columns"), meta.get("grouped")
         for listed, most in ((columns, len(domain)), (grouped, len(columns) if isinstance(columns, list) else 0)):
             if not isinstance(listed, list) or not all(type(c) is int and 0 <= c < most for c in listed):
@@ -283,7 +284,7 @@ class ProductMixture(Synopsis):
             coding = part(tables, "coding", [("group", pa.int32()), ("within", pa.float64())])
             ends = np.cumsum([0, *(domain.sizes[columns[place]] for place in grouped)])
             demand(BadSynopsis, (coding.num_rows == ends[-1] and grouped == sorted(set(grouped)), _UNREADABLE))
-            groups, within = coding["group"].to_numpy(), coding["within"].to_numpy()
+            groups, within = numbers_of(coding["group"]), numbers_of(coding["within"])
             for place, low, high in zip(grouped, ends, ends[1:]):
                 coarse[place] = CoarseColumn(groups[low:high], within[low:high])
         demand(BadSynopsis, (len(weights) and len(shares) % len(weights) == 0, _UNREADABLE))

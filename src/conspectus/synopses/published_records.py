@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import RECORDS, Chunk, Domain
 from conspectus.data.records.canonical_form import NotCanonical, address, read
 from conspectus.data.records.field import Elements
@@ -128,7 +129,7 @@ class PublishedRecords(PublishedKeys):
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         stored = part(tables, "records", [("record", pa.large_binary()), ("count", pa.int64())])
-        return cls(domain, tuple(stored["record"].to_pylist()), stored["count"].to_numpy(), *read_facts(meta))
+        return cls(domain, tuple(stored["record"].to_pylist()), numbers_of(stored["count"]), *read_facts(meta))
 
 
 _ARRAYS: dict[type, pa.DataType] = {

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.noise_plus_shift import shifted_quantile, weighted_tail
@@ -220,7 +221,7 @@ class RandomProjection(Synopsis):
             raise BadSynopsis("the projection is not readable")
         if len(noise) != 2:
             raise BadSynopsis("a projection has one law of noise")
-        values = part(tables, "projection", [("value", pa.int64())])["value"].to_numpy()
+        values = numbers_of(part(tables, "projection", [("value", pa.int64())])["value"])
         try:
             projection = SparseProjection(domain, *(shape[field] for field in _FIELDS))
         except WorkloadError as problem:

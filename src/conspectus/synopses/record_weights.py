@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.queries.listed_records import Listed, listed_records
 from conspectus.queries.rules import demand
@@ -93,5 +94,5 @@ class RecordWeights(Addressed):
         free, sparsity = meta.get("free"), meta.get("sparsity")
         if type(free) not in (int, float) or not math.isfinite(free) or type(sparsity) is not int:  # type: ignore[arg-type]
             raise BadSynopsis("the synopsis does not say what an unknown record weighs")
-        keys, weights = stored["key"].to_numpy(), stored["weight"].to_numpy()
+        keys, weights = numbers_of(stored["key"]), numbers_of(stored["weight"])
         return cls(domain, keys, weights, float(free), sparsity, Total.from_json(meta.get("total")))  # type: ignore[arg-type]

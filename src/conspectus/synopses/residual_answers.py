@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import indicator
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.mixed_noise import Term, mixed_margin
@@ -236,7 +237,7 @@ class ResidualAnswers(Synopsis):
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
-        values = part(tables, "residuals", [("count", pa.float64())])["count"].to_numpy()
+        values = numbers_of(part(tables, "residuals", [("count", pa.float64())])["count"])
         columns, scales = meta.get("columns"), meta.get("scales")
         readable = (
             isinstance(columns, list)

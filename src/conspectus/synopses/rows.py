@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from conspectus.counting.counters import count
 from conspectus.data.chunks import MOST_ROWS, SetChunk
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
@@ -165,7 +166,7 @@ class Rows(Synopsis):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         copies = None
         if "multiplicities" in tables:
-            copies = part(tables, "multiplicities", [("copies", pa.int64())])["copies"].to_numpy()
+            copies = numbers_of(part(tables, "multiplicities", [("copies", pa.int64())])["copies"])
         total, columns = Total.from_json(meta.get("total")), meta.get("columns")
         if columns is not None and not isinstance(columns, list):
             raise BadSynopsis("synthetic rows are made from columns of their table")
@@ -175,7 +176,7 @@ class Rows(Synopsis):
         types = {np.uint8: pa.uint8(), np.uint16: pa.uint16(), np.uint32: pa.uint32()}
         fields = [(name, types[code_dtype(size)]) for name, size in zip(domain.names, domain.sizes)]
         rows = part(tables, "rows", fields)
-        codes = tuple(rows.column(position).to_numpy() for position in range(len(domain)))
+        codes = tuple(numbers_of(rows.column(position)) for position in range(len(domain)))
         return cls(domain, codes, total, copies, made_from)
 
 

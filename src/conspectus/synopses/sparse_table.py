@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain, code_dtype
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import shown_interval, sum_quantile, weighted_quantile
@@ -158,7 +159,7 @@ class SparseTable(Addressed, PublishedKeys):
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         stored = part(tables, "keys", [("key", pa.uint64()), ("count", pa.int64())])
-        keys, counts = stored["key"].to_numpy(), stored["count"].to_numpy()
+        keys, counts = numbers_of(stored["key"]), numbers_of(stored["count"])
         return cls(domain, keys, counts, *read_facts(meta))
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import answers_from_marginals, cell_values
+from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import variance_of
@@ -224,7 +225,7 @@ class TreeCounts(Synopsis):
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         blocks = read_workload(tables, "measured").blocks
-        counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
+        counts = numbers_of(part(tables, "counts", [("count", pa.float64())])["count"])
         noise = meta.get("noise")
         if len(blocks) != 1 or not isinstance(blocks[0], DyadicTree) or not isinstance(noise, list) or len(noise) != 2:
             raise BadSynopsis("the tree of the synopsis is not readable")
