@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim, ErrorBound
@@ -24,7 +23,7 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses import files
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.residual_answers import ResidualAnswers
-from conspectus.synopses.synopsis import load_synopsis, part
+from conspectus.synopses.synopsis import load_synopsis, numbers_of, part
 
 from .acts_and_noise import contradicted
 

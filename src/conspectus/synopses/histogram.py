@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import answers_from_marginals
 from conspectus.counting.marginal_tree import MarginalTree, marginal_tree
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
@@ -23,7 +22,7 @@ from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 from conspectus.synopses.fitting.rounding import integer_histogram, snake, systematic
 
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, part, public_sampler
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, numbers_of, part, public_sampler
 
 MOST_CELLS = 1 << 22
 """The largest universe over which a histogram is fitted to answers after the fact."""

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.data.records.field import P
 from conspectus.privacy.events import Noise
@@ -51,6 +50,7 @@ from .synopsis import (
     checked_noise,
     ends_of,
     knows,
+    numbers_of,
     part,
     read_workload,
     workload_part,
@@ -384,9 +384,8 @@ class NoisyAnswers(Synopsis):
         return [(Workload(self.domain, tuple(blocks)), *law) for law, blocks in found.items()]
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        noise = [list(law) for law in self.noise]
-        pooled = {"pooled": True} if self.pooled else {}
-        meta = {"total": self.total.to_json(), "noise": noise, "grids": list(self.grids), **pooled}
+        laws, pooled = [list(law) for law in self.noise], {"pooled": True} if self.pooled else {}
+        meta = {"total": self.total.to_json(), "noise": laws, "grids": list(self.grids), **pooled}
         return meta, {"counts": pa.table({"count": self.counts}), "measured": workload_part(self.workload)}
 
     @classmethod

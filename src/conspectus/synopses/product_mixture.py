@@ -16,7 +16,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import answers_from_marginals
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.queries.addresses import codes_at, exact
 from conspectus.queries.block import Block
@@ -37,7 +36,7 @@ from conspectus.synopses.fitting.row_descent import Wanted, groups_of, moved, ta
 
 from .mixture_answers import CoarseColumn, MixtureAnswers
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, part, public_sampler
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, numbers_of, part, public_sampler
 
 MOST_COMPONENTS = 1 << 16
 FEWEST_MOVED = 1000

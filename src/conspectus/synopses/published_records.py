@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import RECORDS, Chunk, Domain
 from conspectus.data.records.canonical_form import NotCanonical, address, read
 from conspectus.data.records.field import Elements
@@ -31,7 +30,7 @@ from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
 from .sparse_table import Margins, PublishedKeys, SparseTable, check_threshold, checked_law, facts, read_facts
-from .synopsis import BadSynopsis, CannotAnswer, ListedRecords, Total, part, public_sampler
+from .synopsis import BadSynopsis, CannotAnswer, ListedRecords, Total, numbers_of, part, public_sampler
 
 
 @suggest_keywords

@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.noise_plus_shift import shifted_quantile, weighted_tail
@@ -42,7 +41,7 @@ from conspectus.suggestions import suggest_keywords
 from .estimate import Estimate
 from .evidence import Evidence
 from .printed_tables import PrintedTables, near_answers
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, part
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, numbers_of, part
 
 _FIELDS = ("size", "nonzeros", "independence", "public_seed")
 LEAST_INDEPENDENCE = 4

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.queries.listed_records import Listed, listed_records
 from conspectus.queries.rules import demand
@@ -26,7 +25,7 @@ from conspectus.suggestions import suggest_keywords
 
 from .addressed import Addressed
 from .histogram import MOST_CELLS, Histogram
-from .synopsis import BadSynopsis, CannotAnswer, Total, part
+from .synopsis import BadSynopsis, CannotAnswer, Total, numbers_of, part
 
 
 @suggest_keywords

@@ -20,7 +20,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import indicator
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.mixed_noise import Term, mixed_margin
@@ -36,7 +35,7 @@ from conspectus.suggestions import suggest_keywords
 from .estimate import Estimate
 from .evidence import Evidence
 from .pooled_marginals import MOST_CELLS, MOST_COLUMNS, interactions_of
-from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, checked_noise, knows, part
+from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, checked_noise, knows, numbers_of, part
 
 _NOTHING = 1e-12
 

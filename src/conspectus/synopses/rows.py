@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from conspectus.counting.counters import count
 from conspectus.data.chunks import MOST_ROWS, SetChunk
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.rounding import systematic
 
-from .synopsis import BadSynopsis, Synopsis, Total, part, public_sampler
+from .synopsis import BadSynopsis, Synopsis, Total, numbers_of, part, public_sampler
 
 WIDE = 1024
 """From more columns on, codes are held and filed as one matrix."""

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain, code_dtype
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import shown_interval, sum_quantile, weighted_quantile
@@ -33,7 +32,7 @@ from .addressed import Addressed
 from .estimate import Estimate
 from .evidence import Evidence
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, part
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, numbers_of, part
 
 Margins = tuple[float, float]
 """How far below an answer the truth may be, and how far above."""

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import noise_margin
@@ -27,6 +26,7 @@ from .synopsis import (
     Synopsis,
     Total,
     checked_noise,
+    numbers_of,
     part,
     read_workload,
     workload_part,

@@ -18,7 +18,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import answers_from_marginals, cell_values
-from conspectus.data.columns.arrays import numbers_of
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import variance_of
@@ -41,6 +40,7 @@ from .synopsis import (
     Synopsis,
     Total,
     checked_noise,
+    numbers_of,
     part,
     read_workload,
     workload_part,

@@ -16,7 +16,6 @@ import decimal
 import re
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -238,8 +237,3 @@ def _spans(values: pa.Array) -> pa.Array:
     """Spans of time to the microsecond as unreadable texts; null where they have too many."""
     whole, absent = _microseconds(values, -MOST_SECONDS, MOST_SECONDS)
     return pa.array([None if gone else span(at) for at, gone in zip(whole.tolist(), absent.tolist())], TEXT)
-
-
-def numbers_of(column: pa.ChunkedArray) -> NDArray[Any]:
-    """The numbers of a column without nulls. Arrow's own `to_numpy` imports pandas, which takes half a second."""
-    return np.from_dlpack(column.combine_chunks())
