@@ -27,7 +27,7 @@ from conspectus.queries.query import Predicate
 from conspectus.queries.rules import demand
 from conspectus.queries.workload import Workload
 from conspectus.synopses.estimate import Estimate
-from conspectus.synopses.synopsis import BadSynopsis, Ends, part
+from conspectus.synopses.synopsis import BadSynopsis, Ends, numbers_of, part
 
 Vector = NDArray[np.float64]
 Kind = Literal["cell", "sum"]
@@ -180,7 +180,7 @@ class SimulatedErrors:
         )
         assert isinstance(meta, Mapping)
         kinds, columns, sizes, levels, below, above = (
-            stored[field].to_numpy().reshape(-1, many) for field, _ in _FIELDS
+            numbers_of(stored[field]).reshape(-1, many) for field, _ in _FIELDS
         )
         same = all((each == each[:, :1]).all() for each in (kinds, columns, sizes))
         known = same and (levels == np.array(LEVELS)).all() and np.isin(kinds, (0, 1)).all() and (columns >= 1).all()
