@@ -91,7 +91,7 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
         attack.attack,
         demo.demo,
     ),
-    ledgers: (ledger.init, ledger.show),
+    ledgers: (ledger.init, ledger.show, ledger.study, ledger.retire),
 }
 for group, commands in COMMANDS.items():
     for command in commands:

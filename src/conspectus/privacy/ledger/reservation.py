@@ -57,6 +57,7 @@ class Reservation:
         Raises:
             BudgetExceeded: The act costs more than what is left of the reservation.
             StaleCopy: The reservation has another number of acts than `after`.
+            LedgerRetired: The ledger was closed for good.
             LedgerError: The reservation was settled.
 
         Guarantee: when this returns, the act is on disk and counted, whatever happens next.
@@ -72,15 +73,19 @@ class Reservation:
             if not total.within(standing.reserved):
                 raise BudgetExceeded("this act costs more than what its release reserved: reserve more at the start")
             content = {"event": to_json(event)} | ({"label": label} if label else {})
+            content |= {"by": self.ledger.by} if self.ledger.by else {}
             lines.append("debit", self.number, cost=cost, total=total, content=content)
 
     def settle(self) -> None:
         """Close the reservation: from now on only its acts count, and no more can be added.
 
-        A deferred one without any act has reserved nothing, and there is nothing to close.
+        A deferred one without any act has reserved nothing, and there is nothing to close; nor is there under a ledger
+        that was retired meanwhile, which closed all.
         """
         if self._number is None:
             return
         with self.ledger._file.writing() as lines:
+            if lines.retirement() is not None:
+                return
             debited = lines.standing(self.number).debited
             lines.append("settle", self.number, cost=debited, total=debited, content={})
