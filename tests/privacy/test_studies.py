@@ -56,7 +56,10 @@ def test_lines_say_for_whom_and_for_what(tmp_path: Path) -> None:
     assert trial.cap == Fraction(1, 2) * (1 + Fraction(1, 2**52))
     assert (other.cap, other.spent, other.remaining) == (None, Fraction(1, 8), None)
     lines = ledger.to_arrow().to_pylist()
-    assert [(line["study"], line["by"], line["price"]) for line in lines] == [("trial", "Ada", 0.25), ("open", "", 0.125)]
+    assert [(line["study"], line["by"], line["price"]) for line in lines] == [
+        ("trial", "Ada", 0.25),
+        ("open", "", 0.125),
+    ]
     assert [entry.by for entry in ledger.entries() if entry.kind == "debit"] == ["Ada"]
     assert ledger.spent == Fraction(3, 8)
 
@@ -81,7 +84,7 @@ def test_a_study_is_refused_beyond_its_cap_and_nothing_is_written(tmp_path: Path
     for _ in range(5):
         reserve(trial, 0.1)  # five times this float is a little more than a half
     before = Path(ledger.path).read_bytes()
-    with pytest.raises(BudgetExceeded, match='the study "trial" has nothing of epsilon 0.5 left'):
+    with pytest.raises(BudgetExceeded, match=r'the study "trial" has nothing of epsilon 0\.5 left'):
         reserve(trial, 0.01)
     with pytest.raises(BudgetExceeded):
         trial.check(Budget(epsilon=0.01), fingerprint="f00", **BOUND)
@@ -92,7 +95,7 @@ def test_a_study_is_refused_beyond_its_cap_and_nothing_is_written(tmp_path: Path
     ledger.declare_study("trial", purpose="p", budget=Budget(epsilon=0.625))  # an amendment: the newest line counts
     reserve(trial, 0.125)
     ledger.declare_study("trial", purpose="p", budget=Budget(epsilon=0.125))
-    with pytest.raises(BudgetExceeded, match="nothing of epsilon 0.125"):
+    with pytest.raises(BudgetExceeded, match=r"nothing of epsilon 0\.125"):
         reserve(trial, 0.0625)
 
 
@@ -167,8 +170,10 @@ def test_a_program_that_knows_of_no_retiring_finds_nothing_left(tmp_path: Path) 
     ledger.reserve(Budget(epsilon=0.5, delta=1e-6), "a", fingerprint="f00", **BOUND)
     ledger.retire("done")
     connection = sqlite3.connect(ledger.path)
-    settled = {row[0]: row[1:] for row in connection.execute("SELECT reservation, total, delta_total FROM entries "
-                                                              "WHERE kind = 'settle'")}
+    settled = {
+        row[0]: row[1:]
+        for row in connection.execute("SELECT reservation, total, delta_total FROM entries WHERE kind = 'settle'")
+    }
     opened = connection.execute("SELECT id, price, delta FROM entries WHERE kind = 'reserve'").fetchall()
     connection.close()
     counted = [settled.get(row[0], row[1:]) for row in opened]
@@ -205,8 +210,14 @@ def test_an_old_file_takes_studies_and_is_retired(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ['{"label": "x", "declares": {"name": 7}}', '{"label": "x", "declares": 7}', '{"retired": 7}',
-                '{"label": "x", "declares": {"name": "a", "purpose": "b", "cap": "much"}}', '{"label": "x", "by": 7}'],
+    "content",
+    [
+        '{"label": "x", "declares": {"name": 7}}',
+        '{"label": "x", "declares": 7}',
+        '{"retired": 7}',
+        '{"label": "x", "declares": {"name": "a", "purpose": "b", "cap": "much"}}',
+        '{"label": "x", "by": 7}',
+    ],
 )
 def test_damaged_lines_are_refused_in_words(tmp_path: Path, content: str) -> None:
     ledger = made(tmp_path)
@@ -231,7 +242,9 @@ def test_sessions_and_releases_go_on_from_what_they_learned(tmp_path: Path) -> N
     ledger.declare_study("trial", purpose="Does it help?")
     mine = ledger.for_study("trial", by="Ada")
     kept = cs.release(table, cs.marginals(schema, 1), epsilon=1.0, mechanism="laplace", ledger=mine)
-    with cs.open_session(table, epsilon=2.0, questions=5, mechanism="laplace", ledger=mine, path=tmp_path / "s") as live:
+    with cs.open_session(
+        table, epsilon=2.0, questions=5, mechanism="laplace", ledger=mine, path=tmp_path / "s"
+    ) as live:
         paid = live.ask("ill")
         ledger.retire("done")
         with pytest.raises(BudgetExceeded):
@@ -265,7 +278,7 @@ def test_the_rate_is_what_was_spent_over_the_time(tmp_path: Path) -> None:
 
 def heights(picture: str) -> list[float]:
     root = ElementTree.fromstring(picture)
-    (path,) = [one for one in root.iter("{http://www.w3.org/2000/svg}path")]
+    (path,) = root.iter("{http://www.w3.org/2000/svg}path")
     return [float(point.split()[1]) for point in path.attrib["d"].removeprefix("M").split("L")]
 
 

@@ -71,7 +71,9 @@ def burn_picture(rate: BurnRate, *, table: str, alone: bool = False) -> str:
     parts.append(_text(_LEFT + _WIDE, _TOP + _TALL + 18, f"{last:%Y-%m-%d}", "end"))
     title = f"How much of the ledger of “{table}” was spent over time"
     many = len(rate.steps)
-    words = f"{many:,} release{'' if many == 1 else 's'}, {100 * rate.spent:.1f} % of the cap spent. It was spent: {rate}."
+    words = (
+        f"{many:,} release{'' if many == 1 else 's'}, {100 * rate.spent:.1f} % of the cap spent. It was spent: {rate}."
+    )
     wide, tall = _LEFT + _WIDE + 14, _TOP + _TALL + 28
     space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
     style = f"<style>{STYLE}</style>" if alone else ""

@@ -193,9 +193,7 @@ def ledger(kept: Ledger | None) -> str:
             f"Everything ever released about this table under its ledger keeps, together, {kept.guarantee()}. So "
             f"far {sign} = {gone} is spent ({share:.1%}){aside}{left}."
         ),
-        page.table(
-            ("when (UTC)", "release", *asked, "acts", sign, ""), rows, numbers=(2 + len(asked), 3 + len(asked))
-        ),
+        page.table(("when (UTC)", "release", *asked, "acts", sign, ""), rows, numbers=(2 + len(asked), 3 + len(asked))),
         page.figure(f"Spent over time: {rate}", burn_picture(rate, table=kept.table), wide=True) if lines else "",
         *_studies(kept, sign),
     )

@@ -269,7 +269,8 @@ class Lines:
             WITH settled AS (SELECT reservation, min(id) AS at FROM entries WHERE kind = 'settle' GROUP BY reservation)
             SELECT 1 FROM entries AS line LEFT JOIN settled ON settled.reservation = line.reservation
             WHERE line.id > (
-                SELECT min(id) FROM entries WHERE kind = 'reserve' AND substr(content, 1, {len(_RETIRED)}) = '{_RETIRED}'
+                SELECT min(id) FROM entries
+                WHERE kind = 'reserve' AND substr(content, 1, {len(_RETIRED)}) = '{_RETIRED}'
             ) OR line.id > settled.at OR (line.kind = 'reserve') <> (line.reservation IS NULL) OR (
                 line.kind <> 'reserve'
                 AND NOT EXISTS (

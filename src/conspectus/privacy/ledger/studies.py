@@ -1,7 +1,7 @@
 """The registry of a ledger: for which studies it is spent, by whom, how much each may have, and its end.
 
-The book (§13.1) asks for a registry of every use of a table: what for, by whom, how fast, and a cap at which the table is
-retired. Here all of it is lines of the ledger. A study is declared by a line that costs nothing; a release says in its
+The book (§13.1) asks for a registry of every use of a table: what for, by whom, how fast, and a cap at which the table
+is retired. Here all of it is lines of the ledger. A study is declared by a line that costs nothing; a release says in its
 own line which study it belongs to, and who asked. A study without a name would be one without a cap: as soon as a
 ledger has studies, whatever is reserved under it names one of them.
 
@@ -173,7 +173,9 @@ class Registry:
                 debited = lines.standing(entry).debited
                 lines.append("settle", entry, cost=debited, total=debited, content={})
             spent, cap = lines.spent(), self._file.terms.cap
-            rest = Cost(price=max(cap.price - spent.price, Fraction(0)), delta=max(cap.delta - spent.delta, Fraction(0)))
+            rest = Cost(
+                price=max(cap.price - spent.price, Fraction(0)), delta=max(cap.delta - spent.delta, Fraction(0))
+            )
             content = {"retired": reason, "label": "the ledger was retired"} | ({"by": by} if by else {})
             lines.append("reserve", None, cost=rest, total=Cost(), content=content)
 
@@ -197,7 +199,9 @@ class Registry:
             study = _known(studies, self.study)
             if study.cap is not None and study.spent + cost.price > study.cap:
                 left = left_in_words(study.cap - study.spent, study.cap, self.currency, delta)
-                raise BudgetExceeded(f'the study "{study.name}" has {left} left: ask for less, or for a larger cap of it')
+                raise BudgetExceeded(
+                    f'the study "{study.name}" has {left} left: ask for less, or for a larger cap of it'
+                )
         said = {"study": self.study, "by": self.by}
         return {name: text for name, text in said.items() if text}
 
@@ -213,9 +217,7 @@ def _studies(path: Path | str, lines: Lines) -> dict[str, Study]:
         elif entry.study:
             spent[entry.study] = spent.get(entry.study, Fraction(0)) + cost.price
     return {
-        name: Study(
-            name=name, purpose=each.purpose, cap=each.cap, spent=spent.get(name, Fraction(0)), by=each.by
-        )
+        name: Study(name=name, purpose=each.purpose, cap=each.cap, spent=spent.get(name, Fraction(0)), by=each.by)
         for name, each in declared.items()
     }
 
