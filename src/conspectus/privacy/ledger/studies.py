@@ -1,8 +1,8 @@
 """The registry of a ledger: for which studies it is spent, by whom, how much each may have, and its end.
 
 The book (§13.1) asks for a registry of every use of a table: what for, by whom, how fast, and a cap at which the table
-is retired. Here all of it is lines of the ledger. A study is declared by a line that costs nothing; a release says in its
-own line which study it belongs to, and who asked. A study without a name would be one without a cap: as soon as a
+is retired. Here all of it is lines of the ledger. A study is declared by a line that costs nothing; a release says in
+its own line which study it belongs to, and who asked. A study without a name would be one without a cap: as soon as a
 ledger has studies, whatever is reserved under it names one of them.
 
 A retired ledger has a last line, which holds all that was left. So a program that knows nothing of retiring finds
