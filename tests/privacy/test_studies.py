@@ -234,8 +234,9 @@ def test_damaged_lines_are_refused_in_words(tmp_path: Path, content: str) -> Non
 
 
 def test_sessions_and_releases_go_on_from_what_they_learned(tmp_path: Path) -> None:
-    schema = cs.Schema.from_dict({"name": "visits", "columns": {"ill": {"type": "boolean"}}})
-    table = cs.open_table(pa.table({"ill": [True, False] * 50}), schema)
+    columns = {"ill": {"type": "boolean"}, "old": {"type": "boolean"}}
+    schema = cs.Schema.from_dict({"name": "visits", "columns": columns})
+    table = cs.open_table(pa.table({"ill": [True, False] * 50, "old": [False, False] * 50}), schema)
     ledger = Ledger.create(
         tmp_path / "l", budget=Budget(epsilon=4.0), schema_fingerprint=schema.fingerprint, table="visits", **BOUND
     )
@@ -248,7 +249,7 @@ def test_sessions_and_releases_go_on_from_what_they_learned(tmp_path: Path) -> N
         paid = live.ask("ill")
         ledger.retire("done")
         with pytest.raises(BudgetExceeded):
-            live.ask("NOT ill")
+            live.ask("old")
         assert live.ask("ill").fraction == paid.fraction
         live.end()
     with cs.resume_session(tmp_path / "s", table) as live:
@@ -306,4 +307,5 @@ def test_a_ledger_stays_readable_as_json(tmp_path: Path) -> None:
     ledger.declare_study("trial", purpose="p", budget=Budget(epsilon=0.5))
     ledger.retire("done")
     found = json.loads(json.dumps(ledger_json(ledger)))
-    assert (found["remaining"], found["retired"]["reason"], found["studies"][0]["cap"]) == (0.0, "done", 0.5)
+    assert (found["remaining"], found["retired"]["reason"]) == (0.0, "done")
+    assert found["studies"][0]["cap"] == pytest.approx(0.5)

@@ -21,8 +21,8 @@ from conspectus.releases.series_terms import SeriesTerms
 
 from .plays import Experiment
 
-SCHEMA = Schema.from_dict({"name": "audit", "columns": {"on": {"type": "boolean"}}})
-ASKED = sql(SCHEMA, ["on"])
+SCHEMA = Schema.from_dict({"name": "audit", "columns": {"ill": {"type": "boolean"}}})
+ASKED = sql(SCHEMA, ["ill"])
 PERIODS, WHOLE = 4, Budget(epsilon=1.0)
 
 
