@@ -135,7 +135,7 @@ def lines_of(entries: Iterable[Entry]) -> pa.Table:
         elif entry.reservation not in lines:  # it settles a line that declared a study
             continue
         elif entry.kind == "debit":
-            lines[entry.reservation]["acts"] += 1
+            lines[entry.reservation]["acts"] += entry.event is not None
         else:
             lines[entry.reservation] |= {**price, "settled": True}
     return pa.Table.from_pylist(list(lines.values()), schema=_LINES)
