@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from conspectus.curator.truth import Progress
 from conspectus.data.schema import Schema
-from conspectus.data.sources import Table
 from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.mechanism import Problem
 from conspectus.privacy.accounting import Debit, Filter
@@ -24,7 +24,6 @@ from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Budget, Guarantee, large_epsilon
 from conspectus.privacy.ledger.ledger import Entry
 from conspectus.privacy.ledger.reservation import Reservation, StaleCopy
-from conspectus.privacy.noise import Sampler
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import did_you_mean, suggest_keywords
 from conspectus.tabular import Tabular
@@ -128,7 +127,7 @@ class Series(Tabular):
 
     def release(
         self,
-        table: Table,
+        table: Any,
         period: str | None = None,
         *,
         skip: bool = False,
@@ -138,7 +137,7 @@ class Series(Tabular):
         """Make the release of the next period, from the table as it is by then.
 
         Args:
-            table: The grown table, opened with the schema of the series.
+            table: The grown table, as `cs.open_table` opened it with the schema of the series.
             period: The name of the period, to be sure which one is meant; the next one by default.
             skip: Whether periods before it that were never released may be left out for good. Their shares are not
                 spent, and go back to the ledger when the series is ended.
@@ -157,18 +156,6 @@ class Series(Tabular):
         Guarantee: acts of a period are debited in the ledger before they are drawn, in its own share, and no period is
         ever drawn for twice.
         """
-        return self._released(table, period, skip=skip, rows=rows, progress=progress)
-
-    def _released(
-        self,
-        table: Table,
-        period: str | None,
-        *,
-        skip: bool = False,
-        rows: int | None = None,
-        progress: Progress | None = None,
-        sampler: Sampler | None = None,
-    ) -> Release:
         check_table(table, "series.release")
         terms = self._terms
         if table.schema.fingerprint != self.schema.fingerprint or str(table.schema.unit) != str(self.schema.unit):
@@ -182,7 +169,6 @@ class Series(Tabular):
             mechanism=terms.mechanism if terms.mechanism == "auto" else make(terms.mechanism, terms.settings),
             settings={},
             progress=progress,
-            sampler=sampler,
             asked=self.workload,
             spending=lambda chosen: (Filter.of(chosen.problem.budget, problem.neighbours), debit),
         )
