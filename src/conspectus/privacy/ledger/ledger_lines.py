@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from conspectus.privacy.prices import Currency
+from conspectus.suggestions import suggest_keywords
 from conspectus.tabular import Bars, Tabular
 
 from .burn_rate import BurnRate, burn_rate_of
@@ -30,6 +31,7 @@ _LINES = pa.schema(
 )
 
 
+@suggest_keywords
 class Listed(Tabular):
     """What a ledger shows of its lines."""
 
