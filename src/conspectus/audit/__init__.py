@@ -20,7 +20,9 @@ from . import (
     local_audit,
     net_draws_audit,
     numbers_audit,
+    oracle_audit,
     residuals_audit,
+    series_audit,
     streams_audit,
     watches,
 )
@@ -42,6 +44,8 @@ ROOMS = (
     ledgers,
     local_audit,
     streams_audit,
+    series_audit,
+    oracle_audit,
 )
 
 
