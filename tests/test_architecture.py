@@ -34,10 +34,12 @@ counting               -> queries, queries.blocks, data.domain, data.code_sets, 
                           compiled
 curator                -> counting*, privacy, data, data.sources
 synopses.fitting       -> counting*
-synopses               -> synopses.fitting*, queries.builders, privacy.events, privacy.tails,
+synopses.intervals     -> synopses.synopsis, synopses.estimate, queries, data.domain
+synopses               -> synopses.fitting*, synopses.intervals, queries.builders, privacy.events, privacy.tails,
                           privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions
-mechanisms             -> mechanisms.registry, curator, synopses*, privacy, privacy.composition
+mechanisms.simulation  -> curator.scores, synopses*, privacy
+mechanisms             -> mechanisms.registry, mechanisms.simulation, curator, synopses*, privacy, privacy.composition
 mechanisms.adaptive    -> mechanisms*, compiled
 mechanisms.live_mixture -> mechanisms.adaptive, mechanisms.online, mechanisms*
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project

@@ -21,7 +21,9 @@ from . import (
     local_audit,
     net_draws_audit,
     numbers_audit,
+    oracle_audit,
     residuals_audit,
+    series_audit,
     streams_audit,
     watches,
 )
@@ -44,6 +46,8 @@ ROOMS = (
     ledgers,
     local_audit,
     streams_audit,
+    series_audit,
+    oracle_audit,
 )
 
 

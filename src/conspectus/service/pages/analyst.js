@@ -273,7 +273,7 @@ function waiting() {
 
 // ---- the answer ------------------------------------------------------------------------------------------------
 
-const RESTS = { measured: "The table’s own counts plus noise. The interval is that noise’s own.", guessed: "A guess that was compared with the table and found close enough. The interval is what the comparison proves.", unguaranteed: "Computed from what was published. Nothing says how far it is off." };
+const RESTS = { measured: "The table’s own counts plus noise. The interval is that noise’s own.", guessed: "A guess that was compared with the table and found close enough. The interval is what the comparison proves.", simulated: "Computed from what was published. The release was made again on tables drawn from itself, and the interval is how far such answers were off there.", unguaranteed: "Computed from what was published. Nothing says how far it is off." };
 function say(answer) {
   const a = cut(answer, here.about.rows), unit = a.scale === 100 && answer.count === null ? "percent" : word();
   if (a.lo === null) return { a, unit, sentence: `Do not quote this number. ${answer.why || "It has no interval."}`, head: ["maybe", n(a.c)] };
