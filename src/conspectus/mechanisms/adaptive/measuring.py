@@ -58,21 +58,21 @@ def measure_columns(
     domain = problem.workload.domain
     curator.count_ahead(Workload(domain, tuple(Marginal(domain, (column,)) for column in plan.columns)))
     told = [(column, size) for column, size in zip(plan.columns, plan.sizes) if size > 1]
+    total = first
+    if not first.exact:
+        share = _share_of_total([size for _, size in told], plan, float(price), unit_cost(curator.relation))
+        every = always(domain)
+        law = wide(plan, problem.law(problem.sensitivity(every), price * share))
+        total = _together(first, float(curator.measure(every, law)[0]), law.scale)
+        price = price * (1 - share)
+    if not told:
+        return [code_column(np.ones(1), 0.0, total.divisor, 0) for _ in plan.sizes], total
     residuals = [Residual(domain, (column,)) for column, _ in told]
     precisions = [float(root_of(size)) for _, size in told]
-    if not first.exact:
-        residuals.append(Residual(domain, ()))
-        saved = max(sum(p / size for p, (_, size) in zip(precisions, told)), 1.0)
-        # More would be drawn with the narrowest noise all the same.
-        most = unit_cost(curator.relation) / (2 * float(price) * plan.narrowest**2) if plan.narrowest else 1.0
-        precisions.append(saved if most >= 1 else min(saved, most / (1 - most) * max(sum(precisions) - saved, 1.0)))
-    if not residuals:
-        return [code_column(np.ones(1), 0.0, first.divisor, 0) for _ in plan.sizes], first
     scales = [
         max(scale, plan.narrowest) for scale in residual_scales(residuals, precisions, price, relation=curator.relation)
     ]
     noisy = curator.measure_residuals(residuals, scales)
-    total = first if first.exact else _together(first, float(noisy[-1][0]), scales[-1])
     found = {column: (values, scale / len(values)) for (column, _), values, scale in zip(told, noisy, scales)}
     codings = []
     for column, size, in_order in zip(plan.columns, plan.sizes, plan.in_order):
@@ -80,6 +80,15 @@ def measure_columns(
         counts = residual + total.divisor / size
         codings.append(code_column(counts, deviation, total.divisor, in_order, plan.most_groups))
     return codings, total
+
+
+def _share_of_total(sizes: Sequence[int], plan: AdaptivePlan, price: float, cost: float) -> Fraction:
+    """The share of the price of columns that residuals save: Σ√n/n over Σ√n. No more of it is taken than what noise of
+    the narrowest kind costs."""
+    roots = sum(root_of(size) for size in sizes)
+    saved = sum(root_of(size) / size for size in sizes) / roots if roots else 1.0
+    most = cost / (2 * price * plan.narrowest**2) if plan.narrowest else 1.0
+    return Fraction(min(saved, most))
 
 
 def _together(first: Total, value: float, scale: float) -> Total:
