@@ -46,8 +46,9 @@ releases               -> mechanisms.small_db, mechanisms*, queries.language, pr
                           data, data.sources, tabular
 sessions               -> releases*, server_address
 streams                -> releases*
+stability              -> releases*
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
-audit                  -> sessions*, streams, privacy.composition, local
+audit                  -> sessions*, streams, stability, privacy.composition, local
 service                -> sessions*, report, conspectus
 local                  -> privacy, queries.rules, suggestions
 attacks                -> data.schema, queries, queries.builders, mechanisms, suggestions, conspectus
@@ -67,6 +68,7 @@ KEYHOLDERS = (
     "releases.run",  # makes the curator of a release
     "sessions.opening",  # makes the curator of a session
     "streams.stream",  # makes the counter of a stream
+    "stability.released_value",  # makes the curator of single values
     "releases.public_nets",  # reads public tables through the same door
     "audit",  # makes curators, to attack them
     "local",  # randomises one's own answer, and reads no table
@@ -95,6 +97,7 @@ CATCH_ALL = (
     "service.gate",  # answers strangers: a fault is logged by its kind and place, and told as one
     "service.home",
     "queries.blocks.unsafe_functions",  # foreign functions: a failure may depend on one row, so it is a value
+    "curator.foreign_process",  # the same on parts of the table, in a process that ends with it
     "mechanisms.boosting.own_generator",  # foreign generators: a failure must not waste what was paid for
     "data.records.forms",  # values of foreign types, whose own code runs when they are read: each failure is a value
     "data.records.record_encoding",
