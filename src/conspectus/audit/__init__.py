@@ -21,6 +21,7 @@ from . import (
     net_draws_audit,
     numbers_audit,
     residuals_audit,
+    stability_audit,
     streams_audit,
     watches,
 )
@@ -42,6 +43,7 @@ ROOMS = (
     ledgers,
     local_audit,
     streams_audit,
+    stability_audit,
 )
 
 

@@ -8,10 +8,12 @@ nothing that one run leaves in memory is there when the next one begins.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import signal
 import struct
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -40,9 +42,7 @@ def run_apart(
     return told if isinstance(told, tuple) else None
 
 
-def rehearse(
-    function: Function, rows: NDArray[np.int64], steps: Steps, count: int, *, seconds: float
-) -> str | None:
+def rehearse(function: Function, rows: NDArray[np.int64], steps: Steps, count: int, *, seconds: float) -> str | None:
     """Why a function fails on rows that are nobody's, or None if it does not fail. For made rows alone."""
     told = _run(function, rows, steps, count, seconds)
     return None if isinstance(told, tuple) else told
@@ -70,9 +70,7 @@ def _run(
         os.waitpid(child, 0)
 
 
-def _work(
-    function: Function, rows: NDArray[np.int64], steps: Steps, count: int, read: int, write: int
-) -> NoReturn:
+def _work(function: Function, rows: NDArray[np.int64], steps: Steps, count: int, read: int, write: int) -> NoReturn:
     """In the child: run, tell, and end without any of the parent's farewells."""
     try:
         os.setsid()
@@ -81,6 +79,9 @@ def _work(
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
+        # In a notebook these are no files, and what is written to them still arrives.
+        sys.stdin = sys.stdout = sys.stderr = os.fdopen(nothing, "r+")
+        logging.disable()
         seen = rows.view()
         seen.flags.writeable = False
         try:

@@ -25,6 +25,9 @@ from conspectus.queries.workload import Workload
 LOG_STEPS = 256
 """Steps to one in the logarithm to base two of an interquartile range."""
 
+BINS = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Into how many parts a doubling of an interquartile range may be divided."""
+
 FARTHEST = 1 << 40
 """The distance of a value that no table changes."""
 
@@ -104,22 +107,26 @@ class LogScale:
     """The logarithm to base two of the interquartile range, in whole steps of 1/`LOG_STEPS`; `NO_SPREAD` for 0.
 
     The book's Algorithm 12: the logarithm lies in one of the bins [k, k + 1), or [k − ½, k + ½) with `shifted`, and the
-    distance is that to a table with another bin. The range is counted in positions.
+    distance is that to a table with another bin. With `bins` each of these is divided into so many, a power of two, and
+    shifted by half of one. The range is counted in positions.
 
     Guarantee: a unit of at most m rows moves the distance by at most 3·m where it is added or removed, and 4·m where it
     is replaced; a part that changes its vote, by 4. Where it changes the bin, the distance is at most that. Within a
-    bin values differ by less than `LOG_STEPS`.
+    bin values differ by less than `LOG_STEPS`/`bins`.
     """
 
     workload: Workload
     shifted: bool = False
+    bins: int = 1
 
     def __post_init__(self) -> None:
         _check(self.workload)
+        if type(self.bins) is not int or self.bins not in BINS:
+            raise ValueError("a doubling is divided into a power of two of bins, each of two steps at least")
 
     @property
     def spread(self) -> int:
-        return LOG_STEPS
+        return LOG_STEPS // self.bins
 
     def moved(self, relation: Relation) -> ByRelation:
         if not self.workload.counting:
@@ -140,7 +147,7 @@ class LogScale:
 
     def _bin(self, width: int) -> int:
         steps = log_steps(width)
-        return steps if width == 0 else (steps + (LOG_STEPS // 2 if self.shifted else 0)) // LOG_STEPS
+        return steps if width == 0 else (steps + (self.spread // 2 if self.shifted else 0)) // self.spread
 
 
 def log_steps(width: int) -> int:

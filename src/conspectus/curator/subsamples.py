@@ -2,8 +2,8 @@
 
 Rows that have no id have no name either: two equal rows are the same twice. By a hash of its codes alone a row would
 share its part with all rows like it, and a part would be all of some kinds of row and none of the others. So the first,
-second, third row of equal ones are told apart, and hashed with their number. Which of them is the first does not matter,
-since they are equal: one row more is one number more.
+second and third of equal rows are told apart, and hashed with their number. Which of them is the first does not matter:
+one row more is one number more.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def results_of(table: Table, subsampling: Subsampling) -> NDArray[np.int64]:
     results = subsampling.results
     found = np.tile(np.array(results.default, dtype=np.int64), (subsampling.parts, 1))
     for place, rows in enumerate(parts_of(table, subsampling.parts, subsampling.public_seed)):
-        steps = run_apart(
-            subsampling.function, rows, results.steps, results.outputs, seconds=subsampling.seconds
-        )
+        steps = run_apart(subsampling.function, rows, results.steps, results.outputs, seconds=subsampling.seconds)
         if steps is not None:
             found[place] = np.clip(steps, 0, results.levels - 1)
     return found
@@ -48,18 +46,22 @@ def parts_of(table: Table, parts: int, public_seed: int) -> list[Codes]:
             read[:, column] = chunk.column(column)
         codes.append(read)
         units.append(np.zeros(chunk.rows, dtype=np.uint64) if ids is None else ids)
-    rows, hashes = np.concatenate(codes), np.concatenate(units)
-    if not named:
+    rows = np.concatenate(codes)
+    if named:
+        where = np.concatenate(units) % np.uint64(parts)
+    else:
         rows = in_order(rows)
-        hashes = _row_hashes(rows, public_seed)
-    where = hashes % np.uint64(parts)
+        where = part_numbers(rows, parts, public_seed)
     order = np.argsort(where, kind="stable")
     ends = np.searchsorted(where[order], np.arange(1, parts, dtype=np.uint64))
     return [in_order(rows[some]) for some in np.split(order, ends)]
 
 
-def _row_hashes(rows: Codes, public_seed: int) -> Hashes:
-    """A hash of each row and of its number among the rows that are equal to it; equal rows stand together."""
+def part_numbers(rows: Codes, parts: int, public_seed: int) -> Hashes:
+    """The part of each row, by a hash of it and of its number among the rows that are equal to it.
+
+    Rows are sorted, so that equal ones stand together.
+    """
     count = len(rows)
     first = np.ones(count, dtype=bool)
     first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
@@ -68,7 +70,7 @@ def _row_hashes(rows: Codes, public_seed: int) -> Hashes:
     found = _mixed(np.full(count, public_seed % (1 << 64), dtype=np.uint64))
     for column in (*rows.T, number):
         found = _mixed(found ^ column.astype(np.uint64))
-    return found
+    return found % np.uint64(parts)
 
 
 def _mixed(words: Hashes) -> Hashes:

@@ -22,7 +22,7 @@ from conspectus.data.sources import Table
 from conspectus.data.spool import Spool
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.blocks.subsample_results import Subsampling, SubsampleSums, SubsampleVotes
+from conspectus.queries.blocks.subsample_results import SubsampleSums, SubsampleVotes, Subsampling
 from conspectus.queries.query import Sparse
 from conspectus.queries.workload import Workload
 

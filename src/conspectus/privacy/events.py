@@ -145,10 +145,10 @@ class StableKeys:
 
 @dataclass(frozen=True, kw_only=True)
 class StableValue:
-    """One value of the table was published if its distance to tables with another value, with noise, reached a threshold.
+    """One value of the table was published if its distance to tables with another one, with noise, reached a threshold.
 
     The distance got discrete Laplace noise of this scale. `moved` bounds how far one unit moves it, and from which
-    distance on no unit changes the value by more than its noise allows for. `epsilon` is the pure ε of that noise; it is
+    distance on no unit changes the value by more than its noise allows for. `epsilon` is the pure ε of that noise, and
     0 where the value was published as it is.
     """
 

@@ -18,9 +18,9 @@ from conspectus.queries.blocks.subsample_results import (
     Listed,
     Numbers,
     Results,
-    Subsampling,
     SubsampleSums,
     SubsampleVotes,
+    Subsampling,
 )
 from conspectus.queries.builders.arguments import check_schema, told
 from conspectus.queries.rules import demand
@@ -128,7 +128,7 @@ def aggregated(
     public_seed: int = 0,
     trial: bool = True,
 ) -> Aggregated:
-    """Any function of the table, no sensitivity promised: it runs on disjoint parts of it, and their results are joined.
+    """Any function of the table, no sensitivity promised: it runs on disjoint parts, and their results are joined.
 
     Each row, or each id with all of its rows, lies in one of `blocks` parts, by a keyed hash. So one person changes the
     result of one part (of two where one is replaced by another), whatever the function does. What is released is a
@@ -207,7 +207,10 @@ def _listed(values: Sequence[Any], default: Any) -> Listed:
     different = all(value not in listed[:place] for place, value in enumerate(listed))
     demand(
         AggregateError,
-        (2 <= len(listed) <= MOST_LEVELS and different, f"values are different ones, from 2 to {MOST_LEVELS:,} of them"),
+        (
+            2 <= len(listed) <= MOST_LEVELS and different,
+            f"values are different ones, from 2 to {MOST_LEVELS:,} of them",
+        ),
         (default is None or default in listed, "default is one of the values"),
     )
     return Listed(listed, (0 if default is None else listed.index(default),))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -67,7 +66,8 @@ class SingleValue:
         shown = f"{self.value:.6g}" if isinstance(self.value, float) else str(self.value)
         if self.low is None:
             return f"{self.name}: {shown}, {self.basis}"
-        return f"{self.name}: {shown}, {self.confidence:.0%} interval {self.low:.6g} to {self.high:.6g}, {self.basis}"
+        low, high = (f"{end:.6g}" if isinstance(end, float) else str(end) for end in (self.low, self.high))
+        return f"{self.name}: {shown}, {self.confidence:.0%} interval {low} to {high}, {self.basis}"
 
 
 @suggest_keywords
@@ -220,9 +220,7 @@ def run_value(
     kept = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger.open(ledger)
     relation = relation_of(table.schema, neighbours_of(neighbours, table.schema), filtered=table.filtered)
     aside = Fraction(0) if kept is None else kept.delta_remaining
-    plan = plan_of(
-        wanted, budget, relation, mechanism=mechanism, within=within, ledgered=kept is not None, aside=aside
-    )
+    plan = plan_of(wanted, budget, relation, mechanism=mechanism, within=within, ledgered=kept is not None, aside=aside)
     if isinstance(wanted, Aggregated):
         wanted.check()
     sampler = sampler or SystemSampler()
@@ -329,7 +327,7 @@ def _tested(curator: Curator, plan: ValuePlan, place: int, confidence: float) ->
 
 
 def _scale(curator: Curator, plan: ValuePlan, confidence: float) -> SingleValue:
-    """The book's Algorithm 12: bins of the logarithm, and where a bin's end is too near, bins that are shifted by half."""
+    """The book's Algorithm 12: bins of the logarithm, and where a bin's end is too near, bins shifted by half."""
     wanted = plan.wanted
     assert isinstance(wanted, ColumnValue)
     for test in plan.tests:
@@ -346,7 +344,10 @@ def _of_logarithm(wanted: ColumnValue, found: int, off: int, confidence: float) 
     if found < NO_SPREAD // 2:
         return _value(wanted.column, 0.0, confidence, "exact", note, low=0.0, high=0.0)
     widest = wanted.positions - 1
-    power: Callable[[int], float] = lambda steps: wanted.step * min(2.0 ** min(steps / LOG_STEPS, 60.0), widest)  # noqa: E731
+
+    def power(steps: int) -> float:
+        return float(wanted.step * min(2.0 ** min(steps / LOG_STEPS, 60.0), widest))
+
     # Whole steps are rounded down, so that the truth may be almost a step larger; a range that is not 0 is 1 at least.
     low, high = max(power(found - off), wanted.step), max(power(found + off + 1), wanted.step)
     value = max(power(found), wanted.step)

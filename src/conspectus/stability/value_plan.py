@@ -147,7 +147,7 @@ def plan_of(
     name = _mechanism(wanted, budget, mechanism)
     if (name == "propose-test-release") != (within is not None):
         raise SettingError(
-            "within, how many positions the median may move, goes with mechanism='propose-test-release', and it needs one"
+            "within, how many positions the median may move, goes with mechanism='propose-test-release', which needs it"
         )
     if within is not None and (type(within) is not int or not 1 <= within < wanted.positions):
         raise SettingError(f"within is a whole number of positions, from 1 to {wanted.positions - 1:,}")
@@ -284,13 +284,16 @@ def _tested(
         widths=tuple(_width(wanted, test, place) for place, test in enumerate(tests))[: len(wanted.names)],
         distance=float(distance),
         tests=tests,
-        notes=(f"published with probability {1 - FAILURE:g} if {said}; otherwise perhaps nothing is, and it costs the same",),
+        notes=(
+            f"published with probability {1 - FAILURE:g} if {said}; otherwise perhaps nothing is, for the same price",
+        ),
     )
 
 
 def _statistics(wanted: Wanted, within: int) -> Sequence[StableStatistic]:
     if wanted.kind == "interquartile-range":
-        return [LogScale(wanted.counts(0), shifted) for shifted in (False, True)]
+        assert isinstance(wanted, ColumnValue)
+        return [LogScale(wanted.counts(0), shifted, wanted.bins) for shifted in (False, True)]
     counts = [wanted.counts(place) for place in range(len(wanted.names))]
     return [StableMode(each) if wanted.kind == "mode" else StableMedian(each, within) for each in counts]
 
@@ -298,7 +301,7 @@ def _statistics(wanted: Wanted, within: int) -> Sequence[StableStatistic]:
 def _test(
     what: StableStatistic, budget: Budget, relation: Relation, acts: int, own: Fraction, *, ledgered: bool
 ) -> Test:
-    """The least noise and the least threshold that a share of the budget pays for: half of it for noise on the value."""
+    """The least noise and the least threshold that a share of the budget pays for: half is for noise on the value."""
     moved = what.moved(relation).under(relation.neighbours)
     assert moved is not None
     assert budget.epsilon is not None
@@ -349,5 +352,3 @@ def _width(wanted: Wanted, test: Test, place: int) -> float | None:
     assert isinstance(results, Numbers)
     low, high = results.ranges[place]
     return noise_margin("laplace", test.noise_scale, 1, 0.95) * (high - low) / (results.levels - 1)
-
-
