@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from conspectus.queries.language.numbers import sums as sums
     from conspectus.queries.language.numbers import variances as variances
     from conspectus.queries.workload import Workload as Workload
+    from conspectus.releases.learner import best as best
     from conspectus.releases.planning import plan as plan
     from conspectus.releases.private_bins import quantile_edges as quantile_edges
     from conspectus.releases.public_nets import net as net
@@ -79,6 +80,7 @@ _HOMES = {
     "open_pairs": "data.sources",
     "NoisySample": "mechanisms.boosting.own_generator",
     "OwnGenerator": "mechanisms.boosting.own_generator",
+    "best": "releases.learner",
     "plan": "releases.planning",
     "Ledger": "privacy.ledger.ledger",
     "net": "releases.public_nets",

@@ -66,6 +66,7 @@ PUBLIC = {
     "it reads what was asked of a door: sizes, prices, guesses, all of them public": [
         "curator/acts.py:*",
         "curator/scores.py:*",
+        "curator/stable_statistics.py:*",
         "curator/nets.py:*",
         "curator/laminar.py:*",
         "curator/watch.py:*",
