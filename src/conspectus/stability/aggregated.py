@@ -235,9 +235,10 @@ def _defaults(names: tuple[str, ...], ranges: tuple[Range, ...], levels: int, de
     """The default of each number, in steps."""
     if default is None:
         return (0,) * len(ranges)
-    given = [default.get(name) for name in names] if isinstance(default, Mapping) else [default] * len(names)
+    named = isinstance(default, Mapping)
+    given: list[Any] = [default.get(name) for name in names] if named else [default] * len(names)
     inside = [_real(number) and low <= number <= high for number, (low, high) in zip(given, ranges)]
-    if not all(inside) or (isinstance(default, Mapping) and set(default) != set(names)):
+    if not all(inside) or (named and set(default) != set(names)):
         raise AggregateError("default is a number in the range, or {name: number} for each range")
     return Numbers(ranges, levels, (0,) * len(ranges)).steps(given)
 

@@ -229,7 +229,7 @@ def run_value(
     curator = Curator(truth, allowance, neighbours=relation.neighbours, debit=reservation, sampler=sampler)
     # Before anything is spent: a source that is damaged must not cost its budget.
     curator.count_ahead(wanted.sums() if plan.law is not None and isinstance(wanted, Aggregated) else wanted.counts(0))
-    values = _drawn(curator, plan, confidence)
+    values = drawn_values(curator, plan, confidence)
     if reservation is not None:
         reservation.settle()
     said = (*_warnings(wanted), *large_epsilon(budget))
@@ -269,7 +269,7 @@ def _warnings(wanted: Wanted) -> tuple[str, ...]:
     return said
 
 
-def _drawn(curator: Curator, plan: ValuePlan, confidence: float) -> list[SingleValue]:
+def drawn_values(curator: Curator, plan: ValuePlan, confidence: float) -> list[SingleValue]:
     wanted = plan.wanted
     if plan.law is not None:
         return _means(curator, plan, confidence)
