@@ -164,8 +164,8 @@ ELSEWHERE = {
     "told by the service, of requests and folders; what a session refuses is passed on as it is": [
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
     ],
-    "told of what a stream declares, of attacks on made tables, and to one person about their own answer": [
-        *("AttackError", "HypothesisError", "LocalError", "StreamError"),
+    "told of what a stream or a function declares, on made rows and tables, and to one person about their own answer": [
+        *("AggregateError", "AttackError", "HypothesisError", "LocalError", "StreamError"),
     ],
     "raised by what mechanisms ask, which see noisy answers alone": [
         *(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import math
 import os
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import conspectus as cs
+from conspectus.cli import run
 from conspectus.curator.curator import Curator
 from conspectus.curator.foreign_process import run_apart
 from conspectus.curator.scores import MiddleRanks
@@ -628,3 +630,17 @@ def test_local_sensitivity_is_not_enough():
     here, there = (what.of(np.array(counts)) for counts in ((6, 4), (5, 5)))
     assert here.value == there.value == 0
     assert (here.distance, there.distance) == (3, 1)
+
+
+def test_values_on_the_command_line(tmp_path, capsys):
+    (tmp_path / "t.toml").write_text("[columns.x]\ntype = 'integer'\nmin = 0\nmax = 9\n")
+    (tmp_path / "t.csv").write_text("x\n" + "3\n" * 400 + "8\n" * 30)
+    told = [str(tmp_path / "t.csv"), "--schema", str(tmp_path / "t.toml"), "--epsilon", "2"]
+    assert run(["value", *told, "--mode", "x"]) == 0
+    assert "The mode of x: 3, chosen" in capsys.readouterr().out
+    assert run(["value", *told, "--median", "x", "--delta", "1e-6", "--mechanism", "stable", "--json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)["values"]
+    assert (found["value"], found["basis"]) == (3, "exact")
+    for wrong in ([], ["--mode", "x", "--median", "x"], ["--mode", "y"], ["--median", "x", "--mechanism", "stable"]):
+        assert run(["value", *told, *wrong]) not in (0, 1)
+        assert capsys.readouterr().out == ""

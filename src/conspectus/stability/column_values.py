@@ -13,7 +13,7 @@ from conspectus.data.columns.ordered import Ordered
 from conspectus.data.schema import Schema
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
-from conspectus.queries.builders.arguments import check_listable, check_schema
+from conspectus.queries.builders.arguments import check_listable, position
 from conspectus.queries.query import Literal as Condition
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
@@ -93,7 +93,7 @@ def column_mode(schema: Schema, column: str) -> ColumnValue:
 
     Raises:
         AggregateError: The values of the column cannot be listed.
-        LookupError: There is no such column.
+        UnknownColumn: There is no such column.
 
     Example:
         >>> cs.column_mode(schema, "diagnosis")
@@ -114,7 +114,7 @@ def column_median(schema: Schema, column: str) -> ColumnValue:
 
     Raises:
         AggregateError: The column has no order.
-        LookupError: There is no such column.
+        UnknownColumn: There is no such column.
 
     Example:
         >>> cs.column_median(schema, "age")
@@ -137,7 +137,7 @@ def interquartile_range(schema: Schema, column: str, *, bins: int = 8) -> Column
 
     Raises:
         AggregateError: The column has no order, or bins of different widths.
-        LookupError: There is no such column.
+        UnknownColumn: There is no such column.
 
     Example:
         >>> cs.interquartile_range(schema, "age")
@@ -155,9 +155,8 @@ def interquartile_range(schema: Schema, column: str, *, bins: int = 8) -> Column
 
 
 def _checked(schema: Schema, kind: Kind, column: str) -> ColumnValue:
-    check_schema(schema)
+    check_listable(schema, [position(schema, column)])
     declared = schema.column(column)
-    check_listable(schema, [schema.domain.position(column)])
     if kind != "mode" and not declared.ordered:
         raise AggregateError(f'column "{column}" has no order, and so no {kind}: take integers, numbers or dates')
     if declared.regular > MOST_LEVELS:
