@@ -125,7 +125,7 @@ def plan_value(
         'exponential'
         >>> plan = cs.plan_value(age, epsilon=1.0, delta=1e-6, mechanism="stable")
         >>> round(plan.distance)
-        33
+        34
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     schema = wanted.schema
