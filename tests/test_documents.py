@@ -54,6 +54,7 @@ EXAMPLES = (
     "docs/local.md",
     "docs/streams.md",
     "docs/ledger.md",
+    "docs/series.md",
     "docs/live-sessions.md",
     "docs/numbers.md",
     "docs/results.md",
@@ -91,7 +92,15 @@ def test_session_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_ledger_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = commands(ROOT / "docs" / "ledger.md")
-    assert [line[0] for line in found] == ["ledger", "release", "release", "ledger"]
+    done = ["ledger", "release", "release", "ledger", "ledger", "release", "ledger", "ledger"]
+    assert [line[0] for line in found] == done
+    for line in found:
+        assert run(line) == 0, (line, capsys.readouterr().err)
+
+
+def test_series_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = commands(ROOT / "docs" / "series.md")
+    assert [line[:2] for line in found][1:] == [["series", name] for name in ("open", "release", "show", "end")]
     for line in found:
         assert run(line) == 0, (line, capsys.readouterr().err)
 

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from conspectus.releases.release import Release as Release
     from conspectus.releases.release import load as load
     from conspectus.releases.run import release as release
+    from conspectus.releases.series_opening import open_series as open_series
+    from conspectus.releases.series_opening import resume_series as resume_series
     from conspectus.service.client import connect as connect
     from conspectus.sessions.forecast import plan_session as plan_session
     from conspectus.sessions.opening import open_session as open_session
@@ -86,6 +88,8 @@ _HOMES = {
     "net": "releases.public_nets",
     "quantile_edges": "releases.private_bins",
     "release": "releases.run",
+    "open_series": "releases.series_opening",
+    "resume_series": "releases.series_opening",
     "Release": "releases.release",
     "load": "releases.release",
     "open_session": "sessions.opening",

@@ -161,6 +161,9 @@ ELSEWHERE = {
     "told of a stream by its terms, its file and the number of its steps; rows are counted after every refusal": [
         "StreamError",
     ],
+    "told of a ledger by its lines, and of a series by its terms and the lines of its ledger, before a row is read": [
+        *("LedgerRetired", "SeriesError"),
+    ],
     "told by the service, of requests and folders; what a session refuses is passed on as it is": [
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
     ],

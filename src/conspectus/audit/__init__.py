@@ -20,7 +20,9 @@ from . import (
     local_audit,
     net_draws_audit,
     numbers_audit,
+    oracle_audit,
     residuals_audit,
+    series_audit,
     stability_audit,
     streams_audit,
     watches,
@@ -43,6 +45,8 @@ ROOMS = (
     ledgers,
     local_audit,
     streams_audit,
+    series_audit,
+    oracle_audit,
     stability_audit,
 )
 

@@ -26,6 +26,7 @@ from .above import Watching
 from .account import Account
 from .forecast import in_words
 from .live_answer import LiveAnswer, shown
+from .oracle import Consulted
 from .questions import Question, canonical
 from .selects import Selecting
 from .session_release import what_was_learned
@@ -33,7 +34,7 @@ from .store import Given, SessionError, Standing, Store
 
 
 @suggest_keywords
-class Session(Watching, Selecting):
+class Session(Watching, Consulted, Selecting):
     """One budget, many questions: opened by `cs.open_session` or `cs.resume_session`.
 
     Threads may share a session. Another process resumes the same file and shares that.

@@ -185,6 +185,7 @@ def on_cells(query: Workload) -> Query:
     asked = query.query(0)
     if not isinstance(asked, Predicate | Parity | Linear):
         raise WorkloadError(
-            "this mechanism learns from predicates and sums of values: ask one, or ask about records with sparse-mw"
+            "this mechanism learns from predicates and sums of values: ask one, ask about records with sparse-mw, or "
+            "functions of the whole table with laplace or gaussian"
         )
     return asked
