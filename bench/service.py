@@ -8,12 +8,14 @@ have other work to do.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import itertools
 import os
 import random
 import signal
 import statistics
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Coroutine
@@ -40,7 +42,7 @@ SECONDS = float(os.environ.get("CONSPECTUS_SERVICE_SECONDS", "60"))
 KILLS = int(os.environ.get("CONSPECTUS_SERVICE_KILLS", "100"))
 
 
-def folder_in(place: Path, *, rows: int, epsilon: float, questions: int) -> tuple[Path, str]:
+def folder_in(place: Path, *, rows: int, epsilon: float, questions: int, hits: int = HITS) -> tuple[Path, str]:
     """A folder with a session over a made table of two-valued columns, and a token."""
     rng = np.random.Generator(np.random.PCG64(public_seed := 7))
     assert public_seed
@@ -59,7 +61,7 @@ def folder_in(place: Path, *, rows: int, epsilon: float, questions: int) -> tupl
     shelf = place / "shelf"
     shelf.mkdir(mode=0o700)
     with cs.open_table(str(data), cs.Schema.load(schema)) as opened:
-        mechanism = cs.mechanisms.Pmw(hits=HITS)
+        mechanism = cs.mechanisms.Pmw(hits=hits)
         budget = Budget(epsilon=epsilon, delta=1e-6)
         problem = session_problem(opened, budget, mechanism, questions=questions, neighbours=None, rows=None)
         source = {"data": str(data), "schema": str(schema)}
@@ -225,52 +227,91 @@ def agreement(place: Path, shelf: Path, parts: list[Seen], about: dict[str, Any]
     )
 
 
+class Askers:
+    """Threads that ask one question after the other, whatever becomes of the service, and write down what it said."""
+
+    def __init__(self, token: str, number: int) -> None:
+        self.service: Service | None = None
+        self.said: dict[str, set[float]] = defaultdict(set)
+        self.failed = 0
+        self._token, self._numbers, self._stop = token, itertools.count(1), threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(seed,)) for seed in range(number)]
+
+    def start(self, service: Service) -> None:
+        self.service = service
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self, seed: int) -> None:
+        rng = random.Random(seed)
+        while not self._stop.is_set():
+            number = next(self._numbers)
+            old = rng.random() < 0.4
+            # Of the new questions every tenth is bought outright, so that debits are on their way at any moment.
+            how = "measure" if not old and number % 10 == 0 else "ask"
+            where = question(rng.randrange(number) if old else number)
+            try:
+                assert self.service is not None
+                status, answer = self.service.call(f"/sessions/live/{how}", {"where": where}, token=self._token)
+            except (OSError, http.client.HTTPException, ValueError):
+                status = 0
+            if status == 200:
+                self.said[where].add(answer["fraction"])
+            else:
+                self.failed += 1
+                time.sleep(0.05)
+
+
 def measured_kills() -> list[str]:
-    """Kill a home, a worker or the parent at random moments while clients ask; then file, ledger and answers agree."""
-    rng = np.random.Generator(np.random.PCG64(public_seed := 11))
-    assert public_seed
+    """Kill a home, a worker or the parent while four clients ask; then file, ledger and answers agree."""
+    rng = random.Random(11)
     killed: Counter[str] = Counter()
-    said: dict[str, set[float]] = defaultdict(set)
     with tempfile.TemporaryDirectory() as place:
-        shelf, token = folder_in(Path(place), rows=20_000, epsilon=50.0, questions=100_000)
-        service, number, downs = serve(shelf, "--workers", "2", "--log", "error"), 0, []
+        shelf, token = folder_in(Path(place), rows=20_000, epsilon=50.0, questions=100_000, hits=400)
+        service, downs, asking = serve(shelf, "--workers", "2", "--log", "error"), [], Askers(token, 4)
+        service.wait(sessions=True)
+        asking.start(service)
         try:
             for turn in range(KILLS):
-                service.wait(sessions=True)
-                until = time.perf_counter() + float(rng.random()) * 0.5
-                while time.perf_counter() < until:
-                    number += 1
-                    asked = question(number if rng.random() < 0.6 else int(rng.integers(number)))
-                    status, answer = service.call("/sessions/live/ask", {"where": asked}, token=token)
-                    if status == 200:
-                        said[asked].add(answer["fraction"])
+                time.sleep(rng.random() * 0.5)
                 what = ("home", "worker", "parent")[turn % 3]
                 killed[what] += 1
                 pids = [service.process.pid] if what == "parent" else service.children(what)
                 began, family = time.perf_counter(), [*service.children("home"), *service.children("worker")]
-                os.kill(pids[int(rng.integers(len(pids)))], signal.SIGKILL)
+                os.kill(rng.choice(pids), signal.SIGKILL)
                 if what == "parent":
                     service.process.wait()
                     _until_gone(family)
-                    service = serve(shelf, "--workers", "2", "--log", "error")
+                    service = asking.service = serve(shelf, "--workers", "2", "--log", "error")
                 service.wait(sessions=True)
                 downs.append(time.perf_counter() - began)
+            asking.end()
             about = service.call("/sessions/live", token=token)[1]
         finally:
+            asking.end()
             service.stop()
-        schema = cs.Schema.load(Path(place) / "made.toml")
+        said, schema = asking.said, cs.Schema.load(Path(place) / "made.toml")
         with (
             cs.open_table(str(Path(place) / "made.parquet"), schema) as table,
             cs.resume_session(shelf / "live.session", table) as session,
         ):
-            wrong = sum(session.ask(asked).fraction not in answers for asked, answers in said.items())
-            lost = len(said) - sum(session.ask(asked).repeated for asked in said)
-            agree = session.spent == about["spent"] and session.asked == about["asked"]
-    twice = sum(len(answers) > 1 for answers in said.values())
+            answers = {where: session.ask(where) for where in said}
+            wrong = sum(answers[where].fraction not in fractions for where, fractions in said.items())
+            lost = sum(not answer.repeated for answer in answers.values())
+            agree = abs(session.spent - about["spent"]) < 1e-12 and session.asked == about["asked"]
+            over = session.spent > about["total"] * (1 + 1e-12)
+    twice = sum(len(fractions) > 1 for fractions in said.values())
+    bought = sum(answer.basis == "measured" for answer in answers.values())
     lines = [
-        f"{KILLS} times `kill -9` ({dict(killed)}) while questions were asked: {len(said):,} different questions "
-        f"answered, {twice} with two answers, {lost} lost, {wrong} changed; file, ledger and answers agree after the "
-        f"last restart: {'yes' if agree else 'no'}; {about['watches']} watches paid, "
+        f"{KILLS} times `kill -9` ({dict(killed)}) while four clients asked: {len(said):,} different questions "
+        f"answered ({bought} of them measured), {twice} with two answers, {lost} lost, {wrong} changed; "
+        f"{asking.failed:,} requests found nobody. File, ledger and answers agree after the last restart: "
+        f"{'yes' if agree else 'NO'}; overspent: {'YES' if over else 'no'}; {about['watches']} watches paid, "
         f"{about['spent'] / about['total']:.1%} of the budget spent. "
         f"Median time until the service was whole again: {statistics.median(downs):.1f} s.",
     ]

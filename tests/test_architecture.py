@@ -96,6 +96,7 @@ CATCH_ALL = (
     "cli",  # prints nothing of what it catches
     "service.gate",  # answers strangers: a fault is logged by its kind and place, and told as one
     "service.homes.home",
+    "service.homes.line_up",  # whatever a piece of work raises is raised to whoever waits for it
     "queries.blocks.unsafe_functions",  # foreign functions: a failure may depend on one row, so it is a value
     "mechanisms.boosting.own_generator",  # foreign generators: a failure must not waste what was paid for
     "data.records.forms",  # values of foreign types, whose own code runs when they are read: each failure is a value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import time
 
@@ -14,6 +15,35 @@ from conspectus.service.refusing import Refused
 
 def _no_fault(problem: BaseException) -> None:
     raise AssertionError(problem)
+
+
+def test_short_and_long_work_take_turns() -> None:
+    """Short work is done by the loop's own thread, and never while long work is."""
+    inside, threads, order = threading.Lock(), [], []
+
+    def work(number: int) -> int:
+        assert inside.acquire(blocking=False)
+        threads.append(threading.get_ident())
+        time.sleep(0.01)
+        order.append(number)
+        inside.release()
+        if number == 5:
+            raise LookupError
+        return number
+
+    async def main() -> list[object]:
+        line = LineUp(100, _no_fault)
+        turns = [line.turn(functools.partial(work, number), short=number % 3 > 0) for number in range(9)]
+        found = await asyncio.gather(*turns, return_exceptions=True)
+        line.close()
+        return found
+
+    found = asyncio.run(main())
+    assert order == list(range(9))
+    assert [found[number] for number in range(9) if number != 5] == [0, 1, 2, 3, 4, 6, 7, 8]
+    assert isinstance(found[5], LookupError)
+    here = [thread == threading.get_ident() for thread in threads]
+    assert here == [number % 3 > 0 for number in range(9)]
 
 
 def test_one_at_a_time_in_order_and_only_so_many() -> None:
@@ -47,7 +77,8 @@ def test_one_at_a_time_in_order_and_only_so_many() -> None:
     assert order == [0, 1, 2, 3]
 
 
-def test_whoever_names_a_column_of_a_surprise_waits_for_the_refit() -> None:
+@pytest.mark.parametrize("short", [False, True])
+def test_whoever_names_a_column_of_a_surprise_waits_for_the_refit(short: bool) -> None:
     done: list[str] = []
     fitted = threading.Event()
 
@@ -59,10 +90,10 @@ def test_whoever_names_a_column_of_a_surprise_waits_for_the_refit() -> None:
             done.append("surprise")
 
         turns = [
-            asyncio.ensure_future(line.turn(surprise, (1, 2))),
-            asyncio.ensure_future(line.turn(lambda: done.append("same column"), (0, 2))),
-            asyncio.ensure_future(line.turn(lambda: done.append("another column"), (0, 3))),
-            asyncio.ensure_future(line.turn(lambda: done.append("no column"))),
+            asyncio.ensure_future(line.turn(surprise, (1, 2), short=short)),
+            asyncio.ensure_future(line.turn(lambda: done.append("same column"), (0, 2), short=short)),
+            asyncio.ensure_future(line.turn(lambda: done.append("another column"), (0, 3), short=short)),
+            asyncio.ensure_future(line.turn(lambda: done.append("no column"), short=short)),
         ]
         until = time.monotonic() + 10
         while "no column" not in done and time.monotonic() < until:

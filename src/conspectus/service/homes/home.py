@@ -38,6 +38,8 @@ from .line_up import LineUp
 
 HISTORY = 50
 QUEUE = 256
+_SWITCH = 0.0005
+"""Seconds after which a refit lets a question in: the usual five milliseconds are longer than most questions take."""
 _SPENT = "The budget or the number of questions was used up, so this is a guess that nothing was compared with."
 
 
@@ -106,7 +108,7 @@ class Home:
             else:
                 work = functools.partial(self._put, asked, told["analyst"], confidence, outright)
                 # A task of its own: it goes on when whoever asked has gone away.
-                asking = asyncio.create_task(self._line.turn(work, asked.workload.columns))
+                asking = asyncio.create_task(self._line.turn(work, asked.workload.columns, short=True))
                 self._asking[key] = asking
                 asking.add_done_callback(lambda _: self._asking.pop(key, None))
                 found = await asyncio.shield(asking)
@@ -214,7 +216,7 @@ class Home:
         }
 
     def _told(self, answer: LiveAnswer, where: str, asked: Question | None = None) -> dict[str, Any]:
-        columns = None if asked is None else asked.workload.query(0).columns
+        columns = None if asked is None else asked.workload.columns
         why = _SPENT if answer.low is None else None
         return describing.answered(self._session.schema, answer, where, why=why, columns=columns)
 
@@ -286,6 +288,7 @@ async def serve(home: Home, socket: Path, journal: Journal) -> None:
 
 def run(hosted: Hosted, *, folder: Path, socket: Path, log: str, queue: int = QUEUE) -> None:
     """Resume a session and answer for it; returns when the parent is gone or asks for it."""
+    sys.setswitchinterval(_SWITCH)
     journal = Journal(f"home-{hosted.name}", log)
     take_over(journal)
     with (

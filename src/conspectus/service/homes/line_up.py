@@ -1,5 +1,9 @@
 """Who waits for a session: one at a time, in order, and only so many.
 
+Short work, such as one question, is done by the thread of the event loop itself: to hand a millisecond's work to
+another thread and back takes longer than the work, while both want the interpreter. Long work, such as a SELECT, has a
+thread.
+
 A question that names a column of the last surprise waits until the guess has learned from that: its answer may be a
 good guess by then, and a surprise costs budget. Others go on with the guess as it is.
 """
@@ -7,6 +11,7 @@ good guess by then, and a surprise costs budget. Others go on with the guess as 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,15 +26,17 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class _Turn:
-    """Somebody who waits: what to do, which columns it is about (None for none in particular), and who is told."""
+    """Somebody who waits: what to do, which columns it is about (None for none in particular), whether it is short,
+    and who is told."""
 
     call: Callable[[], Any]
     columns: frozenset[int] | None
+    short: bool
     done: asyncio.Future[Any]
 
 
 class LineUp:
-    """Work on a session, piece by piece in a thread of its own, and refits in another."""
+    """Work on a session, piece by piece, and refits in a thread of their own."""
 
     def __init__(self, most: int, fault: Callable[[BaseException], None]) -> None:
         self._most, self._fault = most, fault
@@ -38,25 +45,29 @@ class LineUp:
         self._busy = False
         self._one, self._aside = ThreadPoolExecutor(max_workers=1), ThreadPoolExecutor(max_workers=1)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
 
     @property
     def full(self) -> bool:
         """Whether the next one is told to come again."""
         return len(self._waiting) + self._busy >= self._most
 
-    async def turn(self, call: Callable[[], T], columns: Iterable[int] | None = None) -> T:
+    async def turn(self, call: Callable[[], T], columns: Iterable[int] | None = None, *, short: bool = False) -> T:
         """The result of a piece of work, once it was done; refused at once where too many wait."""
         if self.full:
             raise busy()
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         done: asyncio.Future[T] = self._loop.create_future()
-        self._waiting.append(_Turn(call, None if columns is None else frozenset(columns), done))
+        self._waiting.append(_Turn(call, None if columns is None else frozenset(columns), short, done))
         self._next()
         return await done
 
     def hand_over(self, columns: tuple[int, ...], work: Callable[[], None]) -> None:
         """Take over a refit from the thread of the session, which has its answer then and goes on."""
         assert self._loop is not None
+        if threading.get_ident() == self._thread:
+            self._refit(frozenset(columns), work)
+            return
         with suppress(RuntimeError):  # the home is closing: whoever resumes the session learns from its file
             # It arrives before the end of the turn does, so nobody who has to wait for it is let in before.
             self._loop.call_soon_threadsafe(self._refit, frozenset(columns), work)
@@ -84,13 +95,23 @@ class LineUp:
         else:
             return
         self._busy = True
+        if turn.short:
+            ended: asyncio.Future[Any] = self._loop.create_future()
+            try:
+                ended.set_result(turn.call())
+            except Exception as problem:
+                ended.set_exception(problem)
+            self._end(turn, ended)
+        else:
+            work = asyncio.ensure_future(self._loop.run_in_executor(self._one, turn.call))
+            work.add_done_callback(lambda done: self._end(turn, done))
 
-        def ended(done: asyncio.Future[Any]) -> None:
-            self._busy = False
-            _pass_on(done, turn.done)
-            self._next()
-
-        asyncio.ensure_future(self._loop.run_in_executor(self._one, turn.call)).add_done_callback(ended)
+    def _end(self, turn: _Turn, done: asyncio.Future[Any]) -> None:
+        assert self._loop is not None
+        self._busy = False
+        _pass_on(done, turn.done)
+        if self._waiting:
+            self._loop.call_soon(self._next)  # after whatever else has come meanwhile
 
     def close(self) -> None:
         """Finish what is being done; what waits is told to come again."""

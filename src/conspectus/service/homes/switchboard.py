@@ -37,7 +37,8 @@ class Line:
         """The same as it came: a text of JSON, to be passed on."""
         lines = self._lines or await self._connected()
         loop = asyncio.get_running_loop()
-        number, answer = next(self._numbers), loop.create_future()
+        number = next(self._numbers)
+        answer: asyncio.Future[tuple[int, bytes]] = loop.create_future()
         self._waiting[number] = answer
         late = loop.call_later(_PATIENCE, _give_up, answer)
         try:
