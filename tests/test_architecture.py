@@ -50,7 +50,9 @@ sessions               -> releases*, server_address
 streams                -> releases*
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
 audit                  -> sessions*, streams, privacy.composition, local
-service                -> sessions*, report, conspectus
+service.homes          -> service.analysts, service.describing, service.desk, service.journal, service.refusing,
+                          service.shelf, sessions*, conspectus
+service                -> service.homes, sessions*, report, conspectus
 local                  -> privacy, queries.rules, suggestions
 attacks                -> data.schema, queries, queries.builders, mechanisms, suggestions, conspectus
 cli                    -> attacks*, service*, audit*, report, conspectus
@@ -95,7 +97,8 @@ MAY_DEFER = ("cli", "__init__")
 CATCH_ALL = (
     "cli",  # prints nothing of what it catches
     "service.gate",  # answers strangers: a fault is logged by its kind and place, and told as one
-    "service.home",
+    "service.homes.home",
+    "service.homes.line_up",  # whatever a piece of work raises is raised to whoever waits for it
     "queries.blocks.unsafe_functions",  # foreign functions: a failure may depend on one row, so it is a value
     "mechanisms.boosting.own_generator",  # foreign generators: a failure must not waste what was paid for
     "data.records.forms",  # values of foreign types, whose own code runs when they are read: each failure is a value
