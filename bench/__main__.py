@@ -10,6 +10,7 @@ NAMES = (
     "nltcs",
     "adult",
     "ordinary",
+    "coverage",
     "marginals",
     "boosting",
     "faithful",
