@@ -26,6 +26,7 @@ ONCE = (
     "boosting",
     "stable",
     "gaussian",
+    "subsample",
 )
 """Attacked here under replace alone, where one unit moves more; under add-remove too in `make audit`."""
 

@@ -24,6 +24,7 @@ from . import (
     oracle_audit,
     residuals_audit,
     series_audit,
+    stability_audit,
     streams_audit,
     watches,
 )
@@ -48,6 +49,7 @@ ROOMS = (
     streams_audit,
     series_audit,
     oracle_audit,
+    stability_audit,
 )
 
 
