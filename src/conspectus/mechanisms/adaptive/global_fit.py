@@ -76,13 +76,15 @@ def cross_fitted(model: Model, steps: int, public_seed: int) -> None:
     through_predictions(model, found)
 
 
-def fit_pairs(model: Model, components: int, close: float, public_seed: int) -> MixtureFit:
+def fit_pairs(
+    model: Model, components: int, close: float, public_seed: int, most_steps: int = MOST_STEPS
+) -> MixtureFit:
     """A mixture with the pair tables of a model, stopped when it is close enough."""
     return fit_mixture(
         coded_domain(model),
         targets(model),
         components=components,
-        iterations=MOST_STEPS,
+        iterations=most_steps,
         close_enough=CLOSE_ENOUGH * close,
         public_seed=public_seed,
     )
