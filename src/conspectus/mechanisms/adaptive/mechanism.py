@@ -67,7 +67,7 @@ PRECISE = 0.003
 """Measurements are precise where triples are measured, or where columns alone would have less noise than this."""
 
 STEPS, STEPS_PRECISE, STEPS_BEFORE_TRIPLES = 30, 120, 80
-"""Of the last fit, to pairs and triples; more where triples were measured, and then fewer of the fit to pairs before it.
+"""Of the last fit, to pairs and triples; more where triples were measured, and then fewer of that to pairs before it.
 Chosen on fourteen columns of Diabetic at ε = 10."""
 
 ROUNDS, ROUNDS_PRECISE = 4, 2
