@@ -66,7 +66,7 @@ COMPONENTS, COMPONENTS_PRECISE, COMPONENTS_PER_GROUP = 1500, 3000, 30
 PRECISE = 0.003
 """Measurements are precise where triples are measured, or where columns alone would have less noise than this."""
 
-STEPS, STEPS_PRECISE, STEPS_BEFORE_TRIPLES = 30, 120, 80
+STEPS, STEPS_PRECISE, STEPS_BEFORE_TRIPLES = 30, 100, 60
 """Of the last fit, to pairs and triples; more where triples were measured, and then fewer of that to pairs before it.
 Chosen on fourteen columns of Diabetic at ε = 10."""
 
@@ -192,15 +192,19 @@ class Adaptive(Mechanism[AdaptivePlan]):
         width = sum(coding.size for coding in codings)
         usual = min(COMPONENTS_PRECISE if exact else COMPONENTS, COMPONENTS_PER_GROUP * width)
         components = self.components or usual
-        most = STEPS_BEFORE_TRIPLES if precise else MOST_STEPS
-        fit = _alone(model) if not model.pairs else fit_pairs(model, components, close, self.public_seed, most)
+        fit = _alone(model)
+        if model.pairs:
+            most = STEPS_BEFORE_TRIPLES if precise else MOST_STEPS
+            fit = fit_pairs(model, components, close, self.public_seed, most_steps=most, exact=exact)
         told(6)
         wanted = triple_tables(model, measured, self.public_seed, uniform=shares.uniform)
         told(7)
         if wanted:
             steps = STEPS_PRECISE if precise else STEPS
             each = _each_step(len(wanted), 0.15 if precise else 0.1, 120 if precise else 60)
-            fit = fit_triples(model, fit, wanted, steps=steps, each_step=each, public_seed=self.public_seed)
+            fit = fit_triples(
+                model, fit, wanted, steps=steps, each_step=each, public_seed=self.public_seed, exact=precise
+            )
         told(8)
         synopsis = _synopsis(problem, plan, model, fit, total)
         parameters: dict[str, Any] = {
