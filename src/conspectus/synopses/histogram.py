@@ -124,6 +124,11 @@ class Histogram(Synopsis):
         sets = tuple(tuple(self._places[c] for c in columns) for columns in column_sets)
         return marginal_tree(self.held.sizes, sets)
 
+    @property
+    def simulated_columns(self) -> int:
+        """Of how many columns a question may be at most to have an interval by reruns."""
+        return 0 if self.errors is None else self.errors.most_columns
+
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query. Of the interval of reruns, where there were any, and that of noise, the narrower one;
         see `Synopsis.estimate`."""
