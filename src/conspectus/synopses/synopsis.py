@@ -293,7 +293,7 @@ class Synopsis(ABC):
         return []
 
     def published_at(self) -> tuple[Noise, int] | None:
-        """Where it holds keys of the table's own rows: the noise on their counts, and the least count that was shown."""
+        """Of keys of the table's own rows: the noise on their counts, and the least count that was shown."""
         return None
 
     @abstractmethod
