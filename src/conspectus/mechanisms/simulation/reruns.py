@@ -272,10 +272,12 @@ def curve(errors: Errors, factors: Mapping[int, float]) -> Curve:
         below.append(wider * np.maximum(-np.quantile(misses[low:high], 1 - sides), 0.0))
         above.append(wider * np.maximum(np.quantile(misses[low:high], sides), 0.0))
     # The last margins are for all answers up to the largest one, and grow slowly towards it.
-    grown = (max(float(answers[-1]), sizes[-1]) / sizes[-1]) ** GROWTH
-    sizes.append(max(float(answers[-1]), sizes[-1]))
-    below.append(grown * below[-1])
-    above.append(grown * above[-1])
+    largest = float(answers[-1])
+    if largest > 1.01 * sizes[-1]:
+        grown = (largest / sizes[-1]) ** GROWTH
+        sizes.append(largest)
+        below.append(grown * below[-1])
+        above.append(grown * above[-1])
     kept = np.concatenate([[True], np.diff(sizes) > 0])
     return Curve(np.array(sizes)[kept], np.array(below)[kept], np.array(above)[kept])
 
