@@ -23,6 +23,7 @@ NAMES = (
     "sparse",
     "small_db",
     "top",
+    "single_values",
     "live",
     "live_wide",
     "rows_quality",

@@ -48,8 +48,9 @@ releases               -> mechanisms.small_db, mechanisms*, queries.language, pr
                           data, data.sources, tabular
 sessions               -> releases*, server_address
 streams                -> releases*
+stability              -> releases*
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
-audit                  -> sessions*, streams, privacy.composition, local
+audit                  -> sessions*, streams, stability, privacy.composition, local
 service.homes          -> service.analysts, service.describing, service.desk, service.journal, service.refusing,
                           service.shelf, sessions*, conspectus
 service                -> service.homes, sessions*, report, conspectus
@@ -71,6 +72,7 @@ KEYHOLDERS = (
     "releases.run",  # makes the curator of a release
     "sessions.opening",  # makes the curator of a session
     "streams.stream",  # makes the counter of a stream
+    "stability.released_value",  # makes the curator of single values
     "releases.public_nets",  # reads public tables through the same door
     "audit",  # makes curators, to attack them
     "local",  # randomises one's own answer, and reads no table
@@ -100,6 +102,7 @@ CATCH_ALL = (
     "service.homes.home",
     "service.homes.line_up",  # whatever a piece of work raises is raised to whoever waits for it
     "queries.blocks.unsafe_functions",  # foreign functions: a failure may depend on one row, so it is a value
+    "curator.foreign_process",  # the same on parts of the table, in a process that ends with it
     "mechanisms.boosting.own_generator",  # foreign generators: a failure must not waste what was paid for
     "data.records.forms",  # values of foreign types, whose own code runs when they are read: each failure is a value
     "data.records.record_encoding",
