@@ -161,9 +161,10 @@ def resume_stream(path: str | Path) -> Stream:
         schema, workload = Schema.from_dict(terms["schema"]), Workload.from_json(terms["workload"])
         plan = StreamPlan(schema, workload, terms, Budget(**terms["budget"]))
         plan.spending.admit(plan.act)
+        file.check(len(plan.measured), plan.horizon.going_on)
         stream = Stream(plan, file, None)
-    except (KeyError, TypeError) as problem:
-        raise StreamError(f"{path} is damaged: restore it from a copy") from problem
+    except (KeyError, TypeError, AttributeError):
+        raise file.damaged() from None
     finally:
         if stream is None:
             file.close()
