@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.fuzzing.commands import Bench, kind_of
 
-SECONDS = 90.0
+SECONDS = 300.0
 MEMORY = 12 << 30
 SHIFT = 10_000
 """Files that one worker judges: what libraries keep of their threads adds up in its address space."""

@@ -329,11 +329,11 @@ def test_what_is_no_stream(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        "DELETE FROM state WHERE level = 0",
         "DELETE FROM state WHERE level = 1",
+        "DELETE FROM state WHERE level = 2",
         "DELETE FROM state WHERE level = -1",
-        "UPDATE state SET level = 7 WHERE level = 0",
-        "UPDATE state SET content = x'00' WHERE level = 0",
+        "UPDATE state SET level = 7 WHERE level = 1",
+        "UPDATE state SET content = x'00' WHERE level = 1",
         "DELETE FROM outputs WHERE step = 1",
         "UPDATE outputs SET content = x'0011223344556677' WHERE step = 2",
         "UPDATE outputs SET rows = -1 WHERE step = 2",
