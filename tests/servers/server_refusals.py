@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.refusals import Case, Side, heavier, threshold
+from tests.refusals import Case, Side, heavier, narrower, threshold
 
 import conspectus as cs
 from conspectus.data.fold import RowCount
@@ -170,8 +170,8 @@ POSTGRES: list[Case] = [
         "another schema there",
         "LedgerMismatch",
         lambda side: cs.release(
-            side.opened(schema=_narrower(side)),
-            cs.marginals(_narrower(side), 1),
+            side.opened(schema=narrower(side)),
+            cs.marginals(narrower(side), 1),
             epsilon=0.5,
             mechanism="laplace",
             ledger=side.kept,
@@ -181,11 +181,6 @@ POSTGRES: list[Case] = [
     Case("a changed ledger there", "LedgerError", unrelated),  # type: ignore[arg-type]
     Case("a session too large there", "BudgetExceeded", lambda side: side.session(epsilon=2.0, ledger=side.kept)),  # type: ignore[attr-defined]
 ]
-
-
-def _narrower(side: Side) -> cs.Schema:
-    columns = {name: each for name, each in side.declared["columns"].items() if name != "ill"}
-    return cs.Schema.from_dict({**side.declared, "columns": columns})
 
 
 FAR_COMMANDS = [
@@ -288,7 +283,7 @@ SPARK: list[Case] = [
     _frames(
         "rows of Python",
         "spark_plan.py:Plan.__init__",
-        lambda side, frame: side.cluster.createDataFrame(pd.DataFrame(side.rows)),
+        lambda side, frame: side.cluster.createDataFrame(list(side.rows)),
     ),
     _frames(
         "a CSV file",

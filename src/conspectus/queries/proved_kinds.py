@@ -66,6 +66,7 @@ def proved(workload: Workload) -> Workload:
         WorkloadError: It, or a part of it, is of another kind: a subclass, or something that looks like one of ours.
 
     Example:
+        >>> from conspectus.queries.proved_kinds import proved
         >>> proved(cs.marginals(schema, 1)) == cs.marginals(schema, 1)
         True
     """

@@ -138,9 +138,7 @@ class NoisyAnswers(Synopsis):
 
     def narrowest(self, query: Query) -> NoisySum | PooledSum | WeightedSum | None:
         """What all counts together say of a query, or its own measurement; see `evidence.Measured`."""
-        own = self.find(query)
-        # A short list of records is the predicate that it means, and has the interval of that.
-        asked = canonical_query(self.domain, query) if isinstance(query, Sparse) else query
+        own, asked = self.find(query), canonical_query(self.domain, query) if isinstance(query, Sparse) else query
         return own if own is None or not self.pooled else self._pool.narrower(asked, own) or own
 
     def find(self, query: Query) -> NoisySum | PooledSum | WeightedSum | None:
@@ -240,8 +238,7 @@ class NoisyAnswers(Synopsis):
             columns = tuple(sorted(block.columns))
             if (table := self._pool.table(columns)) is not None:
                 return table.transpose([columns.index(column) for column in block.columns]).ravel()
-        queries = (block.query(i) for i in range(len(block)))
-        return np.array([(self.find(query) or self.best_for(query)).count for query in queries])
+        return np.array([(self.find(q) or self.best_for(q)).count for q in map(block.query, range(len(block)))])
 
     def _listed_counts(self, query: Query) -> list[NoisySum]:
         """The measurements of exactly this query in blocks that list their queries."""

@@ -109,7 +109,9 @@ class SparkTable(Table):
             )
         # Adaptive execution joins and drops partitions by what they hold, and then nobody could say how many there are.
         session = self._frame.sparkSession
-        strict = {name: "CORRECTED" for name in _CALENDARS if session.conf.get(name, "").upper() == "EXCEPTION"}
+        strict = {
+            name: "CORRECTED" for name in _CALENDARS if session.conf.get(name, "CORRECTED").upper() == "EXCEPTION"
+        }
         with _set(session, {"spark.sql.adaptive.enabled": "false", _ROWS_SETTING: _ROWS, **strict}):
             lines = self._lines(fold)
             try:
