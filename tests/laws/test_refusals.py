@@ -67,6 +67,7 @@ PUBLIC = {
     "it reads what was asked of a door: sizes, prices, guesses, all of them public": [
         "curator/acts.py:*",
         "curator/scores.py:*",
+        "curator/stable_statistics.py:*",
         "curator/nets.py:*",
         "curator/laminar.py:*",
         "curator/watch.py:*",
@@ -138,9 +139,13 @@ ELSEWHERE = {
         *("CannotQuery", "AttackError", "HypothesisError"),
     ],
     "told of a survey, before anybody's answer is looked at, or of reports, which are public": ["LocalError"],
+    "told of a ledger by its lines, and of a series by its terms and the lines of its ledger, before a row is read": [
+        *("LedgerRetired", "SeriesError"),
+    ],
     "told by the service, of requests and folders; what a session refuses is passed on as it is": [
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
     ],
+    "told of what a function declares, on made rows and tables": ["AggregateError"],
     "raised by what mechanisms ask, which see noisy answers alone": [
         *(
             "CannotServe",

@@ -26,6 +26,7 @@ _STATEMENTS = (
     "CREATE TABLE terms (content TEXT NOT NULL)",
     "CREATE TABLE state (level INTEGER PRIMARY KEY, content BLOB NOT NULL)",
     "CREATE TABLE outputs (step INTEGER PRIMARY KEY, rows INTEGER NOT NULL, content BLOB NOT NULL)",
+    "CREATE TABLE marks (content TEXT NOT NULL)",
 )
 _COUNTER = -1
 """The line of the state that holds the counter itself."""
@@ -129,6 +130,18 @@ class StreamFile:
     def damaged(self) -> StreamError:
         """What is said of a file that is not as it was written."""
         return StreamError(f"{self.path} is damaged, and a stream does not go on without its noises: open another one")
+
+    def intend(self, begun: str) -> str:
+        """Say, durably, under which mark the next step is begun, beside the mark that was begun last; the new one."""
+        mark = os.urandom(8).hex()
+        with self._writing():
+            self._connection.execute("DELETE FROM marks")
+            self._connection.executemany("INSERT INTO marks VALUES (?)", [(mark,), (begun,)])
+        return mark
+
+    def marks(self) -> tuple[str, ...]:
+        """The mark that was intended last, and the one that was begun before it."""
+        return tuple(str(row[0]) for row in self._connection.execute("SELECT content FROM marks"))
 
     def keep(self, step: int, rows: int, shown: NDArray[np.int64], state: CounterState) -> None:
         """Write what a step published, and the state after it: both or neither."""
