@@ -22,12 +22,16 @@ from .blocks.parity_list import Parities, ParityList
 from .blocks.sparse_projection import SparseProjection
 from .blocks.sparse_queries import SparseQueries
 from .blocks.statistic import Statistic, Statistics
+from .blocks.subsample_results import Listed, SubsampleSums, SubsampleVotes, Subsampling
+from .blocks.subsample_results import Numbers as Ranges
 from .blocks.unsafe_functions import DeclaredFunction, UnsafeFunctions
 from .query import Literal, Predicate, Weighting
 from .sensitivity import WorkloadError
 from .workload import Workload
 
-BLOCKS: dict[type, dict[str, type]] = {
+Parts = dict[str, type | tuple[type, ...]]
+
+BLOCKS: dict[type, Parts] = {
     Marginal: {},
     GroupedMarginal: {},
     Intervals: {},
@@ -41,14 +45,17 @@ BLOCKS: dict[type, dict[str, type]] = {
     Moments: {"functions": Moment},
     Statistics: {"functions": Statistic},
     UnsafeFunctions: {"functions": DeclaredFunction},
+    SubsampleVotes: {"subsampling": Subsampling},
+    SubsampleSums: {"subsampling": Subsampling},
 }
-"""The kinds of blocks, each with the fields that hold parts of it, and the type of these."""
+"""The kinds of blocks, each with the fields that hold parts of it, and the types of these."""
 
-PARTS: dict[type, dict[str, type]] = {
+PARTS: dict[type, Parts] = {
     **BLOCKS,
     Moment: {"given": Predicate, "numbers": Numbers},
     Predicate: {"boxes": Literal},
     Statistic: {"given": Literal},
+    Subsampling: {"results": (Ranges, Listed)},
 }
 """The same for whatever else has parts."""
 
@@ -95,10 +102,11 @@ def _strangers(workload: Workload) -> Iterator[type]:
 
 def _strange_parts(whole: object) -> Iterator[type]:
     """The types of parts that are not what they should be, at any depth."""
-    for name, kind in PARTS.get(type(whole), {}).items():
+    for name, kinds in PARTS.get(type(whole), {}).items():
         held = list(_flat(getattr(whole, name)))
-        yield from sorted({type(part) for part in held} - {kind}, key=lambda each: each.__name__)
-        if kind in PARTS:
+        known = {kinds} if isinstance(kinds, type) else set(kinds)
+        yield from sorted({type(part) for part in held} - known, key=lambda each: each.__name__)
+        if known & PARTS.keys():
             for part in held:
                 yield from _strange_parts(part)
 
