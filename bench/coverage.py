@@ -104,8 +104,8 @@ def main() -> None:
         "the true count, and their mean half-width in counts, with ends below 0 cut. A cell whose count is 0 "
         "is covered by every interval that reaches 0, so that sparse tables are covered more often than 95 % "
         "in all. Plain noise is the half-width of measuring all these marginals with Gaussian noise for the "
-        "same budget. Intervals of `adaptive` are simulated: how far they are widened was chosen on Census- "
-        "Income and ACS income. Those of `projection` are proved, or simulated."
+        "same budget. Intervals of `adaptive` are simulated: how far they are widened was chosen on Census-Income "
+        "and ACS income. Those of `projection` are proved, or simulated."
     )
     record("coverage", "Whether intervals cover", markdown(heads, lines) + "\n\n" + note, "python -m bench coverage")
 
