@@ -1,4 +1,4 @@
-"""How much accuracy synthetic rows lose: all 3-way marginals of Adult, from the answers of `adaptive` and from its rows.
+"""How much accuracy synthetic rows lose: all 3-way marginals of Adult, from answers of `adaptive` and from its rows.
 
 `BENCH_BUDGETS` sets the ε.
 """
@@ -43,8 +43,8 @@ def main() -> None:
         lines.append(line)
     heads = ["ε", "answers", "as many rows as the table", "processor s", "ten times as many", "processor s"]
     note = (
-        f"Adult, 14 columns, {rows:,} rows, add-remove, δ = {DELTA:g}, one run: mean L1 distance of all 3-way marginals "
-        "to the true ones, and how much larger it is than that of the answers."
+        f"Adult, 14 columns, {rows:,} rows, add-remove, δ = {DELTA:g}, one run: mean L1 distance of all 3-way "
+        "marginals to the true ones, and how much larger it is than that of the answers."
     )
     text = markdown(heads, lines) + "\n\n" + note
     record("rows-tables", "Tables of synthetic rows", text, "python -m bench rows_tables")
