@@ -27,6 +27,7 @@ NAMES = (
     "live",
     "live_wide",
     "rows_quality",
+    "rows_tables",
     "sessions",
     "passing",
     "streaming",
