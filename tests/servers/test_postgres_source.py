@@ -17,7 +17,8 @@ import conspectus as cs
 from conspectus.cli import run
 from conspectus.counting.counters import Counting
 from conspectus.data.fold import Fold, RowCount
-from conspectus.data.sources import SourceError, Table, postgres
+from conspectus.data.sources import SourceError, Table
+from conspectus.data.sources.postgres import pages
 from conspectus.queries.workload import Workload
 
 from .postgres_server import Server
@@ -145,7 +146,7 @@ def test_page_ranges_add_up_for_every_kind_of_block(
     counting = Counting(Workload(SCHEMA.domain, BLOCKS[kind]))
     expected, count = cs.open_table(rows, SCHEMA).fold(counting)
     for ranges in (1, 16):
-        monkeypatch.setattr(postgres, "RANGES", ranges)
+        monkeypatch.setattr(pages, "RANGES", ranges)
         with cs.open_table(server.address, SCHEMA, table="Folded") as far:
             found, seen = far.fold(Counting(Workload(SCHEMA.domain, BLOCKS[kind])))
         assert seen == count

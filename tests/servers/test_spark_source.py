@@ -21,7 +21,8 @@ import conspectus as cs
 from conspectus.counting.counters import Counting
 from conspectus.curator.keys import keys_of
 from conspectus.data.fold import Fold, FoldError, RowCount
-from conspectus.data.sources import SourceError, spark, spark_parts
+from conspectus.data.sources import SourceError
+from conspectus.data.sources.spark import partitions, spark_table
 from conspectus.queries.workload import Workload
 
 SECRET = "floccinaucinihilipilification"
@@ -211,11 +212,11 @@ def line(part: int, rows: int, place: int, numbers: bytes) -> Any:
 
 def whole(part: int, rows: int, *vectors: list[int]) -> list[Any]:
     lines = [line(part, rows, place, np.array(vector, "<i8").tobytes()) for place, vector in enumerate(vectors)]
-    return [*lines, line(part, rows, spark_parts.RECEIPT, len(vectors).to_bytes(4, "little"))]
+    return [*lines, line(part, rows, partitions.RECEIPT, len(vectors).to_bytes(4, "little"))]
 
 
-def unread(*, moves: bool = False) -> spark.SparkTable:
-    table = spark.SparkTable.__new__(spark.SparkTable)
+def unread(*, moves: bool = False) -> spark_table.SparkTable:
+    table = spark_table.SparkTable.__new__(spark_table.SparkTable)
     table._receipts = None
     table._plan = SimpleNamespace(moves=moves)  # type: ignore[assignment]
     return table
@@ -239,7 +240,7 @@ def test_receipts_are_checked() -> None:
         (good[:-1], 2, "all of its partitions"),  # without its receipt
         ([good[1], *good[2:]], 2, "all of its partitions"),  # a vector was lost
         ([line(0, 5, 0, good[0].numbers), *good[1:]], 2, "all of its partitions"),  # lines of two attempts
-        ([*good, line(2, 0, spark_parts.FAILED, b"")], 3, "cannot be read"),
+        ([*good, line(2, 0, partitions.FAILED, b"")], 3, "cannot be read"),
     ):
         with pytest.raises(SourceError, match=why):
             unread()._checked(fold, lines, expected)

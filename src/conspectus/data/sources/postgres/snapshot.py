@@ -14,9 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from conspectus.data.sources.origin import SourceError, text
 from conspectus.server_address import AddressError, shown
-
-from .origin import SourceError, text
 
 _BATCH = 4 << 20  # bytes that a connection gathers before it hands them on
 # Texts of other encodings are changed on their way, and one without a counterpart would stop a pass.

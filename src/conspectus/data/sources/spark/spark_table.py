@@ -18,12 +18,12 @@ import pyarrow as pa
 from conspectus.data.domain import Chunk
 from conspectus.data.fold import Fold, FoldError, Result, Vectors, summed
 from conspectus.data.schema import Schema
+from conspectus.data.sources.origin import SourceError
+from conspectus.data.sources.table import Table
 from conspectus.interrupts import attentive
 
-from .origin import SourceError
-from .spark_parts import FAILED, LINES, RECEIPT, Reading, bounded_rows, folded, folded_files, folded_people
+from .partitions import FAILED, LINES, RECEIPT, Reading, bounded_rows, folded, folded_files, folded_people
 from .spark_plan import Plan
-from .table import Table
 
 WHAT = "the Spark frame"
 _ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"

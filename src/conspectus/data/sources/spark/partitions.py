@@ -20,11 +20,10 @@ from conspectus.data.columns.arrays import tidy
 from conspectus.data.domain import Chunk, code_dtype
 from conspectus.data.fold import Fold
 from conspectus.data.schema import Schema
-
-from .many_files import ObjectFile
-from .origin import Connection
-from .parquet import read_footers
-from .units import bounded, people
+from conspectus.data.sources.many_files import ObjectFile
+from conspectus.data.sources.origin import Connection
+from conspectus.data.sources.parquet import read_footers
+from conspectus.data.sources.units import bounded, people
 
 LINES = "part int, rows bigint, place int, numbers binary"
 """A line of what a partition holds: which one it is, its rows, and one of its vectors; place −1 is its receipt, and −2

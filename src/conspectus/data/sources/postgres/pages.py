@@ -19,12 +19,12 @@ import pyarrow as pa
 from conspectus.compiled import processors
 from conspectus.data.columns.arrays import tidied, tidy
 from conspectus.data.schema import Schema
+from conspectus.data.sources.batches import cut
+from conspectus.data.sources.origin import Connection, Origin, SourceError, quoted, text
+from conspectus.data.sources.sql import Base, is_query, open_over
 from conspectus.server_address import AddressError, without
 
-from .batches import cut
-from .origin import Connection, Origin, SourceError, quoted, text
-from .postgres_snapshot import Database
-from .sql import Base, is_query, open_over
+from .snapshot import Database
 
 RANGES = 16
 """Ranges of pages that a pass consists of: a fixed number, since that of the pages tells how much the rows hold."""
