@@ -28,6 +28,7 @@ NAMES = (
     "sessions",
     "passing",
     "streaming",
+    "far",
     "running",
     "service",
 )
