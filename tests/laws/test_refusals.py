@@ -101,6 +101,7 @@ PUBLIC = {
     "it says that the machine lost a file": ["data/spool.py:Spool._get"],
     "it says that a cluster lost a partition, or read another table than before": [
         "data/sources/spark/spark_table.py:SparkTable._checked",
+        "data/sources/spark/job.py:collected",
     ],
     "it reads what is asked of a frame that lies in a cluster, and the names of its columns": [
         "data/sources/spark/spark_table.py:SparkTable.__init__",
@@ -116,10 +117,13 @@ PUBLIC = {
         "data/sources/__init__.py:_kept",
         "data/sources/postgres/pages.py:_kept",
         "data/sources/postgres/pages.py:Pages.batches",
+        "data/sources/postgres/pages.py:_waited",
         "data/sources/sql.py:_closing",
     ],
     "it turns whatever a server says into one sentence, which is always the same": [
         "data/sources/postgres/snapshot.py:_Guard.__exit__",
+        "data/sources/postgres/snapshot.py:Database.stream",
+        "data/sources/postgres/copying.py:*",
     ],
     "it never leaves: `guarded` turns it into one sentence without a value": [
         "data/sources/delimited.py:Delimited.reader.batches",
@@ -156,6 +160,7 @@ ELSEWHERE = {
         *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy", "CannotPlot"),
         *("CannotQuery", "AttackError", "HypothesisError"),
     ],
+    "it never leaves: the guard of a database turns it into one sentence": ["CopyError"],
     "told of a survey, before anybody's answer is looked at, or of reports, which are public": ["LocalError"],
     "told of a stream by its terms, its file and the number of its steps; rows are counted after every refusal": [
         "StreamError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from conspectus.cli import run
 from conspectus.counting.counters import Counting
 from conspectus.data.fold import Fold, RowCount
 from conspectus.data.sources import SourceError, Table
-from conspectus.data.sources.postgres import pages
+from conspectus.data.sources.postgres import copying, pages
 from conspectus.queries.workload import Workload
 
 from .postgres_server import Server
@@ -97,6 +98,17 @@ def test_every_type_reads_as_in_memory(edges: Server) -> None:
     names = list(EDGE_SCHEMA.domain.names)
     with cs.open_table(edges.address, EDGE_SCHEMA, table="edges") as far:
         assert codes(far) == codes(cs.open_table(python_rows(edges, names), EDGE_SCHEMA))
+
+
+def test_rows_are_the_same_with_and_without_the_library_at_hand(edges: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with cs.open_table(edges.address, EDGE_SCHEMA, table="edges") as far:
+        assert sys.platform != "linux" or copying.libpq() is not None
+        expected = codes(far)
+        monkeypatch.setattr(copying, "libpq", lambda: None)
+        assert codes(far) == expected
+        monkeypatch.undo()
+        monkeypatch.setattr(copying, "BLOCK", 64)  # shorter than a row
+        assert codes(far) == expected
 
 
 def test_a_type_that_is_not_listed_is_refused_where_it_is_asked_for(edges: Server) -> None:

@@ -139,12 +139,19 @@ def run(
     allowance, reservation = _allowed(table, chosen, ledger)
     if truth is None:
         truth = _truth(table, problem, chosen.mechanism, progress)
+    truth.public_rows = problem.rows
     if _entry(chosen.mechanism).whole_rows:
         truth.read()  # it counts nothing ahead, and a damaged source must not cost its budget
     curator = Curator(
         truth, allowance, neighbours=problem.neighbours, debit=reservation, sampler=sampler, progress=progress
     )
-    outcome = chosen.release(curator)
+    try:
+        outcome = chosen.release(curator)
+    except KeyboardInterrupt:
+        # Whoever stops a release has paid for the acts that were written down, and gets the rest back.
+        if reservation is not None:
+            reservation.settle()
+        raise
     # A release that died before this line has spent all that it reserved: a crash loses budget, never privacy.
     if reservation is not None:
         reservation.settle()
