@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -25,6 +24,7 @@ from conspectus.data.sources import SourceError
 from conspectus.data.sources.postgres import pages
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
+from conspectus.service.schema_text import schema_text
 
 from .postgres_server import Server
 
@@ -181,9 +181,9 @@ def test_a_query_that_takes_long_is_cancelled_at_the_server(
 def test_the_command_line_shows_parts_and_stops(
     stored: str, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA.to_dict()))
+    (tmp_path / "schema.toml").write_text(schema_text(SCHEMA))
     ledger = ledger_at(tmp_path / "ledger")
-    asked = ["--schema", str(tmp_path / "schema.json"), "--marginal", "a,b", "--epsilon", "0.25"]
+    asked = ["--schema", str(tmp_path / "schema.toml"), "--marginal", "a,b", "--epsilon", "0.25"]
     words = ["release", stored, *asked, "--ledger", str(tmp_path / "ledger"), "-o", str(tmp_path / "out")]
     assert run(words) == 0
     assert "counting parts 100 % (16 of 16)" in capsys.readouterr().err
