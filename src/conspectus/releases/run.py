@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
 from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Problem, Proposal, propose
 from conspectus.mechanisms.registry import OFFLINE, Entry
-from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
+from conspectus.privacy.accounting import Allowance, Debit, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
+from conspectus.privacy.gaussian_filter import GaussianFilter
 from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
@@ -118,10 +119,12 @@ def run(
     progress: Progress | None = None,
     sampler: Sampler | None = None,
     asked: Workload | None = None,
+    spending: Callable[[Proposal], tuple[Allowance, Debit]] | None = None,
 ) -> Release:
     """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone.
 
-    `asked` is the workload whose measured form is the problem's, where it has means or other moments.
+    `asked` is the workload whose measured form is the problem's, where it has means or other moments. `spending` says
+    what may be spent, and where acts are written down, where that was reserved before: nothing is then reserved here.
     """
     sampler = sampler or SystemSampler()
     able = candidates(mechanism, settings, call="release", keywords=KEYWORDS)  # or refused, before a row is read
@@ -136,25 +139,23 @@ def run(
     # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
     examine(problem.workload, problem.relation, rows=problem.rows)
     chosen = choose(problem, mechanism, able)
-    allowance, reservation = _allowed(table, chosen, ledger)
+    allowance, debit = _allowed(table, chosen, ledger) if spending is None else spending(chosen)
     if truth is None:
         truth = _truth(table, problem, chosen.mechanism, progress)
     truth.public_rows = problem.rows
     if _entry(chosen.mechanism).whole_rows:
         truth.read()  # it counts nothing ahead, and a damaged source must not cost its budget
-    curator = Curator(
-        truth, allowance, neighbours=problem.neighbours, debit=reservation, sampler=sampler, progress=progress
-    )
+    curator = Curator(truth, allowance, neighbours=problem.neighbours, debit=debit, sampler=sampler, progress=progress)
     try:
         outcome = chosen.release(curator)
     except KeyboardInterrupt:
         # Whoever stops a release has paid for the acts that were written down, and gets the rest back.
-        if reservation is not None:
-            reservation.settle()
+        if isinstance(debit, Reservation):
+            debit.settle()
         raise
     # A release that died before this line has spent all that it reserved: a crash loses budget, never privacy.
-    if reservation is not None:
-        reservation.settle()
+    if isinstance(debit, Reservation):
+        debit.settle()
     said = (*warnings(table, problem), *outcome.warnings)
     moments = asked is not None and any(isinstance(block, Moments) for block in asked.blocks)
     return Release(
@@ -181,6 +182,9 @@ def _allowed(table: Table, chosen: Proposal, ledger: Ledger | None) -> tuple[All
         declared = chosen.declare()
         if declared is not None:
             return Declared(declared, problem.budget, problem.neighbours), None
+        terms = chosen.mechanism.terms(problem, chosen.plan)
+        if terms is not None:
+            return GaussianFilter(terms, problem.budget, problem.neighbours), None
         return Filter.of(problem.budget, problem.neighbours), None
     own = _with_own_delta(chosen)
     allowance = Filter.of(problem.budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))

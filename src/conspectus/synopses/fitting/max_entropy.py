@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri
 
 from conspectus.data.domain import Domain
 from conspectus.synopses.fitting.lbfgs import Vector
@@ -220,6 +219,8 @@ def _loosen(residuals: Residuals, fit: Fit, ridge: Vector, precision: Vector) ->
     that one of all interactions passes the quantile taken here has a probability below `_HIDDEN`.
     """
     starts = residuals.offsets[:-1]
+    from scipy.special import chdtri  # a quarter of a second, which only a fit needs
+
     missed = np.add.reduceat(np.square(ridge * _flat(residuals, fit.potentials)) * precision, starts)
     dimensions = np.array(residuals.dimensions)
     hidden = (dimensions > 0) & (missed > chdtri(np.maximum(dimensions, 1), _HIDDEN / len(starts)))
@@ -279,7 +280,8 @@ def solve_dual(
     def dual(scaled: Vector) -> tuple[float, Vector]:
         nonlocal latest
         theta = residuals.centred(scaled * scale)
-        weights, log_mass = softmax(residuals.spread(theta))
+        spread = residuals.spread(theta)
+        weights, log_mass = softmax(spread, out=spread)
         value = log_mass - dot(theta, wanted) + 0.5 * dot(theta, ridge * theta)
         gradient = residuals.of(weights) - wanted + ridge * theta
         latest = float(np.abs(gradient).max())
@@ -299,10 +301,12 @@ def solve_dual(
     )
 
 
-def softmax(logits: Vector) -> tuple[Vector, float]:
-    """The distribution proportional to exp(logits), and the logarithm of its normaliser."""
+def softmax(logits: Vector, out: Vector | None = None) -> tuple[Vector, float]:
+    """The distribution proportional to exp(logits), written to `out`, and the logarithm of its normaliser."""
     top = float(logits.max())
-    weights = np.exp(np.maximum(logits - top, _FLOOR))
+    weights = np.subtract(logits, top, out=out)
+    np.maximum(weights, _FLOOR, out=weights)
+    np.exp(weights, out=weights)
     mass = float(weights.sum())
     weights /= mass
     return weights, top + math.log(mass)
