@@ -275,8 +275,8 @@ class Curator:
         own noise, and the δ of the threshold.
         """
         with self._lock:
-            self._debit(stable_act(what, scale, threshold, noise_scale, relation=self.relation))
-            found = what.of(self._truth(what.workload))
+            act = stable_act(what, scale, threshold, noise_scale, relation=self.relation)
+            found = what.of(self._debited(act, lambda: self._truth(what.workload)))
             value = np.array([found.value], dtype=np.int64)
             distance = noise.discrete_laplace(np.array([found.distance], dtype=np.int64), scale, self._sampler)
             shown = value if noise_scale is None else noise.discrete_laplace(value, noise_scale, self._sampler)
