@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conspectus.service.home import Home
 from tests.refusals import SETTINGS, Side, neighbours
 
 import conspectus as cs
 from conspectus.service.analysts import Analysts
+from conspectus.service.homes.home import Home
 from conspectus.service.journal import Journal
 from conspectus.service.refusing import Refused
 
@@ -50,14 +50,21 @@ class Served:
         self.analysts = Analysts(side.place)
         for name in ("free", "few", "poor"):
             self.analysts.add(name)
+        self.loop = asyncio.new_event_loop()
         self.home = Home("live", self.session, self.analysts, Journal("home-live", "error"))
 
     def refused(self, op: str, told: dict[str, Any]) -> tuple[Any, ...]:
         """The refusal, and all that it could have changed."""
-        line = {"snap": False, "confidence": 0.95, "analyst": FREE, **told}
+        line = {"op": op, "snap": False, "confidence": 0.95, "analyst": FREE, **told}
         before = self.state()
+
+        async def ask() -> None:
+            said = self.home.take(line)
+            if not isinstance(said, bytes):
+                await said
+
         with pytest.raises(Refused) as caught:
-            asyncio.run(self.home.answer(op, line))
+            self.loop.run_until_complete(ask())
         assert self.state()[1] == before[1], "nothing is spent by a refusal"
         return caught.value.status, caught.value.to_json(), self.state()
 
@@ -77,6 +84,7 @@ def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Serve
     yield made[0], made[1]
     for each in made:
         each.home.close()
+        each.loop.close()
 
 
 def test_a_home_refuses_alike_on_neighbouring_tables(both: tuple[Served, Served]) -> None:
