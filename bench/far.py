@@ -244,7 +244,7 @@ def postgres(sizes: tuple[int, ...] = POSTGRES_ROWS) -> None:
             ("PostgreSQL, another client inserts", moving),
         ):
             lines.append(
-                [f"{rows:,}", name, f"{found['cpu']:.1f}", f"{found['cpu'] / near['cpu']:.2f}"]
+                [f"{rows:,}", name, f"{found['cpu']:.2f}", f"{found['cpu'] / near['cpu']:.2f}"]
                 + [f"{found['server']:.1f}" if found["server"] else "–", f"{found['memory']:,.0f} MiB"]
                 + ["yes" if found["equal"] else "NO"]
             )
