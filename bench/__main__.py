@@ -31,6 +31,7 @@ NAMES = (
     "sessions",
     "passing",
     "streaming",
+    "far",
     "running",
     "service",
 )
