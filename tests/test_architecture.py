@@ -37,7 +37,9 @@ synopses.fitting       -> counting*
 synopses               -> synopses.fitting*, queries.builders, privacy.events, privacy.tails,
                           privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions
-mechanisms             -> mechanisms.registry, curator, synopses*, privacy, privacy.composition
+mechanisms.update_rules -> synopses*
+mechanisms             -> mechanisms.registry, mechanisms.update_rules, curator, synopses*, privacy,
+                          privacy.composition
 mechanisms.adaptive    -> mechanisms*, compiled
 mechanisms.live_mixture -> mechanisms.adaptive, mechanisms.online, mechanisms*
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
