@@ -58,6 +58,7 @@ EXAMPLES = (
     "docs/live-sessions.md",
     "docs/numbers.md",
     "docs/results.md",
+    "docs/single-values.md",
     "docs/sql.md",
     "docs/schema.md",
     "docs/sparse.md",
@@ -231,10 +232,10 @@ def test_whatever_privacy_rests_on_states_its_guarantee() -> None:
     assert missing_guarantees(SOURCE) == []
 
 
-DOORS = ("measure", "select", "above_threshold", "stable_keys")
+DOORS = ("measure", "select", "above_threshold", "stable_keys", "stable_value")
 
 
-def test_there_are_four_doors() -> None:
+def test_there_are_five_doors() -> None:
     (doors,) = filter(None, (list(_doors(ast.parse(path.read_text()))) for path in (SOURCE / "curator").glob("*.py")))
     assert tuple(doors) == DOORS
 

@@ -66,6 +66,7 @@ PUBLIC = {
     "it reads what was asked of a door: sizes, prices, guesses, all of them public": [
         "curator/acts.py:*",
         "curator/scores.py:*",
+        "curator/stable_statistics.py:*",
         "curator/nets.py:*",
         "curator/laminar.py:*",
         "curator/watch.py:*",
@@ -166,8 +167,8 @@ ELSEWHERE = {
     "told by the service, of requests and folders; what a session refuses is passed on as it is": [
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
     ],
-    "told of what a stream declares, of attacks on made tables, and to one person about their own answer": [
-        *("AttackError", "HypothesisError", "LocalError", "StreamError"),
+    "told of what a stream or a function declares, on made rows and tables, and to one person about their own answer": [
+        *("AggregateError", "AttackError", "HypothesisError", "LocalError", "StreamError"),
     ],
     "raised by what mechanisms ask, which see noisy answers alone": [
         *(

@@ -23,6 +23,7 @@ from . import (
     oracle_audit,
     residuals_audit,
     series_audit,
+    stability_audit,
     streams_audit,
     watches,
 )
@@ -46,6 +47,7 @@ ROOMS = (
     streams_audit,
     series_audit,
     oracle_audit,
+    stability_audit,
 )
 
 

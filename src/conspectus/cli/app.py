@@ -43,6 +43,9 @@ from . import (
 from . import (
     sql_command as selecting,
 )
+from . import (
+    value_command as single,
+)
 
 
 def _version(asked: bool) -> None:
@@ -83,6 +86,7 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
     app: (
         releasing.plan,
         releasing.release,
+        single.value,
         reading.ask,
         selecting.sql,
         reading.export,

@@ -119,9 +119,42 @@ class _Asked:
         ranked = ranked_alone(measure)
         values = [self._values(c, columns, shape, codes=ranked) for c in measure.columns]
         if measure.kind in ("ratio", "share"):
+            if not counts.known:
+                return self._quotients(measure, groups, columns)
             base = rows & over
             return [self._rate(counts, g & kept & base, base if measure.kind == "share" else g & over) for g in held]
         return [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
+
+    def _quotients(
+        self, measure: Measure, groups: Sequence[tuple[Formula, ...]], columns: tuple[int, ...]
+    ) -> list[Interval]:
+        """Rates from single counts, where cells together have no interval; the note that says so goes with it."""
+        found = [self._quotient(measure, group) for group in groups]
+        if all(one.low is not None for one in found):
+            self.notes.pop(self._without(columns), None)
+        return found
+
+    def _quotient(self, measure: Measure, group: tuple[Formula, ...]) -> Interval:
+        """A part of some rows, where single counts have intervals and cells together have none.
+
+        Both counts share what may go wrong. A part is no more than its whole.
+        """
+        within = group if measure.kind == "ratio" else ()
+        whole = [self.plan.where, measure.over, *within]
+        asked = [[*whole, measure.where, *group], whole]
+        above, below = (
+            self.source.count(predicate(self.domain, all_of(self.domain, each)), self.failure / 2) for each in asked
+        )
+        value = min(max((above.value or 0.0) / max(below.value or 0.0, 1e-9), 0.0), 1.0) if below.value else None
+        if value is None or None in (above.low, above.high, below.low, below.high):
+            return Interval(value=value, low=None, high=None, basis="unguaranteed")
+        assert above.low is not None
+        assert above.high is not None
+        assert below.low is not None
+        assert below.high is not None
+        low = max(above.low, 0.0) / max(below.high, 1e-9)
+        high = above.high / below.low if below.low > 0 else 1.0
+        return Interval(value=value, low=min(low, value), high=max(min(high, 1.0), value), basis=above.basis)
 
     def _rate(self, counts: CellCounts, above: Mask, below: Mask) -> Interval:
         held = np.ascontiguousarray(below | above).ravel()
@@ -161,9 +194,12 @@ class _Asked:
             self.known[key] = self.source.cells(columns, needed)
         found = self.known[key]
         if not found.known:
-            names = " and ".join(f'"{self.domain.names[c]}"' for c in columns) or "the total"
-            self.notes[f"no noise or bound is known for {names} together: numbers from there have no interval"] = None
+            self.notes[self._without(columns)] = None
         return found
+
+    def _without(self, columns: tuple[int, ...]) -> str:
+        names = " and ".join(f'"{self.domain.names[c]}"' for c in columns) or "the total"
+        return f"no noise or bound is known for {names} together: numbers from there have no interval"
 
     def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool) -> Values:
         """The values of a column in every cell; for a quantile its codes."""

@@ -22,6 +22,7 @@ from conspectus.privacy.events import (
     NoisyMaxima,
     RowTotal,
     StableKeys,
+    StableValue,
     ThresholdWatch,
 )
 from conspectus.privacy.guarantee import Guarantee, printed
@@ -151,6 +152,12 @@ def describe(act: Event, neighbours: Neighbours) -> str:
             moved = f"one unit moves them by {shown(act.l1)} in all"
             noise = f"Laplace noise of scale {float(act.scale):.5g}"
             return f"keys published where their counts, with {noise}, reach {act.threshold:,}; {moved}"
+        case StableValue():
+            moved = f"one unit moves that distance by {shown(act.moved)}"
+            own = f", with noise of ε {shown(act.epsilon)} on itself" if any(vars(act.epsilon).values()) else ""
+            noise = f"Laplace noise of scale {float(act.scale):.5g}"
+            far = f"where its distance to tables with another one, with {noise}, reaches {act.threshold:,}"
+            return f"a value published{own} {far}; {moved}"
         case RowTotal():
             return "the number of rows used in the open, which is public here"
 

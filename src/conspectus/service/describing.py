@@ -129,14 +129,16 @@ def spelled(schema: Schema, where: str | None, picks: Mapping[str, Sequence[int]
     return plain if language.read(schema, plain).query == asked else words
 
 
-def answered(schema: Schema, answer: Answer, where: str, *, why: str | None) -> dict[str, Any]:
+def answered(
+    schema: Schema, answer: Answer, where: str, *, why: str | None, columns: Sequence[int] | None = None
+) -> dict[str, Any]:
     """An answer with the question as it was understood, its columns, and the reason where there is no interval."""
-    told = dataclasses.asdict(answer)
+    said = answer.question or where
     return {
-        **told,
+        **vars(answer),
         "notes": list(answer.notes),
-        "where": answer.question or where,
-        "columns": columns_of(schema, answer.question or where),
+        "where": said,
+        "columns": columns_of(schema, said) if columns is None else [schema.domain.names[at] for at in columns],
         "why": why if answer.low is None else None,
     }
 

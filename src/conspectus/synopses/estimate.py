@@ -7,8 +7,9 @@ from typing import Literal
 
 from conspectus.queries.query import Linear, Query, Sparse, TableFunction
 
-Basis = Literal["measured", "guessed", "unguaranteed"]
-"""What an answer rests on: noise whose law is known, a guess within a bound, or nothing that could be promised."""
+Basis = Literal["measured", "guessed", "simulated", "unguaranteed"]
+"""What an answer rests on: noise whose law is known, a guess within a bound, errors of reruns on a table that is like
+the synopsis, or nothing that could be said."""
 
 
 @dataclass(frozen=True, kw_only=True)

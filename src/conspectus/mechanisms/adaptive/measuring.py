@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 
 from conspectus.curator.acts import residual_scales
-from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, TableDistances
 from conspectus.mechanisms.mechanism import Problem, root_up
+from conspectus.mechanisms.simulation.measured_through import Doors
 from conspectus.mechanisms.total import take_total
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.grouped_marginal import GroupedMarginal, Grouping
@@ -35,7 +35,7 @@ MOST_CELLS = 1 << 18
 """The largest table that is measured; larger ones are looked at on a coarser level."""
 
 
-def first_total(curator: Curator, problem: Problem, price: Fraction) -> Total:
+def first_total(curator: Doors, problem: Problem, price: Fraction) -> Total:
     """The number of rows: as it is where it is public, else with noise for this price."""
     law = None
     if not problem.total_is_public:
@@ -44,7 +44,7 @@ def first_total(curator: Curator, problem: Problem, price: Fraction) -> Total:
 
 
 def measure_columns(
-    curator: Curator, problem: Problem, plan: AdaptivePlan, first: Total, price: Fraction
+    curator: Doors, problem: Problem, plan: AdaptivePlan, first: Total, price: Fraction
 ) -> tuple[list[Coding], Total]:
     """Every column with noise, as it is modelled, and the number of rows by all of them together.
 
@@ -108,7 +108,7 @@ class Tables:
 
 
 def measure_strengths(
-    curator: Curator,
+    curator: Doors,
     tables: Tables,
     model: Model,
     guesses: Mapping[Columns, Mapping[int, Floats]],
@@ -140,7 +140,7 @@ def measure_strengths(
 
 
 def choose_measurements(
-    curator: Curator,
+    curator: Doors,
     model: Model,
     guesses: Mapping[Columns, Mapping[int, Floats]],
     strengths: Mapping[Columns, Mapping[int, float]],
@@ -164,7 +164,7 @@ def choose_measurements(
 
 
 def measure_residuals(
-    curator: Curator, tables: Tables, wanted: Mapping[Columns, tuple[int, float]], price: Fraction
+    curator: Doors, tables: Tables, wanted: Mapping[Columns, tuple[int, float]], price: Fraction
 ) -> dict[Columns, Measurement]:
     """Residuals of some tables, each at a level and with about this σ, for exactly this price in all."""
     if not wanted:

@@ -15,21 +15,25 @@ are scored once and measured by one plan; in place of a graphical model, each pa
 
 Privacy: composes one measurement of each column, one or two of distances, one or two of residuals, and the row total.
 Steps 1 to 4 are all that spend (`measuring`), each a fixed share of the budget; what they ask depends on earlier noisy
-outputs alone. Accuracy: nothing is proved.
+outputs alone. Accuracy: nothing is proved. Intervals are those of `reruns`, which post-process the mixture.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from conspectus.curator.curator import Curator
+from conspectus.curator.truth import Progress
 from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem, check_settings
+from conspectus.mechanisms.simulation.measured_through import Doors
+from conspectus.mechanisms.simulation.reruns import Asked, simulated_errors
 from conspectus.synopses.fitting.mixture_fit import MixtureFit
+from conspectus.synopses.intervals.simulated_errors import SimulatedErrors
 from conspectus.synopses.mixture_answers import CoarseColumn
 from conspectus.synopses.product_mixture import ProductMixture
 from conspectus.synopses.synopsis import Total
@@ -74,6 +78,8 @@ class Adaptive(Mechanism[AdaptivePlan]):
         components: How many products the mixture has; by default 1,500, or 3,000 where triples are measured.
         triples: Whether triples may be measured; by default they are where the budget is large enough.
         public_seed: Makes the fit repeatable, given what was measured; it protects nobody.
+        intervals: Whether answers get intervals. They come from reruns of the whole pipeline on tables drawn from the
+            fitted mixture: they take no budget, and about twice the time of the fit itself.
 
     Example:
         >>> import conspectus as cs, pyarrow as pa
@@ -84,13 +90,15 @@ class Adaptive(Mechanism[AdaptivePlan]):
         >>> table = cs.open_table(data, schema)
         >>> release = cs.release(table, cs.marginals(schema, 2), epsilon=50, delta=1e-6, mechanism="adaptive",
         ...                      components=50)
-        >>> round(release.ask("smoker AND ill").fraction, 1), release.parameters["components"]
-        (0.1, 50)
+        >>> answer = release.ask("smoker AND ill")
+        >>> round(answer.fraction, 1), answer.basis, release.parameters["components"]
+        (0.1, 'simulated', 50)
     """
 
     components: int | None = None
     triples: bool = True
     public_seed: int = 0
+    intervals: bool = True
 
     name: ClassVar[str] = "adaptive"
 
@@ -99,6 +107,7 @@ class Adaptive(Mechanism[AdaptivePlan]):
         check_settings(
             (known, "components, the products of the mixture, lie between 1 and 16,384"),
             (type(self.triples) is bool, "triples is True or False"),
+            (type(self.intervals) is bool, "intervals is True or False"),
             (type(self.public_seed) is int and self.public_seed >= 0, "public_seed is a whole number from 0 on"),
         )
 
@@ -106,9 +115,39 @@ class Adaptive(Mechanism[AdaptivePlan]):
         return plan_of(problem)
 
     def claim(self, problem: Problem, plan: AdaptivePlan) -> Claim:
-        return claim_of(problem, plan, components=self.components or COMPONENTS_PRECISE, triples=self.triples)
+        components = self.components or COMPONENTS_PRECISE
+        return claim_of(problem, plan, components=components, triples=self.triples, intervals=self.intervals)
 
     def release(self, curator: Curator, problem: Problem, plan: AdaptivePlan) -> Outcome:
+        synopsis, parameters = self.fitted(curator, problem, plan)
+        answers = synopsis.answer(problem.workload)
+        if self.intervals:
+            # From here on the curator is told how far the work is, and nothing else: reruns see what was released.
+            synopsis = replace(synopsis, errors=self._errors(synopsis, problem, plan, curator.report_progress))
+        return Outcome(synopsis=synopsis, answers=answers, total=synopsis.total, parameters=parameters)
+
+    def _errors(
+        self, released: ProductMixture, problem: Problem, plan: AdaptivePlan, progress: Progress
+    ) -> SimulatedErrors | None:
+        """How far answers are off, by reruns of all that is below on tables drawn from what was released."""
+
+        def again(doors: Doors) -> ProductMixture:
+            return self.fitted(doors, problem, plan)[0]
+
+        if not released.total.rows:
+            return None
+        return simulated_errors(
+            again,
+            lambda rng: released.drawn(released.total.rows, rng),
+            Asked.of(problem.workload.domain, plan.columns, problem.in_order),
+            problem.relation,
+            public_seed=self.public_seed,
+            progress=progress,
+        )
+
+    def fitted(self, curator: Doors, problem: Problem, plan: AdaptivePlan) -> tuple[ProductMixture, dict[str, Any]]:
+        """Measure through these doors, and fit: the mixture, and what a release says of it."""
+
         def told(step: int) -> None:
             curator.report_progress("steps", step, _STEPS)
 
@@ -151,11 +190,12 @@ class Adaptive(Mechanism[AdaptivePlan]):
             "components": len(fit.weights),
             "triples": self.triples,
             "public_seed": self.public_seed,
+            "intervals": self.intervals,
             "pairs_measured": sum(pair.measured is not None for pair in model.pairs.values()),
             "triples_measured": len(measured),
             "groups": [coding.size for coding in codings],
         }
-        return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
+        return synopsis, parameters
 
 
 def _prices(price: Fraction, shares: Shares) -> dict[str, Fraction]:
@@ -168,7 +208,7 @@ def _prices(price: Fraction, shares: Shares) -> dict[str, Fraction]:
 
 
 def _measure_pairs(
-    curator: Curator,
+    curator: Doors,
     problem: Problem,
     plan: AdaptivePlan,
     tables: Tables,

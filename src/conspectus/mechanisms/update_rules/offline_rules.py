@@ -39,9 +39,14 @@ _TOGETHER = 64
 class Answered(Protocol):
     """What a rule learns from: one turn of the loop."""
 
-    question: Workload
-    noisy: Vector
-    guessed: Vector
+    @property
+    def question(self) -> Workload: ...
+
+    @property
+    def noisy(self) -> Vector: ...
+
+    @property
+    def guessed(self) -> Vector: ...
 
 
 def on_each_cell(workload: Workload, columns: tuple[int, ...]) -> Vector:
