@@ -25,6 +25,7 @@ ONCE = (
     "select",
     "boosting",
     "stable",
+    "gaussian",
     "subsample",
 )
 """Attacked here under replace alone, where one unit moves more; under add-remove too in `make audit`."""

@@ -14,6 +14,7 @@ from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Problem, Pro
 from conspectus.mechanisms.registry import OFFLINE, Entry
 from conspectus.privacy.accounting import Allowance, Debit, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
+from conspectus.privacy.gaussian_filter import GaussianFilter
 from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
@@ -174,6 +175,9 @@ def _allowed(table: Table, chosen: Proposal, ledger: Ledger | None) -> tuple[All
         declared = chosen.declare()
         if declared is not None:
             return Declared(declared, problem.budget, problem.neighbours), None
+        terms = chosen.mechanism.terms(problem, chosen.plan)
+        if terms is not None:
+            return GaussianFilter(terms, problem.budget, problem.neighbours), None
         return Filter.of(problem.budget, problem.neighbours), None
     own = _with_own_delta(chosen)
     allowance = Filter.of(problem.budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))

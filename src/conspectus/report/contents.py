@@ -17,8 +17,6 @@ from conspectus.releases.planning import share
 from conspectus.releases.release import Release
 from conspectus.synopses.fitting.max_entropy import CannotFit
 from conspectus.synopses.fitting.rounding import CannotRound
-from conspectus.synopses.histogram import Histogram
-from conspectus.synopses.product_mixture import ProductMixture
 from conspectus.synopses.synopsis import CannotAnswer
 
 from . import associations, page
@@ -38,11 +36,6 @@ SIMULATED = (
     "These intervals are simulated: the mechanism was run again on tables drawn from this release, and its errors "
     "there, somewhat widened, are taken for its errors here."
 )
-
-
-def simulated(release: Release) -> bool:
-    """Whether intervals come from reruns."""
-    return isinstance(release.synopsis, ProductMixture | Histogram) and release.synopsis.errors is not None
 
 
 def schema(release: Release) -> str:
@@ -132,7 +125,7 @@ def accuracy(release: Release) -> str:
         )
     if release.synopsis.all_measured:
         lines.append(("intervals", "exact for every measured answer", "from the law of the noise that was added"))
-    if simulated(release):
+    if release.synopsis.simulated_columns:
         lines.append(("intervals", "simulated, for answers and tables", SIMULATED))
     if release.counts_rows and (reach := release.synopsis.printed_within()) is not None:
         size = f"{_rounded_up(reach / rows)}" if release.total.exact else f"{math.ceil(reach):,} rows"
@@ -165,7 +158,7 @@ def pictures(release: Release) -> str:
         return page.section("Pictures", page.paragraph("This release holds no marginals that could be drawn."))
     pairs = [_pair(release, first, second) for first, second in _tied(release)]
     together = associations.matrix(release)
-    if simulated(release):
+    if release.synopsis.simulated_columns:
         notes.append(SIMULATED)
     if together:
         notes.append(associations.note())

@@ -138,7 +138,7 @@ def triangle(names: Sequence[str], values: Mapping[tuple[int, int], float | None
                 f'fill-opacity="{shade:.2f}"><title>{escape(name)}, {escape(names[j])}: {words}</title></rect>'
             )
             if value is None or (side >= 24 and value >= 0.095):
-                kind = "within bright" if value is not None and value > 0.5 else "within"
+                kind = "within bright" if value is not None and value > 0.6 else "within"
                 shown = "–" if value is None else f"{value:.2f}".lstrip("0")
                 parts.append(_text(x + side / 2 - 0.5, y + side / 2 + 3.5, shown, "middle", kind))
     bottom = len(names) * side + 4

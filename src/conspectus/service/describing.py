@@ -152,6 +152,11 @@ def columns_of(schema: Schema, where: str) -> list[str]:
 def why_none(release: Release, where: str) -> str:
     """Why an answer has no interval, in one sentence."""
     asked = len(columns_of(release.schema, where))
+    if 0 < release.synopsis.simulated_columns < asked:
+        seen = release.synopsis.simulated_columns
+        return (
+            f"It combines {asked} columns, and the reruns that intervals come from answered questions of up to {seen}."
+        )
     order = measured_order(release)
     if order is not None and asked > order:
         return f"It combines {asked} columns, and the release measured tables of {order}."

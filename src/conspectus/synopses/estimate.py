@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -32,6 +33,11 @@ class Estimate:
     high: float | None
     basis: Basis
     share: float | None = None
+
+    @property
+    def width(self) -> float:
+        """How wide the interval is; without end where there is none."""
+        return math.inf if self.low is None or self.high is None else self.high - self.low
 
     @classmethod
     def within(

@@ -43,7 +43,8 @@ class Histogram(Synopsis):
 
     `columns` are the positions of the columns held, in schema order, all of them by default. Nothing is known about the
     others: questions about them are refused, and synthetic rows have them uniform and independent. `errors` says how
-    far its answers usually are from the truth, by reruns of what made it: where it is given, intervals come from there.
+    far its answers usually are from the truth, by reruns of what made it; intervals come from there where those are
+    narrower than the noise.
     """
 
     domain: Domain
@@ -123,19 +124,31 @@ class Histogram(Synopsis):
         sets = tuple(tuple(self._places[c] for c in columns) for columns in column_sets)
         return marginal_tree(self.held.sizes, sets)
 
+    @property
+    def simulated_columns(self) -> int:
+        """Of how many columns a question may be at most to have an interval by reruns."""
+        return 0 if self.errors is None else self.errors.most_columns
+
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
-        """The count of one query, with the interval of reruns where there were any; see `Synopsis.estimate`."""
-        count = 0.0 if self.errors is None else self._share(query) * self.total.divisor
+        """The count of one query. Of the interval of reruns, where there were any, and that of noise, the narrower one;
+        see `Synopsis.estimate`."""
+        proved = super().estimate(query, confidence, beside)
+        if self.errors is None:
+            return proved
+        count = self._share(query) * self.total.divisor
         found = simulated_estimate(self.errors, self.domain, query, count, confidence)
-        return found or super().estimate(query, confidence, beside)
+        return found if found is not None and found.width <= proved.width else proved
 
     def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
         """For every cell of one marginal, the ends of an interval in counts; see `Synopsis.intervals`."""
+        low, high = super().intervals(cells, confidence, beside)
+        ends = None
         if self.errors is not None:
             ends = simulated_ends(self.errors, cells, self.answer(cells) * self.total.divisor, confidence)
-            if ends is not None:
-                return ends
-        return super().intervals(cells, confidence, beside)
+        if ends is None:
+            return low, high
+        wider = ~(high - low < ends[1] - ends[0])  # also where there is none
+        return np.where(wider, ends[0], low), np.where(wider, ends[1], high)
 
     def counts(self, total: int | None = None) -> NDArray[np.int64]:
         """One non-negative integer table near the histogram, over the columns held: all tables made from it agree."""

@@ -210,6 +210,11 @@ class ProductMixture(Synopsis):
             )
         return block.weighed(self._closed.records(codes_at(self.domain, block.index.distinct)))
 
+    @property
+    def simulated_columns(self) -> int:
+        """Of how many columns a question may be at most to have an interval by reruns."""
+        return 0 if self.errors is None else self.errors.most_columns
+
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query. Where nothing measured bounds it, its interval is that of reruns, if there were any.
 

@@ -13,7 +13,8 @@ No paper has it as a whole. The select-measure-fit design is that of McKenna, Mu
 residuals are those of Xiao, He, Zhang & Kifer (2023). In place of a loop that selects one table after another, all
 are scored once and measured by one plan; in place of a graphical model, each pair is fitted by itself.
 
-Privacy: composes one measurement of each column, one or two of distances, one or two of residuals, and the row total.
+Privacy: composes the row total, the residuals of columns, one or two measurements of distances, and one or two of
+residuals of pairs and triples.
 Steps 1 to 4 are all that spend (`measuring`), each a fixed share of the budget; what they ask depends on earlier noisy
 outputs alone. Accuracy: nothing is proved. Intervals are those of `reruns`, which post-process the mixture.
 """
@@ -32,6 +33,7 @@ from conspectus.curator.truth import Progress
 from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem, check_settings
 from conspectus.mechanisms.simulation.measured_through import Doors
 from conspectus.mechanisms.simulation.reruns import Asked, simulated_errors
+from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.synopses.fitting.mixture_fit import MixtureFit
 from conspectus.synopses.intervals.simulated_errors import SimulatedErrors
 from conspectus.synopses.mixture_answers import CoarseColumn
@@ -59,7 +61,10 @@ EVALUATIONS, EVALUATIONS_PRECISE = 40, 120
 """Of the function that a pair is fitted by: more where measurements are precise."""
 
 COMPONENTS, COMPONENTS_PRECISE, COMPONENTS_PER_GROUP = 1500, 3000, 30
-"""Products of the mixture: more where triples were measured, fewer where all columns together have few values."""
+"""Products of the mixture: more where measurements are precise, fewer where all columns together have few values."""
+
+PRECISE = 0.003
+"""Measurements are precise where triples are measured, or where columns alone would have less noise than this."""
 
 ROUNDS, ROUNDS_PRECISE = 4, 2
 FEWEST_ROWS = 100.0
@@ -75,7 +80,7 @@ class Adaptive(Mechanism[AdaptivePlan]):
     they overlap. Declare columns of numbers and dates as such: their order is used.
 
     Args:
-        components: How many products the mixture has; by default 1,500, or 3,000 where triples are measured.
+        components: How many products the mixture has; by default 1,500, or 3,000 where measurements are precise.
         triples: Whether triples may be measured; by default they are where the budget is large enough.
         public_seed: Makes the fit repeatable, given what was measured; it protects nobody.
         intervals: Whether answers get intervals. They come from reruns of the whole pipeline on tables drawn from the
@@ -114,9 +119,14 @@ class Adaptive(Mechanism[AdaptivePlan]):
     def plan(self, problem: Problem) -> AdaptivePlan:
         return plan_of(problem)
 
+    def terms(self, problem: Problem, plan: AdaptivePlan) -> GaussianTerms | None:
+        """All acts are Gaussian noise: they keep to a ρ and to a least noise that the plan fixes."""
+        return plan.terms
+
     def claim(self, problem: Problem, plan: AdaptivePlan) -> Claim:
         components = self.components or COMPONENTS_PRECISE
-        return claim_of(problem, plan, components=components, triples=self.triples, intervals=self.intervals)
+        wider = plan.widened(problem)
+        return claim_of(wider, plan, components=components, triples=self.triples, intervals=self.intervals)
 
     def release(self, curator: Curator, problem: Problem, plan: AdaptivePlan) -> Outcome:
         synopsis, parameters = self.fitted(curator, problem, plan)
@@ -152,13 +162,15 @@ class Adaptive(Mechanism[AdaptivePlan]):
             curator.report_progress("steps", step, _STEPS)
 
         told(0)
-        first = first_total(curator, problem, problem.cap * TOTAL_SHARE)
+        problem = plan.widened(problem)
+        first = first_total(curator, problem, plan, problem.cap * TOTAL_SHARE)
         price = problem.cap * (1 if first.exact else 1 - TOTAL_SHARE)
         rows = max(first.value, FEWEST_ROWS)
         shares = shares_of(plan, problem.relation, float(price), rows, triples=self.triples)
         parts = _prices(price, shares)
         codings, total = measure_columns(curator, problem, plan, first, parts["columns"])
-        model = Model(codings, total.divisor, EVALUATIONS_PRECISE if shares.triples else EVALUATIONS)
+        exact = shares.triples > 0 or shares.noise < PRECISE
+        model = Model(codings, total.divisor, EVALUATIONS_PRECISE if exact else EVALUATIONS)
         told(1)
         tables = Tables(problem, plan, model)
         _measure_pairs(curator, problem, plan, tables, model, shares, parts)
@@ -174,7 +186,7 @@ class Adaptive(Mechanism[AdaptivePlan]):
             cross_fitted(model, 60 if precise else 40, 100 * self.public_seed + turn)
         told(5)
         width = sum(coding.size for coding in codings)
-        usual = min(COMPONENTS_PRECISE if precise else COMPONENTS, COMPONENTS_PER_GROUP * width)
+        usual = min(COMPONENTS_PRECISE if exact else COMPONENTS, COMPONENTS_PER_GROUP * width)
         components = self.components or usual
         fit = _alone(model) if not model.pairs else fit_pairs(model, components, close, self.public_seed)
         told(6)
