@@ -71,6 +71,17 @@ def test_a_ledger_is_retired_once_and_only_if_meant(place: Path, command: Comman
     assert "because: the consent ended" in " ".join(command("ledger", "show", "l.ledger").out.split())
 
 
+def test_the_budget_of_a_series_is_cut_as_told(place: Path, command: Command) -> None:
+    assert command(*INIT).code == 0
+    shares = (*OPEN, "--periods", 3, "--ledger", "l.ledger", "--shares")
+    assert command(*shares, "2,1,much").code == 2
+    assert command(*shares, "2,1").code == 2
+    assert shown(command)["releases"] == []
+    assert command(*shares, "2,1,1").code == 0
+    lines = json.loads(command("series", "show", "s.series", "--json").out)["periods"]
+    assert [line["share"] for line in lines] == [1.0, 0.5, 0.5]
+
+
 def test_a_series_goes_period_by_period(place: Path, command: Command) -> None:
     assert command(*INIT).code == 0
     opened = command(*OPEN, "--periods", "2026-01,2026-02,2026-03", "--ledger", "l.ledger", "--by", "Ada")
