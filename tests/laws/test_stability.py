@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import logging
@@ -17,14 +18,15 @@ import pytest
 
 import conspectus as cs
 from conspectus.cli import run
+from conspectus.curator.acts import spread_of
 from conspectus.curator.curator import Curator
 from conspectus.curator.foreign_process import run_apart
-from conspectus.curator.scores import MiddleRanks
+from conspectus.curator.scores import LargestCounts, MiddleRanks
 from conspectus.curator.stable_statistics import BINS, LogScale, StableMedian, StableMode, log_steps
 from conspectus.curator.subsamples import parts_of
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import NoMechanism, ProblemError, SettingError
-from conspectus.privacy.accounting import BudgetExceeded, Filter, price_approximate
+from conspectus.privacy.accounting import BudgetExceeded, Filter, Unpriced, price, price_approximate
 from conspectus.privacy.events import ByRelation, StableValue, from_json, to_json
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
@@ -41,6 +43,7 @@ from conspectus.queries.blocks.subsample_results import (
 )
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
+from conspectus.report.provenance import describe
 from conspectus.stability.aggregated import AggregateError
 from conspectus.stability.released_value import run_value
 from conspectus.stability.value_plan import least_threshold
@@ -349,6 +352,45 @@ def test_results_of_parts_move_by_no_more_than_they_say(neighbours):
         assert line.tolist() == [said.l1, said.l2_squared, said.linf]
 
 
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_whatever_the_function_one_unit_moves_votes_within_what_a_choice_is_charged_for(neighbours):
+    """All tables of at most three rows of four records, all their neighbours, and functions that change with every row.
+
+    From rows to scores: all scores move within an interval of the length that the draw pays for, and it is attained.
+    """
+    functions = [
+        lambda codes: len(codes) % 2,
+        lambda codes: int(codes.sum()) % 2,
+        lambda codes: int(codes[:, 0].max(initial=0)),
+        lambda codes: int((codes * (1, 2)).sum()) % 2,
+    ]
+    records = [(0, 0), (0, 1), (1, 0), (2, 1)]
+    relation = Relation(neighbours)
+    domain = Domain(("c0", "c1"), (3, 2))
+    known = {}
+    for size in range(4):
+        for rows in itertools.combinations_with_replacement(range(4), size):
+            counts = tuple(rows.count(place) for place in range(4))
+            known[counts] = parts_of(opened([records[place] for place in rows]), 3, 7)
+    for function in functions:
+        votes = SubsampleVotes(domain, Subsampling(function, 3, Listed((0, 1), (0,)), 1.0, 7))
+        score = LargestCounts(Workload(domain, (votes,)))
+        paid = spread_of(score, relation).under(neighbours)
+        scores = {
+            counts: score.of(votes.counts(np.array([[min(function(part), 1)] for part in parts])))
+            for counts, parts in known.items()
+        }
+        worst = 0
+        for counts in known:
+            for other in moved(counts, neighbours):
+                if other in scores:
+                    steps = scores[other] - scores[counts]
+                    worst = max(worst, int(steps.max() - steps.min()))
+        assert worst <= paid
+        if function is functions[0]:
+            assert worst == paid
+
+
 # Functions of somebody else's
 
 
@@ -557,6 +599,11 @@ def test_a_ledger_pays_with_what_it_set_aside(people, tmp_path):
     assert ledger.spending() == spent
     cs.release_value(table, cs.column_median(schema, "age"), epsilon=0.5, delta=1e-6, ledger=ledger)
     assert ledger.spending().price > spent.price
+    before = ledger.spending()
+    ranged = cs.release_value(table, cs.interquartile_range(schema, "age"), epsilon=1.0, delta=1e-6, ledger=ledger)
+    own = sum(price_approximate(act, Neighbours.REPLACE)[1] for act in ranged.events)
+    assert ledger.spending().delta - before.delta == own
+    assert own <= Fraction(1e-6) / 2
 
 
 def test_refusals_come_first_and_say_what_helps(people):
@@ -581,6 +628,7 @@ def test_refusals_come_first_and_say_what_helps(people):
         {"range": None},
         {"range": (1, 0)},
         {"range": (0, math.inf)},
+        {"range": (-1e308, 1e308)},
         {"values": ["a"]},
         {"by": "sum"},
         {"by": "mode"},
@@ -609,6 +657,15 @@ def test_a_release_is_told_and_stored(people, tmp_path):
     assert "exact" in repr(release)
     [act] = release.events
     assert from_json(to_json(act)) == act
+    assert "reaches" in describe(act, Neighbours.REPLACE)
+    assert "noise of ε" not in describe(act, Neighbours.REPLACE)
+    with pytest.raises(Unpriced):
+        price(act, "zcdp", Neighbours.REPLACE)
+    with pytest.raises(Unpriced):
+        price(act, "pure", Neighbours.REPLACE)
+    low = dataclasses.replace(act, threshold=2)  # as low as one unit alone may be
+    with pytest.raises(Unpriced):
+        price_approximate(low, Neighbours.REPLACE)
     pure, concentrated = (cost_of(act, currency, Neighbours.REPLACE) for currency in ("pure", "zcdp"))
     assert pure.price**2 / 2 == concentrated.price
     assert pure.delta == concentrated.delta

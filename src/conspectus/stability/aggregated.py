@@ -224,7 +224,7 @@ def _ranges(given: Any) -> tuple[tuple[str, ...], tuple[Range, ...]]:
         (1 <= len(named) <= MOST_OUTPUTS, f"a function returns from 1 to {MOST_OUTPUTS} numbers"),
         (all(isinstance(name, str) and name for name in named), "the names of ranges are texts"),
         (
-            all(len(pair) == 2 and all(map(_real, pair)) and pair[0] < pair[1] for pair in ends),
+            all(len(p) == 2 and all(map(_real, p)) and 0 < p[1] - p[0] < math.inf for p in ends),
             "a range is a low and a higher number, as in range=(0, 1)",
         ),
     )

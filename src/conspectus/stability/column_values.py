@@ -159,6 +159,8 @@ def _checked(schema: Schema, kind: Kind, column: str) -> ColumnValue:
     declared = schema.column(column)
     if kind != "mode" and not declared.ordered:
         raise AggregateError(f'column "{column}" has no order, and so no {kind}: take integers, numbers or dates')
-    if declared.regular > MOST_LEVELS:
-        raise AggregateError(f'column "{column}" has more than {MOST_LEVELS:,} values: declare wider bins')
+    if not 1 <= declared.regular <= MOST_LEVELS:
+        raise AggregateError(
+            f'column "{column}" has {declared.regular:,} values: declare 1 to {MOST_LEVELS:,}, or bins'
+        )
     return ColumnValue(schema, kind, column)

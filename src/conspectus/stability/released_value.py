@@ -148,8 +148,8 @@ def release_value(
         epsilon: The privacy loss ε. Give this or `rho`.
         delta: The failure probability δ; 0 is a pure guarantee.
         rho: The concentrated privacy loss ρ, in place of ε.
-        mechanism: "auto"; "laplace" or "gaussian" noise on a mean; a choice of a median by "exponential", of a mode by
-            "permute-and-flip", "exponential" or "noisy-max"; "stable" for the exact value, or nothing where a few
+        mechanism: "auto"; "laplace" or "gaussian" noise on a mean; a choice of a median or a mode by "permute-and-flip"
+            or "exponential", of a mode also by "noisy-max"; "stable" for the exact value, or nothing where a few
             people could change it; "propose-test-release" for a median with little noise where it is nearly stable, or
             nothing. The last two need a delta.
         within: For "propose-test-release", by how many positions (bins, or levels of an aggregated result) one person

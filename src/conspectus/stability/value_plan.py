@@ -28,7 +28,7 @@ Wanted = Aggregated | ColumnValue
 CHOICES = ("permute-and-flip", "exponential", "noisy-max")
 MECHANISMS = {
     "mean": ("laplace", "gaussian"),
-    "median": ("exponential", "stable", "propose-test-release"),
+    "median": ("permute-and-flip", "exponential", "stable", "propose-test-release"),
     "mode": (*CHOICES, "stable"),
     "interquartile-range": ("stable",),
 }
@@ -122,7 +122,7 @@ def plan_value(
     Example:
         >>> age = cs.column_median(schema, "age")
         >>> cs.plan_value(age, epsilon=1.0).mechanism
-        'exponential'
+        'permute-and-flip'
         >>> plan = cs.plan_value(age, epsilon=1.0, delta=1e-6, mechanism="stable")
         >>> round(plan.distance)
         34
@@ -161,7 +161,7 @@ def plan_of(
 def _mechanism(wanted: Wanted, budget: Budget, asked: str) -> str:
     able = MECHANISMS[wanted.kind]
     if asked == "auto":
-        pure = {"mean": "laplace", "median": "exponential", "mode": "permute-and-flip"}
+        pure = {"mean": "laplace", "median": "permute-and-flip", "mode": "permute-and-flip"}
         loose = {"mean": "gaussian", "median": "exponential", "mode": "exponential"}
         asked = (pure if budget.pure else loose).get(wanted.kind, able[0])
     if asked not in able:
