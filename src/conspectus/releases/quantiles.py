@@ -8,6 +8,7 @@ so the interval holds with its confidence, however the noise of different values
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from conspectus.synopses.synopsis import CannotAnswer, Synopsis
 from conspectus.synopses.tree_counts import TreeCounts
 
 from .answer import Answer, checked_confidence, count_confidence
+from .within_bins import BinValues, WithinBins
 
 BOX = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 """The quantiles of a box plot: whiskers, box and median."""
@@ -54,6 +56,7 @@ class Ordered:
     evidence: Evidence
     column: str
     where: Predicate
+    inside: BinValues | None = None
 
     @property
     def place(self) -> int:
@@ -116,10 +119,13 @@ class Ordered:
         return noisy_vector(measured, sides) if isinstance(measured, NoisyAnswers) else None
 
 
-def asked_of(schema: Schema, synopsis: Synopsis, evidence: Evidence, column: str, where: Where) -> Ordered:
+def asked_of(
+    schema: Schema, synopsis: Synopsis, evidence: Evidence, column: str, where: Where, within: WithinBins | None
+) -> Ordered:
     """What is asked about a column of a release: it, and the rows that count."""
     chosen = where_predicate(schema, where)
-    return Ordered(schema=schema, synopsis=synopsis, evidence=evidence, column=column, where=chosen)
+    inside = None if within is None else within.values(position(schema, column))
+    return Ordered(schema=schema, synopsis=synopsis, evidence=evidence, column=column, where=chosen, inside=inside)
 
 
 def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
@@ -134,7 +140,7 @@ def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
         raise CannotAnswer(f"by this release no row counts here, so that {asked.column!r} has no quantile")
     rising = np.maximum.accumulate(sums)
     place = min(int(np.searchsorted(rising, q * rows - 1e-9)), len(sums) - 1)
-    value = _within(column, place, q * rows, rising)
+    value = _within(column, place, q * rows, rising, asked.inside)
     probes = np.unique(np.append(np.linspace(0, len(sums) - 1, PROBES).astype(np.int64), place))
     margins = [asked.margin(int(code), q, confidence) for code in probes]
     notes = () if column.kind != "date" else (f"days since 1970-01-01; {column.label(place)}",)
@@ -159,12 +165,13 @@ def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
     )
 
 
-def _within(column: Column, place: int, wanted: float, rising: NDArray[np.float64]) -> float:
+def _within(column: Column, place: int, wanted: float, rising: NDArray[np.float64], known: BinValues | None) -> float:
     """A value of a bin: as far into it as the quantile lies among its rows."""
     low, high = float(_low(column, place)), float(_high(column, place))
     before = float(rising[place - 1]) if place else 0.0
     inside = float(rising[place]) - before
-    return low + (high - low) * (min(max((wanted - before) / inside, 0.0), 1.0) if inside > 0 else 0.5)
+    share = min(max((wanted - before) / inside, 0.0), 1.0) if inside > 0 else 0.5
+    return low + (high - low) * share if known is None else known.quantile(place, share)
 
 
 def _low(column: Column, code: int) -> float:
@@ -187,9 +194,7 @@ def box_table(asked: Ordered, by: Iterable[str], confidence: float) -> pa.Table:
         boxes = [all_of(domain, [literal(domain, a.column, a.codes) for a in box]) for box in asked.where.boxes]
         cell = [literal(domain, c, (code,)) for c, code in zip(groups, codes)]
         given = predicate(domain, all_of(domain, [any_of(domain, boxes), *cell]))
-        here = Ordered(
-            schema=schema, synopsis=asked.synopsis, evidence=asked.evidence, column=asked.column, where=given
-        )
+        here = dataclasses.replace(asked, where=given)
         for c, code in zip(groups, codes):
             columns[domain.names[c]].append(schema.columns[c].label(code))
         for name, q in BOX.items():
@@ -209,6 +214,7 @@ class Quantiles:
 
     schema: Schema
     synopsis: Synopsis
+    within: WithinBins | None
 
     @property
     def evidence(self) -> Evidence:
@@ -234,7 +240,7 @@ class Quantiles:
             CannotAnswer: The release does not know the column, or no row counts.
             WorkloadError: The column has no order, or q is no share.
         """
-        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where)
+        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where, self.within)
         self._check_seen(asked.everything)
         return quantile_answer(asked, q, checked_confidence(confidence))
 
@@ -254,6 +260,6 @@ class Quantiles:
             CannotAnswer: The release does not know the columns together.
             WorkloadError: The column has no order.
         """
-        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where)
+        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where, self.within)
         self._check_seen(asked.everything)
         return box_table(asked, by, checked_confidence(confidence))

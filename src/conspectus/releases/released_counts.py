@@ -20,6 +20,7 @@ from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .cell_estimates import CellCounts, Interval
+from .within_bins import WithinBins
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +32,14 @@ class ReleasedCounts:
         synopsis: What answers.
         evidence: What is published beside it.
         check_seen: Refuses what the release never saw.
+        within: What was bought about values inside bins.
     """
 
     schema: Schema
     synopsis: Synopsis
     evidence: Evidence
     check_seen: Callable[[Workload], None]
+    within: WithinBins | None = None
 
     @property
     def total(self) -> Total:

@@ -24,8 +24,10 @@ from conspectus.queries.query import Literal, Predicate
 from conspectus.synopses.synopsis import Total
 
 from . import cell_estimates as cells
+from .binned_cells import with_inside
 from .cell_estimates import CellCounts, Interval, Values
 from .query_result import QueryResult, table_of
+from .within_bins import BinValues, WithinBins
 
 MOST_CELLS = 1 << 20
 Mask = NDArray[np.bool_]
@@ -39,6 +41,10 @@ class CountSource(Protocol):
 
     @property
     def total(self) -> Total: ...
+
+    @property
+    def within(self) -> WithinBins | None:
+        """What is known of values inside bins."""
 
     def count(self, query: Predicate, failure: float) -> Interval:
         """How many rows satisfy a predicate."""
@@ -67,6 +73,16 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
         lines.sort(key=lambda line: _rank(_value(expression, line, plan), down))
     lines = lines[plan.offset :][: plan.limit]
     return _result(plan, lines, confidence, asked.notes)
+
+
+def measured_alone(
+    source: CountSource, measure: Measure, where: Formula, failure: float
+) -> tuple[Interval, tuple[str, ...]]:
+    """One measure over the rows that satisfy a formula, and what must be said besides."""
+    plan = Select(keys=(), where=where, measures=(measure,), outputs=())
+    asked = _Asked(plan, source, failure)
+    found: Interval = asked.measured(measure, [()])[0]
+    return found, tuple(asked.notes)
 
 
 class _Asked:
@@ -117,7 +133,8 @@ class _Asked:
         needed = wanted & (over if measure.kind in ("share", "ratio") else kept)
         counts = self._cells(columns, np.ascontiguousarray(needed).ravel())
         ranked = ranked_alone(measure)
-        values = [self._values(c, columns, shape, codes=ranked) for c in measure.columns]
+        whole = self._inside(measure, shape) is not None
+        values = [self._values(c, columns, shape, codes=ranked, whole=whole) for c in measure.columns]
         if measure.kind in ("ratio", "share"):
             base = rows & over
             return [self._rate(counts, g & kept & base, base if measure.kind == "share" else g & over) for g in held]
@@ -130,22 +147,30 @@ class _Asked:
 
     def _one(self, measure: Measure, counts: CellCounts, values: list[Values], held: Mask, shape: Any) -> Any:
         chosen = counts.taken(held)
-        taken = [Values(one.middle[held], one.low[held], one.high[held]) for one in values]
+        taken = [one.taken(held) for one in values]
+        inside = self._inside(measure, shape)
+        if inside is not None:
+            chosen, taken[0] = with_inside(chosen, inside, np.flatnonzero(held))
         if measure.kind == "sum":
             every = bool(held.all()) and self.source.total.exact
             return cells.total(chosen, taken[0], self.failure, self.source.total.value if every else None)
         if measure.kind == "mean":
-            return cells.ratio(chosen, taken[0], np.ones(len(taken[0].middle)), self.failure)
+            return cells.ratio(chosen, taken[0], taken[0].ones, self.failure)
         if measure.kind == "quantile":
             return self._quantile(measure, chosen, taken[0])
         if measure.kind in ("variance", "deviation"):
             found = cells.variance(chosen, taken[0], self.failure)
-            found = _of_sample(found, chosen) if measure.sample else found
+            found = _of_sample(found, counts.taken(held)) if measure.sample else found
             return _rooted(found) if measure.kind == "deviation" else found
         if measure.kind == "covariance":
             found = cells.covariance(chosen, taken[0], taken[1], self.failure)
             return _of_sample(found, chosen) if measure.sample else found
         return cells.correlation(chosen, taken[0], taken[1], self.failure)
+
+    def _inside(self, measure: Measure, shape: tuple[int, ...]) -> BinValues | None:
+        """What is known inside bins, where the cells are those of the column alone: then all rows of a bin count."""
+        within, served = self.source.within, measure.kind in ("sum", "mean", "variance", "deviation")
+        return within.values(measure.columns[0]) if within is not None and served and len(shape) == 1 else None
 
     def _quantile(self, measure: Measure, chosen: CellCounts, codes: Values) -> Any:
         column = self.schema.columns[measure.columns[0]]
@@ -153,7 +178,8 @@ class _Asked:
         found = cells.quantile(chosen, places, column.regular, measure.q, self.failure)
         if found is None:
             return Interval(value=None, low=None, high=None, basis="unguaranteed")
-        return _Quantile.of(column, found)
+        within = self.source.within
+        return _Quantile.of(column, found, None if within is None else within.values(measure.columns[0]))
 
     def _cells(self, columns: tuple[int, ...], needed: Mask) -> CellCounts:
         key = (*columns, hash(needed.tobytes()))
@@ -165,20 +191,23 @@ class _Asked:
             self.notes[f"no noise or bound is known for {names} together: numbers from there have no interval"] = None
         return found
 
-    def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool) -> Values:
-        """The values of a column in every cell; for a quantile its codes."""
+    def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool, whole: bool) -> Values:
+        """The values of a column in every cell; for a quantile its codes. With `whole`, what bins hold was measured."""
         column = self.schema.columns[at]
         low, high = code_ends(column)
-        if (low[: column.regular] != high[: column.regular]).any():
+        middle, inner = (low + high) / 2, np.zeros(column.size)
+        known = None if self.source.within is None else self.source.within.values(at)
+        if known is not None:
+            middle[: column.regular], inner[: column.regular] = known.mean, known.variance
+        if (low[: column.regular] != high[: column.regular]).any() and not whole:
             self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
         if column.ordered:
             self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
         if codes:
-            low = high = np.arange(column.size, dtype=np.float64)
+            low = high = middle = np.arange(column.size, dtype=np.float64)
         axes = [1] * len(shape)
         axes[columns.index(at)] = column.size
-        spread = [np.broadcast_to(end.reshape(axes), shape).ravel() for end in ((low + high) / 2, low, high)]
-        return Values(*spread)
+        return Values(*(np.broadcast_to(end.reshape(axes), shape).ravel() for end in (middle, low, high, inner)))
 
 
 @dataclass(frozen=True)
@@ -191,10 +220,12 @@ class _Quantile:
     basis: str
 
     @classmethod
-    def of(cls, column: Column, found: cells.QuantileCodes) -> _Quantile:
+    def of(cls, column: Column, found: cells.QuantileCodes, inside: BinValues | None) -> _Quantile:
         first, last = column.bounds(found.code)  # type: ignore[attr-defined]
         exact = first == last or column.kind == "date"
         value = first if exact else first + found.into * (last - first)
+        if inside is not None and not exact:
+            value = inside.quantile(found.code, found.into)
         if found.low is None or found.high is None:
             return cls(value, None, None, "unguaranteed")
         low, high = column.bounds(found.low)[0], column.bounds(found.high)[1]  # type: ignore[attr-defined]

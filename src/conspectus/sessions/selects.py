@@ -49,6 +49,7 @@ class AskedCounts:
     total: Total
     put: Callable[[Question], Given]
     asked: int = field(default=0, init=False)
+    within: None = field(default=None, init=False)
 
     def count(self, query: Predicate, failure: float) -> Interval:
         """How many rows satisfy a predicate."""
