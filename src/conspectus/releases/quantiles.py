@@ -44,6 +44,9 @@ BOX = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 PROBES = 12
 """Values whose noise is looked at: the largest of their margins is taken for all."""
 
+LOOKS, NEARLY = 3, 0.05
+"""How often the values that are left are looked at again, unless all of them have nearly the same noise."""
+
 TRUE = Predicate(((),))
 
 
@@ -141,18 +144,12 @@ def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
     rising = np.maximum.accumulate(sums)
     place = min(int(np.searchsorted(rising, q * rows - 1e-9)), len(sums) - 1)
     value = _within(column, place, q * rows, rising, asked.inside)
-    probes = np.unique(np.append(np.linspace(0, len(sums) - 1, PROBES).astype(np.int64), place))
-    margins = [asked.margin(int(code), q, confidence) for code in probes]
     notes = () if column.kind != "date" else (f"days since 1970-01-01; {column.label(place)}",)
+    kept = _kept(asked, q, confidence, sums, place)
     low: float | None = None
     high: float | None = None
-    if None not in margins:
-        reach = max(margin for margin in margins if margin is not None)
-        far = sums - q * rows
-        # The last value is always possible, and so is the first: nothing lies beyond them.
-        first = int(np.argmax(np.append(far[:-1] >= -reach, True)))
-        last = len(sums) - 1 - int(np.argmax(np.append((far[:-1] < reach)[::-1], True)))
-        low, high = float(_low(column, min(first, place))), float(_high(column, max(last, place)))
+    if kept is not None:
+        low, high = float(_low(column, min(kept[0], place))), float(_high(column, max(kept[1], place)))
     return Answer(
         fraction=rows / total.divisor,
         count=rows,
@@ -163,6 +160,32 @@ def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
         confidence=confidence,
         notes=notes,
     )
+
+
+def _kept(asked: Ordered, q: float, confidence: float, sums: NDArray[np.float64], place: int) -> tuple[int, int] | None:
+    """The first and the last code that the noise could explain as the quantile; None where it is not known.
+
+    The noise of P − q·N is not the same at all codes. A first look takes the largest of all; only codes that are left
+    by it are possible, and a second look takes the largest of these.
+    """
+    far = sums - q * float(sums[-1])
+    first, last = 0, len(sums) - 1
+    for _ in range(LOOKS):
+        ends = max(first - 1, 0), max(last - 1, 0)
+        looked = {*np.linspace(*ends, PROBES).astype(np.int64).tolist(), min(max(place, ends[0]), ends[1])}
+        margins = [asked.margin(code, q, confidence) for code in sorted(looked)]
+        known = [margin for margin in margins if margin is not None]
+        if len(known) < len(margins):
+            return None
+        reach, before = max(known), (first, last)
+        # The last value is always possible, and so is the first: nothing lies beyond them.
+        first = max(first, int(np.argmax(np.append(far[:-1] >= -reach, True))))
+        last = min(last, len(sums) - 1 - int(np.argmax(np.append((far[:-1] < reach)[::-1], True))))
+        if first > last:
+            return before
+        if min(known) > (1 - NEARLY) * reach:
+            break
+    return first, last
 
 
 def _within(column: Column, place: int, wanted: float, rising: NDArray[np.float64], known: BinValues | None) -> float:

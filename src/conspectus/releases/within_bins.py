@@ -29,9 +29,10 @@ from conspectus.data.columns.kinds import Column
 from conspectus.data.domain import Chunk
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.mechanism import ProblemError
-from conspectus.privacy.accounting import calibrate_gaussian, cap_of, scale_down, scale_up
+from conspectus.privacy.accounting import calibrate_gaussian, cap_of, scale_up
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.prices import scale_down
 from conspectus.privacy.relation import Relation
 from conspectus.privacy.tails import variance_of
 from conspectus.queries.builders.inside_bins import inside_bins
