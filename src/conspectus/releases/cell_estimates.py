@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.data.columns.kinds import Column
 from conspectus.privacy.events import Noise
 from conspectus.privacy.mixed_noise import Term, mixed_margin
 from conspectus.privacy.tails import variance_of, weighted_quantile
@@ -172,6 +173,23 @@ class Values:
         ends = np.square(self.low), np.square(self.high)
         least = np.where((self.low < 0) & (self.high > 0), 0.0, np.minimum(*ends))
         return Values(np.square(self.middle) + self.inner, least, np.maximum(*ends))
+
+
+def code_ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The least and the greatest number that each code stands for; of codes without a number 0, which nobody asks."""
+    low = np.zeros(column.size)
+    if column.kind == "date":  # quantiles alone are asked of dates, and take the codes
+        return low, low
+    if column.kind == "boolean":
+        low[1] = 1.0
+        return low, low
+    if not column.ordered:
+        low[: column.regular] = [float(column.own_value(code)) for code in range(column.regular)]
+        return low, low
+    high = low.copy()
+    low[: column.regular] = column.lows  # type: ignore[attr-defined]
+    high[: column.regular] = column.highs  # type: ignore[attr-defined]
+    return low, high
 
 
 def total(cells: CellCounts, values: Values, failure: float, known: float | None = None) -> Interval:

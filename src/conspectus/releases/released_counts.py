@@ -13,6 +13,7 @@ from conspectus.data.schema import Schema
 from conspectus.privacy.tails import variance_of
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
 from conspectus.synopses.evidence import Evidence
@@ -55,6 +56,9 @@ class ReleasedCounts:
         if found.low is not None and found.high is not None:
             value = min(max(value, found.low), found.high)
         return Interval(value=value, low=found.low, high=found.high, basis=found.basis)
+
+    def moment(self, moment: Moment, failure: float) -> None:
+        """Nothing: moments follow from the cells."""
 
     def cells(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> CellCounts:
         """The counts of all cells of some columns."""

@@ -17,15 +17,18 @@ from numpy.typing import NDArray
 
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
+from conspectus.queries.blocks.moments import KINDS, Moment, Numbers
 from conspectus.queries.formulas import Formula, all_of, literal, predicate
+from conspectus.queries.language.numbers import code_values
 from conspectus.queries.language.select_plan import Measure, Output, Select, columns_in
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Literal, Predicate
+from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 
 from . import cell_estimates as cells
 from .binned_cells import with_inside
-from .cell_estimates import CellCounts, Interval, Values
+from .cell_estimates import CellCounts, Interval, Values, code_ends
 from .query_result import QueryResult, table_of
 from .within_bins import BinValues, WithinBins
 
@@ -51,6 +54,9 @@ class CountSource(Protocol):
 
     def cells(self, columns: tuple[int, ...], needed: Mask) -> CellCounts:
         """The counts of all cells of some columns, row-major; of those that are not needed anything may be said."""
+
+    def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
+        """A moment, where it is asked for by itself; None where it follows from cells."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,25 @@ class _Asked:
         if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
             rows = max(self.source.total.value, 1.0)
             return [self._count(measure.where, group).scaled(1 / rows) for group in groups]
-        return self._from_cells(measure, groups)
+        alone = [self._moment(measure, group) for group in groups]
+        return [one for one in alone if one is not None] or self._from_cells(measure, groups)
+
+    def _moment(self, measure: Measure, group: tuple[Formula, ...]) -> Interval | None:
+        """A moment that the source takes as one question; None where it takes cells, or bins hold several values."""
+        kind = "variance" if measure.kind == "deviation" else measure.kind
+        columns = [self.schema.columns[c] for c in sorted(set(measure.columns))]
+        exact = all(getattr(column, "one_value_each", column.kind == "boolean") for column in columns)
+        if kind not in KINDS or not exact or len(columns) != len(measure.columns):
+            return None
+        rows = predicate(self.domain, all_of(self.domain, [self.plan.where, measure.where, *group]))
+        axes = tuple(Numbers(self.domain.position(column.name), code_values(column)) for column in columns)
+        found = self.source.moment(Moment(kind, rows, axes), self.failure)
+        if found is None:
+            return None
+        told = Interval(value=found.value, low=found.low, high=found.high, basis=found.basis)
+        held = max(found.count or 2.0, 2.0)
+        told = told.scaled(held / (held - 1)) if measure.sample else told
+        return _rooted(told) if measure.kind == "deviation" else told
 
     def _count(self, where: Formula, group: tuple[Formula, ...]) -> Interval:
         rows = predicate(self.domain, all_of(self.domain, [self.plan.where, where, *group]))
@@ -236,23 +260,6 @@ class _Quantile:
             return self
         value, low, high = (None if end is None else end * factor for end in (self.value, self.low, self.high))
         return _Quantile(value, low, high, self.basis)
-
-
-def code_ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The least and the greatest number that each code stands for; of codes without a number 0, which nobody asks."""
-    low = np.zeros(column.size)
-    if column.kind == "date":  # quantiles alone are asked of dates, and take the codes
-        return low, low
-    if column.kind == "boolean":
-        low[1] = 1.0
-        return low, low
-    if not column.ordered:
-        low[: column.regular] = [float(column.own_value(code)) for code in range(column.regular)]
-        return low, low
-    high = low.copy()
-    low[: column.regular] = column.lows  # type: ignore[attr-defined]
-    high[: column.regular] = column.highs  # type: ignore[attr-defined]
-    return low, high
 
 
 def _mask(formula: Formula, columns: tuple[int, ...], shape: tuple[int, ...]) -> Mask:

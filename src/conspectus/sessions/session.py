@@ -26,6 +26,7 @@ from .above import Watching
 from .account import Account
 from .forecast import in_words
 from .live_answer import LiveAnswer, shown
+from .moments_asked import moment_of
 from .questions import Question, canonical
 from .selects import Selecting
 from .session_release import what_was_learned
@@ -97,7 +98,8 @@ class Session(Watching, Selecting):
         `unguaranteed`.
 
         Args:
-            question: A SQL predicate over the columns, or a workload of one query.
+            question: A SQL predicate over the columns, or a workload of one query. A sum, mean, variance or covariance
+                is computed from its parts, each a question of its own.
             confidence: The probability, over the noise, with which the interval holds the truth.
             snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused. The answer
                 names the question that was answered.
@@ -115,6 +117,9 @@ class Session(Watching, Selecting):
         guess was bought outright since.
         """
         checked_confidence(confidence)
+        moment = moment_of(question)
+        if moment is not None and isinstance(question, Workload) and question.domain == self.schema.domain:
+            return self.ask_moment(moment, confidence)
         asked = canonical(self.schema, question, snap=snap)
         with self._lock:
             given, repeated = self._put(asked)
