@@ -6,13 +6,14 @@ interpreter's lock, and threads of ours run them.
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from types import CodeType
 from typing import Any, TypeVar, overload
 
-from numba import njit
 from threadpoolctl import threadpool_limits
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -33,12 +34,65 @@ def compiled(function: Any = None, /, *, inline: bool = False) -> Any:
     every process: slower to start, and the same otherwise. `inline=True` writes the code into every caller.
     """
     if function is None:
-        return partial(compiled, inline=inline)
-    inlined = "always" if inline else "never"
-    try:
-        return njit(nogil=True, cache=True, inline=inlined)(function)
-    except RuntimeError:  # numba: "cannot cache function: no locator available"
-        return njit(nogil=True, inline=inlined)(function)
+        return functools.partial(compiled, inline=inline)
+
+    def make() -> Any:
+        from numba import njit
+
+        inlined = "always" if inline else "never"
+        try:
+            return njit(nogil=True, cache=True, inline=inlined)(function)
+        except RuntimeError:  # numba: "cannot cache function: no locator available"
+            return njit(nogil=True, inline=inlined)(function)
+
+    return _Kernel(function, make)
+
+
+def intrinsic(function: Callable[..., Any], /) -> Any:
+    """A function that writes machine code itself, for kernels to call."""
+
+    def make() -> Any:
+        from numba import extending
+
+        return extending.intrinsic(function)
+
+    return _Kernel(function, make)
+
+
+class _Kernel:
+    """A function that is handed to numba when it is first called.
+
+    Importing numba takes half a second, and whoever asks a published file for one number calls no kernel.
+    """
+
+    _lock = threading.RLock()
+
+    def __init__(self, function: Callable[..., Any], make: Callable[[], Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._make = function, make
+        self._made: Any = None
+
+    def __call__(self, *args: Any) -> Any:
+        return (self._made or self.made())(*args)
+
+    def made(self) -> Any:
+        """What numba makes of the function and of the kernels that it calls, which numba finds under their names."""
+        with self._lock:
+            if self._made is None:
+                made, names = self._make(), self._function.__globals__
+                for name in _names(self._function.__code__):
+                    if isinstance(kernel := names.get(name), _Kernel):
+                        names[name] = made if kernel is self else kernel.made()
+                self._made = made
+            return self._made
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The global names that a function speaks of, and those inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
 
 
 def processors() -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,15 @@ def test_a_question_that_cuts_nothing_keeps_its_name(released: Path, command: Co
     said = command("ask", released, GOOD, "--snap")
     assert said.out.splitlines()[0] == GOOD
     assert "widened" not in said.out
+
+
+def test_an_answer_waits_for_no_compiler_and_no_database(released: Path) -> None:
+    """What `ask` takes is the time of its imports: those that take a quarter of a second and more are not needed."""
+    heavy = ("numba", "scipy", "duckdb", "pandas", "opendp", "dp_accounting", "rich")
+    code = "import sys; from conspectus.cli import run; done = run(sys.argv[1:]); "
+    code += f"print(done, [m for m in {heavy!r} if m in sys.modules])"
+    asked = [sys.executable, "-c", code, "ask", str(released), "sex = 'f' AND ill"]
+    path = {"PYTHONPATH": ":".join(filter(None, sys.path))}
+    done = subprocess.run(asked, capture_output=True, text=True, check=True, env=path)
+    assert "interval" in done.stdout
+    assert done.stdout.splitlines()[-1] == "0 []"

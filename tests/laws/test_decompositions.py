@@ -81,6 +81,18 @@ def test_many_different_weights_are_put_into_classes() -> None:
         assert margin <= 1.08 * np.quantile(np.abs(draws), confidence)
 
 
+def test_noise_far_narrower_than_a_step_leaves_one_step() -> None:
+    """At large ε most noises are 0. The grid of the sum then goes by the step, not by a deviation of nearly 0."""
+    for scale, most in ((0.02, 1.0), (0.2, 2.0)):
+        terms = tuple((Noise("laplace", scale), weight / 100, 1) for weight in range(1, 101))
+        rng = np.random.Generator(np.random.PCG64(5))
+        noise = rng.geometric(-math.expm1(-1 / scale), (2, 40_000, 100))
+        draws = np.abs((noise[0] - noise[1]) @ (np.arange(1, 101) / 100))
+        margin = mixed_margin(terms, 0.95)
+        assert 1.0 <= margin <= most
+        assert binom.ppf(ALPHA, len(draws), 0.95) <= (draws <= margin).sum()
+
+
 SIZES = (2, 3, 2)
 DOMAIN = Domain(("y", "a", "b"), SIZES)
 SETS = [columns for k in (1, 2, 3) for columns in itertools.combinations(range(3), k)]

@@ -167,6 +167,20 @@ def test_a_thousandth_of_delta_costs_less_than_root_two() -> None:
         assert cost[1e-6] / cost[1e-3] <= math.sqrt(2)
 
 
+def test_the_delta_of_gaussian_noise_is_never_below_the_true_one() -> None:
+    """Against 60 digits; from ε of some hundreds on it is rounded up by up to 2e-6 of its larger term."""
+    for sigma, epsilon in itertools.product(
+        (1e-3, 0.03, 0.1, 0.5, 1.0, 3.0, 40.0), (0.0, 1e-6, 0.1, 1.0, 7.5, 100.0, 690.0, 5e3, 1e5, 6e5)
+    ):
+        with mpmath.workdps(60):
+            s, e = mpmath.mpf(sigma), mpmath.mpf(epsilon)
+            first = mpmath.ncdf(1 / (2 * s) - e * s)
+            true = first - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
+            if first > 1e-290:
+                off = (gaussian_delta(sigma, epsilon) - true) / first
+                assert 0 <= off <= (4e-12 if 1 / (2 * sigma) + epsilon * sigma < 37 else 2e-6) or true > 1 - 1e-12
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 4.114e-8), (10, 2.265e-5), (20, 1.527e-3)])
 def test_the_classical_gaussian_is_loose_below_one_and_false_above(epsilon: float, delta: float) -> None:
     sigma = math.sqrt(2 * math.log(1.25 / 1e-5)) / epsilon

@@ -9,11 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from conspectus.compiled import compiled
+from conspectus.compiled import compiled, intrinsic
 
 WORDS = 128
 """64-bit words in a block of rows: the packed literals of a block stay in the second-level cache."""
@@ -24,16 +21,15 @@ ROWS = 64 * WORDS
 _STRIP = 4096
 
 
-def _count_ones(typing_context: Any, word: Any) -> Any:
+@intrinsic
+def count_ones(typing_context: Any, word: Any) -> Any:
     """The number of ones in a word, as the processor's own instruction (vectorised where there is one)."""
+    from numba import types
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), generate
-
-
-count_ones = intrinsic(_count_ones)
 
 
 @compiled

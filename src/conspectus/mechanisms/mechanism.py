@@ -7,13 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from conspectus.curator.curator import Curator
 from conspectus.curator.scores import error_sensitivity
 from conspectus.data.domain import in_words
 from conspectus.privacy.accounting import rho_of, scale_up
@@ -29,6 +28,9 @@ from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .bounds import FAILURE, Certificate
+
+if TYPE_CHECKING:  # a release that is read has no curator, and need not wait for databases
+    from conspectus.curator.curator import Curator
 
 MAX_CELLS = 1 << 24
 """The largest dense histogram that a mechanism of ours will hold: 128 MiB of weights."""
@@ -328,7 +330,7 @@ def expected_maximum(law: Noise, coordinates: int) -> float:
     if law.kind == "laplace":
         return law.scale * (math.log(k) + 0.5772 + 0.5 / k)  # the k-th harmonic number, nearly
     # The level above which e^(−γ) of all noises are: the mean of Gumbel's law.
-    return law.scale * float(ndtri(1 - math.exp(-np.euler_gamma) / (2 * k))) if k > 1 else expected_size(law)
+    return -law.scale * NormalDist().inv_cdf(math.exp(-np.euler_gamma) / (2 * k)) if k > 1 else expected_size(law)
 
 
 def expected_size(law: Noise) -> float:

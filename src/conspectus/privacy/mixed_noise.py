@@ -23,7 +23,8 @@ Term = tuple[Noise, float, int]
 """A law, the size of a weight, and how many noises of this law have that weight."""
 
 _SMOOTHING = 0.02
-"""h in standard deviations of the sum: what smoothing adds to a quantile."""
+"""h in standard deviations of the sum, or in steps of the largest weight, if that is more: what smoothing adds to a
+quantile. No margin is below one such step, so that noise far narrower than a step need not be resolved."""
 
 _UNIFORMS = 6
 _CUT = 130.0
@@ -149,7 +150,7 @@ def _smoothed_quantile(terms: Sequence[Term], failure: float) -> float:
     deviation = math.sqrt(math.fsum(variance_of(law) * weight**2 * times for law, weight, times in terms))
     if not deviation > 0:
         return 0.0
-    smooth = _SMOOTHING * deviation
+    smooth = _SMOOTHING * max(deviation, max(weight for _, weight, _ in terms))
     window = _moment_bound(terms, FAR) + smooth
     count = math.ceil(_CUT / smooth * window / math.pi)
     angles: NDArray[np.float64] = np.arange(1, count + 1, dtype=np.float64) * (math.pi / window)
@@ -169,8 +170,12 @@ def _smoothed_quantile(terms: Sequence[Term], failure: float) -> float:
     return _root(too_often, window, tolerance) + tolerance + smooth
 
 
-def _root(function: Callable[[float], float], high: float, tolerance: float = 2e-12) -> float:
-    """Where a function that changes its sign between 0 and `high` is 0, to within a tolerance."""
-    from scipy.optimize import brentq  # takes a fifth of a second, and an answer of one noise does not need it
+def _root(falling: Callable[[float], float], high: float, tolerance: float = 2e-12) -> float:
+    """Where a function that falls from above 0 to below it, between 0 and `high`, is 0: at most a tolerance too far.
 
-    return float(brentq(function, 0.0, high, xtol=tolerance))
+    By bisection: the root finders of scipy take longer to import than any answer takes to compute.
+    """
+    low = 0.0
+    while high - low > tolerance and low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return high

@@ -23,7 +23,7 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses import files
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.residual_answers import ResidualAnswers
-from conspectus.synopses.synopsis import load_synopsis, part
+from conspectus.synopses.synopsis import load_synopsis, numbers_of, part
 
 from .acts_and_noise import contradicted
 from .within_bins import WithinBins
@@ -81,11 +81,11 @@ def read_fields(path: Path) -> dict[str, Any]:
         schema = Schema.from_dict(manifest["schema"])
         workload = Workload.from_json(contents.workload)
         tables = dict(contents.tables)
-        answers = part(tables, ANSWERS, [("answer", pa.float64())])["answer"].to_numpy()
+        answers = numbers_of(part(tables, ANSWERS, [("answer", pa.float64())])["answer"])
         del tables[ANSWERS]
         shares = None
         if SHARES in tables:
-            shares = part(tables, SHARES, [("share", pa.float64())])["share"].to_numpy()
+            shares = numbers_of(part(tables, SHARES, [("share", pa.float64())])["share"])
             del tables[SHARES]
         within = None
         if WITHIN in tables:

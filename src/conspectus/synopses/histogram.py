@@ -22,10 +22,13 @@ from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 from conspectus.synopses.fitting.rounding import integer_histogram, snake, systematic
 
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, part, public_sampler
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, numbers_of, part, public_sampler
 
 MOST_CELLS = 1 << 22
 """The largest universe over which a histogram is fitted to answers after the fact."""
+
+_FEW_CELLS = 1 << 16
+"""Up to here one marginal is summed without machine code, whose compiler takes longer to load."""
 
 _STEPS = 400
 
@@ -88,6 +91,9 @@ class Histogram(Synopsis):
 
     def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
         """The marginal over some columns that are held, given in schema order, in the shape of their sizes."""
+        if self.weights.size <= _FEW_CELLS:
+            others = tuple(place for column, place in self._places.items() if column not in columns)
+            return np.asarray(self.weights.reshape(self.held.sizes).sum(axis=others))
         (table,) = self._tree([columns]).marginals(self.weights)
         return table.reshape(self.domain.shape(columns))
 
@@ -158,7 +164,7 @@ class Histogram(Synopsis):
             raise BadSynopsis("the histogram of the synopsis does not name the columns that it holds")
         if table.num_rows != domain.project(columns).cells:
             raise BadSynopsis("the histogram of the synopsis has another number of cells than its schema")
-        return cls(domain, table["weight"].to_numpy(), Total.from_json(meta.get("total")), tuple(columns))
+        return cls(domain, numbers_of(table["weight"]), Total.from_json(meta.get("total")), tuple(columns))
 
 
 def cells_to_chunk(domain: Domain, cells: NDArray[np.int64]) -> Chunk:

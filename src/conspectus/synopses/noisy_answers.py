@@ -50,6 +50,7 @@ from .synopsis import (
     checked_noise,
     ends_of,
     knows,
+    numbers_of,
     part,
     read_workload,
     workload_part,
@@ -383,15 +384,14 @@ class NoisyAnswers(Synopsis):
         return [(Workload(self.domain, tuple(blocks)), *law) for law, blocks in found.items()]
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        noise = [list(law) for law in self.noise]
-        pooled = {"pooled": True} if self.pooled else {}
-        meta = {"total": self.total.to_json(), "noise": noise, "grids": list(self.grids), **pooled}
+        laws, pooled = [list(law) for law in self.noise], {"pooled": True} if self.pooled else {}
+        meta = {"total": self.total.to_json(), "noise": laws, "grids": list(self.grids), **pooled}
         return meta, {"counts": pa.table({"count": self.counts}), "measured": workload_part(self.workload)}
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         workload = read_workload(tables, "measured")
-        counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
+        counts = numbers_of(part(tables, "counts", [("count", pa.float64())])["count"])
         noise, grids, pooled = meta.get("noise"), meta.get("grids", []), meta.get("pooled", False)
         pairs = isinstance(noise, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in noise)
         if noise is None or not pairs or not isinstance(grids, list) or not isinstance(pooled, bool):

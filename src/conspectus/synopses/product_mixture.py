@@ -36,7 +36,7 @@ from conspectus.synopses.fitting.row_descent import Wanted, groups_of, moved, ta
 
 from .mixture_answers import CoarseColumn, MixtureAnswers
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, part, public_sampler
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, numbers_of, part, public_sampler
 
 MOST_COMPONENTS = 1 << 16
 FEWEST_MOVED = 1000
@@ -270,8 +270,8 @@ class ProductMixture(Synopsis):
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
-        weights = part(tables, "weights", [("weight", pa.float64())])["weight"].to_numpy()
-        shares = part(tables, "shares", [("share", pa.float32())])["share"].to_numpy()
+        weights = numbers_of(part(tables, "weights", [("weight", pa.float64())])["weight"])
+        shares = numbers_of(part(tables, "shares", [("share", pa.float32())])["share"])
         total, columns, grouped = Total.from_json(meta.get("total")), meta.get("columns"), meta.get("grouped")
         for listed, most in ((columns, len(domain)), (grouped, len(columns) if isinstance(columns, list) else 0)):
             if not isinstance(listed, list) or not all(type(c) is int and 0 <= c < most for c in listed):
@@ -283,7 +283,7 @@ class ProductMixture(Synopsis):
             coding = part(tables, "coding", [("group", pa.int32()), ("within", pa.float64())])
             ends = np.cumsum([0, *(domain.sizes[columns[place]] for place in grouped)])
             demand(BadSynopsis, (coding.num_rows == ends[-1] and grouped == sorted(set(grouped)), _UNREADABLE))
-            groups, within = coding["group"].to_numpy(), coding["within"].to_numpy()
+            groups, within = numbers_of(coding["group"]), numbers_of(coding["within"])
             for place, low, high in zip(grouped, ends, ends[1:]):
                 coarse[place] = CoarseColumn(groups[low:high], within[low:high])
         demand(BadSynopsis, (len(weights) and len(shares) % len(weights) == 0, _UNREADABLE))

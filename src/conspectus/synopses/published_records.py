@@ -30,7 +30,7 @@ from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
 from .sparse_table import Margins, PublishedKeys, SparseTable, check_threshold, checked_law, facts, read_facts
-from .synopsis import BadSynopsis, CannotAnswer, ListedRecords, Total, part, public_sampler
+from .synopsis import BadSynopsis, CannotAnswer, ListedRecords, Total, numbers_of, part, public_sampler
 
 
 @suggest_keywords
@@ -128,7 +128,7 @@ class PublishedRecords(PublishedKeys):
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         stored = part(tables, "records", [("record", pa.large_binary()), ("count", pa.int64())])
-        return cls(domain, tuple(stored["record"].to_pylist()), stored["count"].to_numpy(), *read_facts(meta))
+        return cls(domain, tuple(stored["record"].to_pylist()), numbers_of(stored["count"]), *read_facts(meta))
 
 
 _ARRAYS: dict[type, pa.DataType] = {

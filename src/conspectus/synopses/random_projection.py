@@ -41,7 +41,7 @@ from conspectus.suggestions import suggest_keywords
 from .estimate import Estimate
 from .evidence import Evidence
 from .printed_tables import PrintedTables, near_answers
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, part
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, numbers_of, part
 
 _FIELDS = ("size", "nonzeros", "independence", "public_seed")
 LEAST_INDEPENDENCE = 4
@@ -220,7 +220,7 @@ class RandomProjection(Synopsis):
             raise BadSynopsis("the projection is not readable")
         if len(noise) != 2:
             raise BadSynopsis("a projection has one law of noise")
-        values = part(tables, "projection", [("value", pa.int64())])["value"].to_numpy()
+        values = numbers_of(part(tables, "projection", [("value", pa.int64())])["value"])
         try:
             projection = SparseProjection(domain, *(shape[field] for field in _FIELDS))
         except WorkloadError as problem:

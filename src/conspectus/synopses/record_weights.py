@@ -25,7 +25,7 @@ from conspectus.suggestions import suggest_keywords
 
 from .addressed import Addressed
 from .histogram import MOST_CELLS, Histogram
-from .synopsis import BadSynopsis, CannotAnswer, Total, part
+from .synopsis import BadSynopsis, CannotAnswer, Total, numbers_of, part
 
 
 @suggest_keywords
@@ -93,5 +93,5 @@ class RecordWeights(Addressed):
         free, sparsity = meta.get("free"), meta.get("sparsity")
         if type(free) not in (int, float) or not math.isfinite(free) or type(sparsity) is not int:  # type: ignore[arg-type]
             raise BadSynopsis("the synopsis does not say what an unknown record weighs")
-        keys, weights = stored["key"].to_numpy(), stored["weight"].to_numpy()
+        keys, weights = numbers_of(stored["key"]), numbers_of(stored["weight"])
         return cls(domain, keys, weights, float(free), sparsity, Total.from_json(meta.get("total")))  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ from conspectus.suggestions import suggest_keywords
 from .estimate import Estimate
 from .evidence import Evidence
 from .pooled_marginals import MOST_CELLS, MOST_COLUMNS, interactions_of
-from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, checked_noise, knows, part
+from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, checked_noise, knows, numbers_of, part
 
 _NOTHING = 1e-12
 
@@ -236,7 +236,7 @@ class ResidualAnswers(Synopsis):
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
-        values = part(tables, "residuals", [("count", pa.float64())])["count"].to_numpy()
+        values = numbers_of(part(tables, "residuals", [("count", pa.float64())])["count"])
         columns, scales = meta.get("columns"), meta.get("scales")
         readable = (
             isinstance(columns, list)

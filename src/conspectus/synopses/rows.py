@@ -20,7 +20,7 @@ from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.rounding import systematic
 
-from .synopsis import BadSynopsis, Synopsis, Total, part, public_sampler
+from .synopsis import BadSynopsis, Synopsis, Total, numbers_of, part, public_sampler
 
 WIDE = 1024
 """From more columns on, codes are held and filed as one matrix."""
@@ -165,7 +165,7 @@ class Rows(Synopsis):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         copies = None
         if "multiplicities" in tables:
-            copies = part(tables, "multiplicities", [("copies", pa.int64())])["copies"].to_numpy()
+            copies = numbers_of(part(tables, "multiplicities", [("copies", pa.int64())])["copies"])
         total, columns = Total.from_json(meta.get("total")), meta.get("columns")
         if columns is not None and not isinstance(columns, list):
             raise BadSynopsis("synthetic rows are made from columns of their table")
@@ -175,7 +175,7 @@ class Rows(Synopsis):
         types = {np.uint8: pa.uint8(), np.uint16: pa.uint16(), np.uint32: pa.uint32()}
         fields = [(name, types[code_dtype(size)]) for name, size in zip(domain.names, domain.sizes)]
         rows = part(tables, "rows", fields)
-        codes = tuple(rows.column(position).to_numpy() for position in range(len(domain)))
+        codes = tuple(numbers_of(rows.column(position)) for position in range(len(domain)))
         return cls(domain, codes, total, copies, made_from)
 
 

@@ -32,7 +32,7 @@ from .addressed import Addressed
 from .estimate import Estimate
 from .evidence import Evidence
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, part
+from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, checked_noise, numbers_of, part
 
 Margins = tuple[float, float]
 """How far below an answer the truth may be, and how far above."""
@@ -158,7 +158,7 @@ class SparseTable(Addressed, PublishedKeys):
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         stored = part(tables, "keys", [("key", pa.uint64()), ("count", pa.int64())])
-        keys, counts = stored["key"].to_numpy(), stored["count"].to_numpy()
+        keys, counts = numbers_of(stored["key"]), numbers_of(stored["count"])
         return cls(domain, keys, counts, *read_facts(meta))
 
 

@@ -26,6 +26,7 @@ from .synopsis import (
     Synopsis,
     Total,
     checked_noise,
+    numbers_of,
     part,
     read_workload,
     workload_part,
@@ -99,7 +100,7 @@ class StreamAnswers(Synopsis):
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
-        counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
+        counts = numbers_of(part(tables, "counts", [("count", pa.float64())])["count"])
         law, terms = meta.get("law"), meta.get("terms")
         if not isinstance(law, list) or len(law) != 2 or type(terms) is not int:
             raise BadSynopsis("the counts of the stream are not readable")

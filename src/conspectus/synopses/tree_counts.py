@@ -40,6 +40,7 @@ from .synopsis import (
     Synopsis,
     Total,
     checked_noise,
+    numbers_of,
     part,
     read_workload,
     workload_part,
@@ -224,7 +225,7 @@ class TreeCounts(Synopsis):
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         blocks = read_workload(tables, "measured").blocks
-        counts = part(tables, "counts", [("count", pa.float64())])["count"].to_numpy()
+        counts = numbers_of(part(tables, "counts", [("count", pa.float64())])["count"])
         noise = meta.get("noise")
         if len(blocks) != 1 or not isinstance(blocks[0], DyadicTree) or not isinstance(noise, list) or len(noise) != 2:
             raise BadSynopsis("the tree of the synopsis is not readable")

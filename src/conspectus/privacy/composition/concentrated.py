@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import numpy as np
-
 from .outward import CompositionError, check, is_real, largest, up
 
 
@@ -99,6 +97,10 @@ def zcdp_share(epsilon: float, delta: float) -> float:
     return largest(lambda rho: zcdp(rho, delta) <= epsilon, 0.0, max(2 * epsilon, 1.0))
 
 
+_FAR_OUT = 37.0
+"""From here on the tail of a normal law is too small for a float."""
+
+
 def gaussian_delta(sigma: float, epsilon: float) -> float:
     """The exact δ(ε) of *continuous* Gaussian noise of deviation σ on sensitivity 1 (Balle & Wang, Theorem 8).
 
@@ -119,8 +121,11 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
     check(epsilon)
     if not is_real(sigma) or not 0 < sigma < math.inf:
         raise CompositionError(f"a standard deviation is a number above 0, not {sigma!r}")
-    from scipy.special import log_ndtr
-
-    first = log_ndtr(1 / (2 * sigma) - epsilon * sigma)
-    second = epsilon + log_ndtr(-1 / (2 * sigma) - epsilon * sigma)
-    return min(1.0, up(float(np.exp(first) - np.exp(second)), float(np.exp(first))))
+    x, a = 1 / (2 * sigma) - epsilon * sigma, 1 / (2 * sigma) + epsilon * sigma
+    first = math.erfc(-x / math.sqrt(2)) / 2
+    if a < _FAR_OUT:
+        second = math.exp(epsilon + math.log(math.erfc(a / math.sqrt(2)) / 2))
+    else:
+        # e^ε·φ(a) = φ(x), so that nothing cancels; and Φ(−a) ≥ φ(a)·(1/a − 1/a³), so that δ is only rounded up.
+        second = math.exp(-x * x / 2) / math.sqrt(2 * math.pi) * (1 - 1 / a / a) / a
+    return min(1.0, max(0.0, up(first - second, first)))

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri
 
 from conspectus.data.domain import Domain
 from conspectus.synopses.fitting.lbfgs import Vector
@@ -220,6 +219,8 @@ def _loosen(residuals: Residuals, fit: Fit, ridge: Vector, precision: Vector) ->
     that one of all interactions passes the quantile taken here has a probability below `_HIDDEN`.
     """
     starts = residuals.offsets[:-1]
+    from scipy.special import chdtri  # a quarter of a second, which only a fit needs
+
     missed = np.add.reduceat(np.square(ridge * _flat(residuals, fit.potentials)) * precision, starts)
     dimensions = np.array(residuals.dimensions)
     hidden = (dimensions > 0) & (missed > chdtri(np.maximum(dimensions, 1), _HIDDEN / len(starts)))
