@@ -134,7 +134,7 @@ def test_averages_are_those_of_the_values(mechanism, budget):
         assert value == pytest.approx(truth, rel=0.03 + close)
         assert low <= truth <= high
     rows = release.synthetic(20_000, public_seed=3)
-    values = rows["age"].to_numpy()
+    values = rows["age"].drop_null().to_numpy()
     assert rows["age"].type == pa.int64()
     assert values.mean() == pytest.approx(age.mean(), rel=0.02 + close)
     assert values.std() == pytest.approx(age.std(), rel=0.05 + close)
@@ -275,7 +275,7 @@ def held(runs: int, law: str, seed: int) -> dict[str, float]:
 
 def test_intervals_inside_bins_hold():
     for law in ("laplace", "gaussian"):
-        assert min(held(12, law, 4).values()) >= 10 / 12  # a fixed seed
+        assert min(held(6, law, 4).values()) >= 5 / 6  # a fixed seed
 
 
 @pytest.mark.audit
