@@ -108,6 +108,7 @@ PUBLIC = {
         "data/sources/spark.py:SparkTable.chunks",
         "data/sources/spark.py:SparkTable.fold",
         "data/sources/spark.py:SparkTable.raw",
+        "data/sources/spark.py:SparkTable.recoded",
     ],
     "it never leaves: a partition that cannot be read is a line, and one sentence for all": [
         "data/sources/spark_parts.py:folded_people.chunks",
