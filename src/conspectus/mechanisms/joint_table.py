@@ -39,8 +39,9 @@ from .sums_of_noise import largest_of, typical_width
 MOST_CELLS = 1 << 20
 """The largest table that is measured cell by cell."""
 
-PREFIXES, RANGES = 8, 32
-"""Of as many independent errors the largest is like that of all prefixes of a column, and of all its intervals."""
+PREFIXES, BRIDGED, RANGES = 7, 15, 32
+"""Of as many independent errors the largest is like that of all prefixes of a column, of the same where the number of
+rows is public, and of all its intervals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,8 @@ class JointTable(Mechanism[Noise]):
         cells = np.concatenate(parts) if parts else np.zeros(0)
         spreads = deviation_of(plan) * np.sqrt(cells)
         _, mean = largest_of(spreads, plan, single=cells <= 1)
-        apart = [_far_apart(block, part) for block, part in zip(problem.workload.blocks, parts)]
+        known = problem.total_is_public
+        apart = [_far_apart(block, part, known=known) for block, part in zip(problem.workload.blocks, parts)]
         few = np.concatenate(apart) if apart else cells
         largest, _ = largest_of(deviation_of(plan) * np.sqrt(few), plan, single=few <= 1)
         return Claim(
@@ -117,7 +119,7 @@ def _noises(block: Block, problem: Problem) -> NDArray[np.float64]:
     return np.asarray(cells * np.maximum(1 - cells / problem.cells, 0.0))
 
 
-def _far_apart(block: Block, noises: NDArray[np.float64]) -> NDArray[np.float64]:
+def _far_apart(block: Block, noises: NDArray[np.float64], *, known: bool) -> NDArray[np.float64]:
     """Some queries of a block whose errors are about independent of each other.
 
     The errors of prefixes are a walk of C steps. Its largest distance from 0 is 1.25 times the deviation of its end, or
@@ -126,8 +128,9 @@ def _far_apart(block: Block, noises: NDArray[np.float64]) -> NDArray[np.float64]
     """
     if not isinstance(block, Intervals):
         return noises
-    some = np.linspace(0, len(noises) - 1, min(len(noises), PREFIXES if block.prefixes_only else RANGES))
-    return np.asarray((noises if block.prefixes_only else np.sort(noises))[some.astype(np.int64)])
+    few = RANGES if not block.prefixes_only else BRIDGED if known else PREFIXES
+    some = np.linspace(0, len(noises) - 1, min(len(noises), few)).astype(np.int64)
+    return np.asarray((noises if block.prefixes_only else np.sort(noises))[some])
 
 
 def joint_table(problem: Problem) -> Workload:
