@@ -14,6 +14,7 @@ NAMES = (
     "boosting",
     "faithful",
     "functions",
+    "numbers",
     "crossover",
     "planner",
     "dual_query",
