@@ -136,7 +136,7 @@ def peers(case: Case) -> dict[str, dict[str, list[np.ndarray]]]:
         }
         np.savez(given, groups=case.groups, values=case.value, **facts)
         script = Path(__file__).with_name("numbers_peers.py")
-        subprocess.run([python, script, given, taken], check=True)
+        subprocess.run([python, "-P", script, given, taken], check=True)  # its folder has a module named numbers
         found = np.load(taken)
         told: dict[str, dict[str, list[np.ndarray]]] = {"mean": {}, "total": {}, "median": {}}
         for key in found.files:
