@@ -161,8 +161,8 @@ def numbers() -> None:
         "20,000 made rows, ε = 1, δ = 1e-6 unless it says otherwise, replace. Every mechanism that expects at most "
         f"{WORTH:g} times the error of the pick was run ({RUNS} runs, or as many as are begun within {SECONDS:g} s). "
         "It is listed with its error and, in brackets, what it expected: fractions of the rows, the largest or the "
-        "mean one as the objective says; of means and sums the error of what was measured for them. *Regret* is the error "
-        "of the pick over the smallest one."
+        "mean one as the objective says; of means and sums the error of what was measured for them. *Regret* is the "
+        "error of the pick over the smallest one."
     )
     heads = ["questions", "objective", "pick", "best", "regret", "errors"]
     title = "What the planner picks for numbers"
