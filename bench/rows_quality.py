@@ -1,22 +1,30 @@
 """What synthetic rows are good for: a classifier trained on them, tested on real rows that were held out.
 
 The classifier is scikit-learn's gradient boosting, which is not among our dependencies: install it to run this. It sees
-the codes of all columns but one, which it predicts.
+the codes of all columns but one, which it predicts. `BENCH_TABLES` names some of the tables, `BENCH_RUNS` the number of
+runs. Rows of peers are taken from the folder that CONSPECTUS_PEER_ROWS names, where `bench/peers.py` put them.
 """
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 import conspectus as cs
 from bench import markdown, record
-from bench.live_wide import adult
+from bench.ordinary_tables import CASES, Case
 
-EPSILON, DELTA = 1.0, 1e-9
-RUNS = 1
+EPSILON = 1.0
+RUNS = int(os.environ.get("BENCH_RUNS", "1"))
+TARGETS = {"adult": ("income>50K", 1), "acs": ("PINCP", 54), "diabetic": ("readmitted", 2)}
+"""The column that is predicted, and from which code on it counts as yes: incomes above 50,000 dollars, and stays after
+which nobody came back."""
+PEER_ROWS = {"opendp-mst": "rows of MST, OpenDP 0.16", "opendp-aim": "rows of AIM, OpenDP 0.16"}
 
 
 def main() -> None:
@@ -25,70 +33,90 @@ def main() -> None:
     except ImportError:
         raise SystemExit("rows_quality trains a classifier: install scikit-learn beside conspectus") from None
     lines = []
-    for name, table, target in (("Adult, income", adult(), "income>50K"),):
-        lines += [[name, *line] for line in _measured(table, target)]
+    for name in os.environ.get("BENCH_TABLES", ",".join(TARGETS)).split(","):
+        lines += _measured(name, CASES[name]())
     heads = ["table", "trained on", "AUC on held-out real rows", "of real training", "processor seconds to make"]
     note = (
-        f"ε = {EPSILON:g}, δ = {DELTA:g}, add-remove; one run. A third of the real rows is held out; "
-        "`adaptive` releases the others for all their 3-way marginals, and makes as many rows, or ten times as many. "
-        "Independent columns are the real ones, each shuffled by itself."
+        f"ε = {EPSILON:g}, δ = 1e-9, add-remove; {RUNS} run{'s' if RUNS > 1 else ''}, peers one. A third of the real "
+        "rows is held out; `adaptive` releases the others for all their marginals (3-way of Adult, 2-way of the "
+        "others), and makes as many rows, or ten times as many. Independent columns are the real ones, each shuffled "
+        "by itself. "
+        "Predicted are incomes above 50,000 dollars, and whether a patient is not admitted again."
     )
     text = markdown(heads, lines) + "\n\n" + note
     record("rows-quality", "Rows to learn from", text, "python -m bench rows_quality")
 
 
-def _measured(table: cs.Table, target: str) -> list[list[str]]:
-    schema = table.schema
-    at = schema.domain.names.index(target)
-    codes = np.concatenate(
-        [
-            np.stack([chunk.column(c).astype(np.int64) for c in range(len(schema.domain))], axis=1)
-            for chunk in table.chunks()
-        ]
-    )
+def parted(name: str, case: Case, run: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The codes that are learned from, those that are held out, and the number of codes of each column.
+
+    The column that is predicted has two values.
+    """
+    codes, sizes = case.matrix()
+    target, yes = TARGETS[name]
+    at = list(case.sizes).index(target)
+    codes[:, at], sizes[at] = codes[:, at] >= yes, 2
+    order = np.random.Generator(np.random.PCG64(run)).permutation(len(codes))
+    return codes[order[len(codes) // 3 :]], codes[order[: len(codes) // 3]], sizes
+
+
+def _measured(name: str, case: Case) -> list[list[str]]:
+    at = list(case.sizes).index(TARGETS[name][0])
     found: dict[str, list[tuple[float, float]]] = {}
     for run in range(RUNS):
-        order = np.random.Generator(np.random.PCG64(run)).permutation(len(codes))
-        held, kept = codes[order[: len(codes) // 3]], codes[order[len(codes) // 3 :]]
-        rng = np.random.Generator(np.random.PCG64(run))
-        values = [column.decode(kept[:, c].astype(np.uint32), rng) for c, column in enumerate(schema.columns)]
-        start = time.process_time()
-        release = cs.release(
-            cs.open_table(pa.table(dict(zip(schema.domain.names, values))), schema),
-            cs.marginals(schema, 3),
-            epsilon=EPSILON,
-            delta=DELTA,
-            neighbours="add-remove",
-            mechanism="adaptive",
-        )
-        spent = time.process_time() - start
-        sets = {"real rows": (kept, 0.0), "independent columns": (_shuffled(kept, run), 0.0)}
-        for times, name in ((1, "synthetic rows, as many"), (10, "synthetic rows, ten times as many")):
-            start = time.process_time()
-            chunk = release.synopsis.sample(times * len(kept), public_seed=run)
-            made = _codes(chunk, len(schema.domain))
-            sets[name] = (made, spent + time.process_time() - start)
-        for name, (rows, seconds) in sets.items():
-            found.setdefault(name, []).append((_auc(rows, held, at), seconds))
+        kept, held, sizes = parted(name, case, run)
+        for what, rows, seconds in _training_sets(name, case, kept, sizes, run):
+            found.setdefault(what, []).append((_auc(rows, held, at), seconds))
+            print(case.title, what, found[what][-1], flush=True)
     real = np.mean([auc for auc, _ in found["real rows"]])
     return [
-        [name, f"{np.mean([a for a, _ in runs]):.4f}", f"{np.mean([a for a, _ in runs]) / real:.1%}", _seconds(runs)]
-        for name, runs in found.items()
+        [
+            case.title,
+            what,
+            f"{np.mean([a for a, _ in runs]):.4f}",
+            f"{np.mean([a for a, _ in runs]) / real:.1%}",
+            _seconds(runs),
+        ]
+        for what, runs in found.items()
     ]
 
 
-def _codes(chunk, columns: int) -> np.ndarray:
-    return np.stack([chunk.column(c).astype(np.int64) for c in range(columns)], axis=1)
+def _training_sets(
+    name: str, case: Case, kept: np.ndarray, sizes: np.ndarray, run: int
+) -> Iterator[tuple[str, np.ndarray, float]]:
+    """What the classifier is trained on, and the processor seconds that it took to make."""
+    yield "real rows", kept, 0.0
+    rng = np.random.Generator(np.random.PCG64(run))
+    yield "independent columns", np.stack([rng.permutation(kept[:, c]) for c in range(kept.shape[1])], axis=1), 0.0
+    names = list(case.sizes)
+    target = TARGETS[name][0]
+    own = replace(
+        case,
+        codes={column: kept[:, c] for c, column in enumerate(names)},
+        sizes={column: int(sizes[c]) for c, column in enumerate(names)},
+        ordered=tuple(column for column in case.ordered if column != target),
+    )
+    table = own.table()
+    start = time.process_time()
+    release = cs.release(
+        table, cs.marginals(table.schema, case.order), epsilon=EPSILON, delta=case.delta, mechanism="adaptive"
+    )
+    spent = time.process_time() - start
+    for times, what in ((1, "rows of `adaptive`, as many"), (10, "rows of `adaptive`, ten times as many")):
+        start = time.process_time()
+        chunk = release.synopsis.sample(times * len(kept), public_seed=run)
+        made = np.stack([chunk.column(c).astype(np.int64) for c in range(len(names))], axis=1)
+        yield what, made, spent + time.process_time() - start
+    for peer, what in PEER_ROWS.items() if run == 0 else ():
+        path = Path(os.environ.get("CONSPECTUS_PEER_ROWS", ".")) / f"{name}-train-{peer}-{EPSILON:g}.npz"
+        if path.exists():
+            with np.load(path) as rows:
+                yield what, rows["codes"].astype(np.int64), 0.0
 
 
 def _seconds(runs: list[tuple[float, float]]) -> str:
     mean = np.mean([seconds for _, seconds in runs])
     return f"{mean:.0f}" if mean else "–"
-
-
-def _shuffled(rows: np.ndarray, seed: int) -> np.ndarray:
-    rng = np.random.Generator(np.random.PCG64(seed))
-    return np.stack([rng.permutation(rows[:, c]) for c in range(rows.shape[1])], axis=1)
 
 
 def _auc(train: np.ndarray, test: np.ndarray, at: int) -> float:

@@ -8,38 +8,51 @@ have other work to do.
 from __future__ import annotations
 
 import asyncio
+import http.client
+import itertools
 import os
+import random
 import signal
 import statistics
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+import uvloop
 from tests.service.conftest import Service, serve
 
 import conspectus as cs
 from bench import record
+from bench.service_clients import Client
 from conspectus.privacy.guarantee import Budget
 from conspectus.service.analysts import Analysts
 from conspectus.sessions.opening import begin, session_problem
 
 COLUMNS, ROWS, CLIENTS = 16, 200_000, 200
+EPSILON, HITS = 4.0, 40
 SECONDS = float(os.environ.get("CONSPECTUS_SERVICE_SECONDS", "60"))
 KILLS = int(os.environ.get("CONSPECTUS_SERVICE_KILLS", "100"))
 
 
-def folder_in(place: Path, *, rows: int, epsilon: float, questions: int) -> tuple[Path, str]:
+def folder_in(place: Path, *, rows: int, epsilon: float, questions: int, hits: int = HITS) -> tuple[Path, str]:
     """A folder with a session over a made table of two-valued columns, and a token."""
     rng = np.random.Generator(np.random.PCG64(public_seed := 7))
     assert public_seed
     common = rng.random(rows) < 0.4
-    table = {f"c{i}": rng.random(rows) < np.where(common, 0.6, 0.2 + 0.02 * i) for i in range(COLUMNS)}
+    free = [rng.random(rows) < np.where(common, 0.6, 0.3 + 0.02 * i) for i in range(COLUMNS // 2)]
+    table = {f"c{i}": column for i, column in enumerate(free)}
+    for i in range(COLUMNS // 2, COLUMNS):
+        # Parities of three others, mostly: no table of three columns shows them, so that some questions surprise.
+        chosen = rng.choice(COLUMNS // 2, size=3, replace=False)
+        table[f"c{i}"] = np.logical_xor.reduce([free[one] for one in chosen]) ^ (rng.random(rows) < 0.2)
     data = place / "made.parquet"
     pyarrow.parquet.write_table(pa.table(table), data)
     lines = ['name = "made"', *(f'[columns.{name}]\ntype = "boolean"' for name in table)]
@@ -48,7 +61,7 @@ def folder_in(place: Path, *, rows: int, epsilon: float, questions: int) -> tupl
     shelf = place / "shelf"
     shelf.mkdir(mode=0o700)
     with cs.open_table(str(data), cs.Schema.load(schema)) as opened:
-        mechanism = cs.mechanisms.Pmw()
+        mechanism = cs.mechanisms.Pmw(hits=hits)
         budget = Budget(epsilon=epsilon, delta=1e-6)
         problem = session_problem(opened, budget, mechanism, questions=questions, neighbours=None, rows=None)
         source = {"data": str(data), "schema": str(schema)}
@@ -64,48 +77,62 @@ def question(number: int) -> str:
     return " AND ".join(f"{'' if rng.random() < 0.5 else 'NOT '}c{column}" for column in sorted(columns))
 
 
-async def load(service: Service, token: str, seconds: float) -> dict[str, Any]:
-    """Clients that ask once a second each; half of their questions are repetitions."""
-    times: dict[str, list[float]] = defaultdict(list)
-    said: dict[str, set[float]] = defaultdict(set)
-    statuses: Counter[int] = Counter()
-    bases: Counter[str] = Counter()
-    until = time.perf_counter() + seconds
-    headers = {"authorization": f"Bearer {token}"}
+@dataclass
+class Seen:
+    """What clients saw: times in seconds by kind of request, statuses, bases, and every fraction that was said."""
 
-    async def client(number: int, web: httpx.AsyncClient) -> None:
-        rng = np.random.Generator(np.random.PCG64(public_seed := number))
-        assert public_seed is not None
-        await asyncio.sleep(float(rng.random()))
-        fresh = 0
-        while time.perf_counter() < until:
-            began = time.perf_counter()
-            if fresh and rng.random() < 0.5:
-                kind, asked = "repeated", question(1000 * number + int(rng.integers(fresh)))
-            else:
-                kind, asked = "new", question(1000 * number + fresh)
-                fresh += 1
-            try:
-                response = await web.post("/sessions/live/ask", json={"where": asked}, headers=headers)
-            except httpx.TransportError:
-                statuses[0] += 1
-                continue
-            times[kind].append(time.perf_counter() - began)
-            statuses[response.status_code] += 1
-            if response.status_code == 200:
-                answer = response.json()
-                said[asked].add(answer["fraction"])
-                bases[answer["basis"]] += 1
-            began_empty = time.perf_counter()
-            empty = await web.get("/page/page.css")
-            times["empty"].append(time.perf_counter() - began_empty)
-            statuses[empty.status_code] += 1
-            await asyncio.sleep(max(0.0, 1.0 - (time.perf_counter() - began)))
+    times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    said: dict[str, set[float]] = field(default_factory=lambda: defaultdict(set))
+    statuses: Counter[int] = field(default_factory=Counter)
+    bases: Counter[str] = field(default_factory=Counter)
+    cost: float = 0.0
 
-    limits = httpx.Limits(max_connections=CLIENTS, max_keepalive_connections=CLIENTS)
-    async with httpx.AsyncClient(base_url=service.address, limits=limits, timeout=60, trust_env=False) as web:
-        await asyncio.gather(*(client(number, web) for number in range(CLIENTS)))
-    return {"times": times, "said": said, "statuses": statuses, "bases": bases}
+
+async def load(service: Service, token: str, seconds: float, *, thinking: float, first: int) -> Seen:
+    """Clients that ask, think, and ask again; half of their questions were asked before, by them or by others.
+
+    Each has thought for `thinking` seconds, a little more or less, since it sent its last question: 0 for a closed
+    loop. New questions are numbered from `first` on.
+    """
+    seen, asked, began = Seen(), [], time.perf_counter()
+    numbers = itertools.count(first)
+
+    async def client(number: int) -> None:
+        rng = random.Random(1000 * first + number)
+        web = await Client.at(service.address, token)
+        await asyncio.sleep(rng.random() * thinking)
+        turn = rng.randrange(10)
+        while time.perf_counter() < began + seconds:
+            sent, turn = time.perf_counter(), turn + 1
+            old = bool(asked) and rng.random() < 0.5
+            where = rng.choice(asked) if old else question(next(numbers))
+            status, answer = await web.post("/sessions/live/ask", {"where": where})
+            taken = time.perf_counter() - sent
+            seen.statuses[status] += 1
+            if status == 200:
+                seen.times["repeated" if answer["repeated"] else answer["basis"]].append(taken)
+                seen.bases[answer["basis"]] += 1
+                seen.said[where].add(answer["fraction"])
+                seen.cost += answer["cost"]
+                asked.append(where)
+            if turn % 10 == 0:
+                empty = time.perf_counter()
+                status, _ = await web.get("/page/page.css")
+                seen.times["empty"].append(time.perf_counter() - empty)
+                seen.statuses[status] += 1
+            if thinking:
+                pause = thinking * (0.5 + rng.random()) - (time.perf_counter() - sent)
+                await asyncio.sleep(max(0.0, pause))
+        web.close()
+
+    await asyncio.gather(*(client(number) for number in range(CLIENTS)))
+    return seen
+
+
+def run_loop(main: Coroutine[Any, Any, Seen]) -> Seen:
+    """The clients on the fastest loop there is: they run on the processors that they measure."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
 
 
 def quantile(times: list[float], share: float) -> float:
@@ -124,87 +151,167 @@ def cpu_of(service: Service) -> float:
 
 def measured_load() -> list[str]:
     with tempfile.TemporaryDirectory() as place:
-        shelf, token = folder_in(Path(place), rows=ROWS, epsilon=2.0, questions=100_000)
-        service = serve(shelf, "--log", "error")
+        shelf, token = folder_in(Path(place), rows=ROWS, epsilon=EPSILON, questions=100_000)
+        service = serve(shelf)
         try:
             service.wait(sessions=True)
             before = service.call("/sessions/live", token=token)[1]
-            service.call("/sessions/live/ask", {"where": "c0"}, token=token)
-            began = cpu_of(service)
-            found = asyncio.run(load(service, token, SECONDS))
-            spent_cpu = cpu_of(service) - began
+            first = service.call("/sessions/live/ask", {"where": "c0"}, token=token)[1]
+            warm = run_loop(load(service, token, 3.0, thinking=1.0, first=1_000_000))  # caches, compiled code
+            parts = []
+            for what, seconds, thinking, number in (
+                ("one question a second each", SECONDS, 1.0, 0),
+                ("without a pause", SECONDS / 4, 0.0, 500_000),
+            ):
+                cpu, own = cpu_of(service), time.process_time()
+                seen = run_loop(load(service, token, seconds, thinking=thinking, first=number))
+                parts.append((what, seconds, seen, cpu_of(service) - cpu, time.process_time() - own))
             after = service.call("/sessions/live", token=token)[1]
         finally:
             service.stop()
-    times, asked = found["times"], sum(found["statuses"].values())
-    twice = sum(len(answers) > 1 for answers in found["said"].values())
-    over = after["spent"] > after["total"] * (1 + 1e-12)
-    lines = [
-        "| request | number | p50 ms | p90 ms | p99 ms |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {name} | {len(times[name]):,} | {quantile(times[name], 0.5):.1f} | {quantile(times[name], 0.9):.1f} | "
-            f"{quantile(times[name], 0.99):.1f} |"
-            for name in ("new", "repeated", "empty")
-        ),
+        every = [warm, *(part[2] for part in parts)]
+        told = before["spent"] + first["cost"] + sum(seen.cost for seen in every)
+        checked = agreement(Path(place), shelf, every, after, told)
+    lines = ["| clients ask | request | number | p50 ms | p90 ms | p99 ms | largest |", "|---|---|---|---|---|---|---|"]
+    for what, _, seen, _, _ in parts:
+        for name in ("guessed", "measured", "unguaranteed", "repeated", "empty"):
+            times = seen.times[name]
+            if times:
+                cells = " | ".join(f"{quantile(times, share):.1f}" for share in (0.5, 0.9, 0.99, 1.0))
+                lines.append(f"| {what} | {name} | {len(times):,} | {cells} |")
+    lines += [
         "",
-        f"{CLIENTS} clients for {SECONDS:.0f} s at one question a second each and one empty request, one web worker, "
-        f"a universe of 2^{COLUMNS} cells, {ROWS:,} rows, ε = 2. Statuses: {dict(found['statuses'])}. Answers: "
-        f"{dict(found['bases'])}. Questions with two answers: {twice}. Spent {after['spent'] / after['total']:.1%} of "
-        f"the budget ({before['spent'] / after['total']:.1%} before), overspent: {'yes' if over else 'no'}; watches "
-        f"paid: {after['watches']}. Processor time of the service: {1000 * spent_cpu / asked:.2f} ms a request. Load "
-        f"average while it ran: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.",
+        f"{CLIENTS} clients on the same {os.cpu_count()} processors as the service, with one web worker and one home; "
+        f"a universe of 2^{COLUMNS} cells, {ROWS:,} rows, ε = {EPSILON:g}. Half of the questions were asked before; "
+        "every tenth turn also asks for an empty page. A measured answer is a surprise, whose budget is debited.",
+        "",
+    ]
+    for what, seconds, seen, cpu, own in parts:
+        number = sum(seen.statuses.values())
+        lines.append(
+            f"- *{what}*, {seconds:.0f} s: {number / seconds:,.0f} requests a second, {1000 * cpu / number:.2f} ms of "
+            f"processor time each in the service ({1000 * own / number:.2f} in the clients). Statuses "
+            f"{dict(seen.statuses)}, answers {dict(seen.bases)}."
+        )
+    lines += [
+        f"- Spent {after['spent'] / after['total']:.1%} of the budget ({before['spent'] / after['total']:.1%} before), "
+        f"{after['watches']} watches. {checked}",
+        f"- Load average at the end: {os.getloadavg()[0]:.1f}.",
     ]
     print("\n".join(lines), flush=True)
     return lines
 
 
-def measured_kills() -> list[str]:
-    """Kill a home, a worker or the parent at random moments while clients ask; then file, ledger and answers agree."""
-    rng = np.random.Generator(np.random.PCG64(public_seed := 11))
-    assert public_seed
-    killed: Counter[str] = Counter()
+def agreement(place: Path, shelf: Path, parts: list[Seen], about: dict[str, Any], told: float) -> str:
+    """What the session's file says afterwards, which is compared with its ledger act by act when it is resumed, beside
+    what the clients were told: every answer, and what all of them cost together."""
     said: dict[str, set[float]] = defaultdict(set)
+    for seen in parts:
+        for where, fractions in seen.said.items():
+            said[where] |= fractions
+    twice = sum(len(fractions) > 1 for fractions in said.values())
+    schema = cs.Schema.load(place / "made.toml")
+    with (
+        cs.open_table(str(place / "made.parquet"), schema) as table,
+        cs.resume_session(shelf / "live.session", table) as session,
+    ):
+        answers = {where: session.ask(where) for where in said}
+        lost = sum(not answer.repeated for answer in answers.values())
+        wrong = sum(answers[where].fraction not in fractions for where, fractions in said.items())
+        same = max(abs(session.spent - about["spent"]), abs(session.spent - told)) < 1e-9
+        agree = same and session.asked == about["asked"]
+        over = session.spent > about["total"] * (1 + 1e-12)
+    return (
+        f"Questions with two answers: {twice}; answers lost: {lost}, changed: {wrong}; file, ledger and what clients "
+        f"were told agree: {'yes' if agree else 'NO'}; overspent: {'YES' if over else 'no'}."
+    )
+
+
+class Askers:
+    """Threads that ask one question after the other, whatever becomes of the service, and write down what it said."""
+
+    def __init__(self, token: str, number: int) -> None:
+        self.service: Service | None = None
+        self.said: dict[str, set[float]] = defaultdict(set)
+        self.failed = 0
+        self._token, self._numbers, self._stop = token, itertools.count(1), threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(seed,)) for seed in range(number)]
+
+    def start(self, service: Service) -> None:
+        self.service = service
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self, seed: int) -> None:
+        rng = random.Random(seed)
+        while not self._stop.is_set():
+            number = next(self._numbers)
+            old = rng.random() < 0.4
+            # Of the new questions every tenth is bought outright, so that debits are on their way at any moment.
+            how = "measure" if not old and number % 10 == 0 else "ask"
+            where = question(rng.randrange(number) if old else number)
+            try:
+                assert self.service is not None
+                status, answer = self.service.call(f"/sessions/live/{how}", {"where": where}, token=self._token)
+            except (OSError, http.client.HTTPException, ValueError):
+                status = 0
+            if status == 200:
+                self.said[where].add(answer["fraction"])
+            else:
+                self.failed += 1
+                time.sleep(0.05)
+
+
+def measured_kills() -> list[str]:
+    """Kill a home, a worker or the parent while four clients ask; then file, ledger and answers agree."""
+    rng = random.Random(11)
+    killed: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as place:
-        shelf, token = folder_in(Path(place), rows=20_000, epsilon=50.0, questions=100_000)
-        service, number, downs = serve(shelf, "--workers", "2", "--log", "error"), 0, []
+        shelf, token = folder_in(Path(place), rows=20_000, epsilon=50.0, questions=100_000, hits=400)
+        service, downs, asking = serve(shelf, "--workers", "2", "--log", "error"), [], Askers(token, 4)
+        service.wait(sessions=True)
+        asking.start(service)
         try:
             for turn in range(KILLS):
-                service.wait(sessions=True)
-                until = time.perf_counter() + float(rng.random()) * 0.5
-                while time.perf_counter() < until:
-                    number += 1
-                    asked = question(number if rng.random() < 0.6 else int(rng.integers(number)))
-                    status, answer = service.call("/sessions/live/ask", {"where": asked}, token=token)
-                    if status == 200:
-                        said[asked].add(answer["fraction"])
+                time.sleep(rng.random() * 0.5)
                 what = ("home", "worker", "parent")[turn % 3]
                 killed[what] += 1
                 pids = [service.process.pid] if what == "parent" else service.children(what)
                 began, family = time.perf_counter(), [*service.children("home"), *service.children("worker")]
-                os.kill(pids[int(rng.integers(len(pids)))], signal.SIGKILL)
+                os.kill(rng.choice(pids), signal.SIGKILL)
                 if what == "parent":
                     service.process.wait()
                     _until_gone(family)
-                    service = serve(shelf, "--workers", "2", "--log", "error")
+                    service = asking.service = serve(shelf, "--workers", "2", "--log", "error")
                 service.wait(sessions=True)
                 downs.append(time.perf_counter() - began)
+            asking.end()
             about = service.call("/sessions/live", token=token)[1]
         finally:
+            asking.end()
             service.stop()
-        schema = cs.Schema.load(Path(place) / "made.toml")
+        said, schema = asking.said, cs.Schema.load(Path(place) / "made.toml")
         with (
             cs.open_table(str(Path(place) / "made.parquet"), schema) as table,
             cs.resume_session(shelf / "live.session", table) as session,
         ):
-            wrong = sum(session.ask(asked).fraction not in answers for asked, answers in said.items())
-            lost = len(said) - sum(session.ask(asked).repeated for asked in said)
-            agree = session.spent == about["spent"] and session.asked == about["asked"]
-    twice = sum(len(answers) > 1 for answers in said.values())
+            answers = {where: session.ask(where) for where in said}
+            wrong = sum(answers[where].fraction not in fractions for where, fractions in said.items())
+            lost = sum(not answer.repeated for answer in answers.values())
+            agree = abs(session.spent - about["spent"]) < 1e-12 and session.asked == about["asked"]
+            over = session.spent > about["total"] * (1 + 1e-12)
+    twice = sum(len(fractions) > 1 for fractions in said.values())
+    bought = sum(answer.basis == "measured" for answer in answers.values())
     lines = [
-        f"{KILLS} times `kill -9` ({dict(killed)}) while questions were asked: {len(said):,} different questions "
-        f"answered, {twice} with two answers, {lost} lost, {wrong} changed; file, ledger and answers agree after the "
-        f"last restart: {'yes' if agree else 'no'}; {about['watches']} watches paid, "
+        f"{KILLS} times `kill -9` ({dict(killed)}) while four clients asked: {len(said):,} different questions "
+        f"answered ({bought} of them measured), {twice} with two answers, {lost} lost, {wrong} changed; "
+        f"{asking.failed:,} requests found nobody. File, ledger and answers agree after the last restart: "
+        f"{'yes' if agree else 'NO'}; overspent: {'YES' if over else 'no'}; {about['watches']} watches paid, "
         f"{about['spent'] / about['total']:.1%} of the budget spent. "
         f"Median time until the service was whole again: {statistics.median(downs):.1f} s.",
     ]

@@ -34,10 +34,12 @@ counting               -> queries, queries.blocks, data.domain, data.code_sets, 
                           compiled
 curator                -> counting*, privacy, data, data.sources
 synopses.fitting       -> counting*
-synopses               -> synopses.fitting*, queries.builders, privacy.events, privacy.tails,
+synopses.intervals     -> synopses.synopsis, synopses.estimate, queries, data.domain
+synopses               -> synopses.fitting*, synopses.intervals, queries.builders, privacy.events, privacy.tails,
                           privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions
-mechanisms             -> mechanisms.registry, curator, synopses*, privacy, privacy.composition
+mechanisms.simulation  -> curator.scores, synopses*, privacy
+mechanisms             -> mechanisms.registry, mechanisms.simulation, curator, synopses*, privacy, privacy.composition
 mechanisms.adaptive    -> mechanisms*, compiled
 mechanisms.live_mixture -> mechanisms.adaptive, mechanisms.online, mechanisms*
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
@@ -46,9 +48,12 @@ releases               -> mechanisms.small_db, mechanisms*, queries.language, pr
                           data, data.sources, tabular
 sessions               -> releases*, server_address
 streams                -> releases*
+stability              -> releases*
 report                 -> releases, synopses*, privacy, privacy.composition, privacy.ledger
-audit                  -> sessions*, streams, privacy.composition, local
-service                -> sessions*, report, conspectus
+audit                  -> sessions*, streams, stability, privacy.composition, local
+service.homes          -> service.analysts, service.describing, service.desk, service.journal, service.refusing,
+                          service.shelf, sessions*, conspectus
+service                -> service.homes, sessions*, report, conspectus
 local                  -> privacy, queries.rules, suggestions
 attacks                -> data.schema, queries, queries.builders, mechanisms, suggestions, conspectus
 cli                    -> attacks*, service*, audit*, report, conspectus
@@ -67,6 +72,7 @@ KEYHOLDERS = (
     "releases.run",  # makes the curator of a release
     "sessions.opening",  # makes the curator of a session
     "streams.stream",  # makes the counter of a stream
+    "stability.released_value",  # makes the curator of single values
     "releases.public_nets",  # reads public tables through the same door
     "audit",  # makes curators, to attack them
     "local",  # randomises one's own answer, and reads no table
@@ -93,8 +99,10 @@ MAY_DEFER = ("cli", "__init__")
 CATCH_ALL = (
     "cli",  # prints nothing of what it catches
     "service.gate",  # answers strangers: a fault is logged by its kind and place, and told as one
-    "service.home",
+    "service.homes.home",
+    "service.homes.line_up",  # whatever a piece of work raises is raised to whoever waits for it
     "queries.blocks.unsafe_functions",  # foreign functions: a failure may depend on one row, so it is a value
+    "curator.foreign_process",  # the same on parts of the table, in a process that ends with it
     "mechanisms.boosting.own_generator",  # foreign generators: a failure must not waste what was paid for
     "data.records.forms",  # values of foreign types, whose own code runs when they are read: each failure is a value
     "data.records.record_encoding",

@@ -54,9 +54,11 @@ EXAMPLES = (
     "docs/local.md",
     "docs/streams.md",
     "docs/ledger.md",
+    "docs/series.md",
     "docs/live-sessions.md",
     "docs/numbers.md",
     "docs/results.md",
+    "docs/single-values.md",
     "docs/sql.md",
     "docs/schema.md",
     "docs/sparse.md",
@@ -90,7 +92,15 @@ def test_session_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_ledger_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = commands(ROOT / "docs" / "ledger.md")
-    assert [line[0] for line in found] == ["ledger", "release", "release", "ledger"]
+    done = ["ledger", "release", "release", "ledger", "ledger", "release", "ledger", "ledger"]
+    assert [line[0] for line in found] == done
+    for line in found:
+        assert run(line) == 0, (line, capsys.readouterr().err)
+
+
+def test_series_examples_run(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = commands(ROOT / "docs" / "series.md")
+    assert [line[:2] for line in found][1:] == [["series", name] for name in ("open", "release", "show", "end")]
     for line in found:
         assert run(line) == 0, (line, capsys.readouterr().err)
 
@@ -222,10 +232,10 @@ def test_whatever_privacy_rests_on_states_its_guarantee() -> None:
     assert missing_guarantees(SOURCE) == []
 
 
-DOORS = ("measure", "select", "above_threshold", "stable_keys")
+DOORS = ("measure", "select", "above_threshold", "stable_keys", "stable_value")
 
 
-def test_there_are_four_doors() -> None:
+def test_there_are_five_doors() -> None:
     (doors,) = filter(None, (list(_doors(ast.parse(path.read_text()))) for path in (SOURCE / "curator").glob("*.py")))
     assert tuple(doors) == DOORS
 

@@ -45,16 +45,25 @@ if TYPE_CHECKING:
     from conspectus.queries.language.numbers import sums as sums
     from conspectus.queries.language.numbers import variances as variances
     from conspectus.queries.workload import Workload as Workload
+    from conspectus.releases.learner import best as best
     from conspectus.releases.planning import plan as plan
     from conspectus.releases.private_bins import quantile_edges as quantile_edges
     from conspectus.releases.public_nets import net as net
     from conspectus.releases.release import Release as Release
     from conspectus.releases.release import load as load
     from conspectus.releases.run import release as release
+    from conspectus.releases.series_opening import open_series as open_series
+    from conspectus.releases.series_opening import resume_series as resume_series
     from conspectus.service.client import connect as connect
     from conspectus.sessions.forecast import plan_session as plan_session
     from conspectus.sessions.opening import open_session as open_session
     from conspectus.sessions.opening import resume_session as resume_session
+    from conspectus.stability.aggregated import aggregated as aggregated
+    from conspectus.stability.column_values import column_median as column_median
+    from conspectus.stability.column_values import column_mode as column_mode
+    from conspectus.stability.column_values import interquartile_range as interquartile_range
+    from conspectus.stability.released_value import release_value as release_value
+    from conspectus.stability.value_plan import plan_value as plan_value
     from conspectus.streams.stream import open_stream as open_stream
     from conspectus.streams.stream import resume_stream as resume_stream
 
@@ -73,15 +82,24 @@ _HOMES = {
     "open_pairs": "data.sources",
     "NoisySample": "mechanisms.boosting.own_generator",
     "OwnGenerator": "mechanisms.boosting.own_generator",
+    "best": "releases.learner",
     "plan": "releases.planning",
     "Ledger": "privacy.ledger.ledger",
     "net": "releases.public_nets",
     "quantile_edges": "releases.private_bins",
     "release": "releases.run",
+    "open_series": "releases.series_opening",
+    "resume_series": "releases.series_opening",
     "Release": "releases.release",
     "load": "releases.release",
     "open_session": "sessions.opening",
     "plan_session": "sessions.forecast",
+    "aggregated": "stability.aggregated",
+    "column_median": "stability.column_values",
+    "column_mode": "stability.column_values",
+    "interquartile_range": "stability.column_values",
+    "plan_value": "stability.value_plan",
+    "release_value": "stability.released_value",
     "open_stream": "streams.stream",
     "resume_stream": "streams.stream",
     "resume_session": "sessions.opening",

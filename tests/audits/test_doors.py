@@ -14,7 +14,20 @@ from conspectus import audit
 TRIALS = 8_000
 LATER = ("top-exponential", "top-noisy-max", "stream-user", "residuals-joint")
 """Left to `make audit`: the same doors are attacked by the others."""
-ONCE = ("top", "stream", "residual", "project", "watch", "above", "distances", "select", "boosting", "stable")
+ONCE = (
+    "top",
+    "stream",
+    "residual",
+    "project",
+    "watch",
+    "above",
+    "distances",
+    "select",
+    "boosting",
+    "stable",
+    "gaussian",
+    "subsample",
+)
 """Attacked here under replace alone, where one unit moves more; under add-remove too in `make audit`."""
 
 

@@ -1,8 +1,9 @@
 """`python -m tests.fuzzing.http_requests --count 100000`: random requests to a service; none is a server error.
 
 Requests are valid ones, and valid ones with something broken: methods, addresses, headers, tokens, bodies and
-predicates. Every answer has a status below 500 and, if it is a refusal, the one shape; and memory does not grow. They
-go to the application itself, without a network in between.
+predicates. Every answer has a status below 500 and, if it is a refusal, the one shape; what is refused spends nothing
+of a live session, and all that the answers say they cost is all that was spent; and memory does not grow. They go to
+the application itself, without a network in between, and from there to the home of a session.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.made import people
+from tests.service.at_home import at_home, send
+from tests.service.conftest import add_session
 
 import conspectus as cs
 from conspectus.service.analysts import Analysts
-from conspectus.service.application import Serving, application
 from conspectus.service.gate import Limits
 
 SHAPE = {"error", "title", "text", "at", "repairs", "spent"}
@@ -51,6 +53,8 @@ WORDS = (
 PATHS = (
     *("/", "/synopses", "/synopses/people", "/synopses/people/ask", "/synopses/people/table", "/synopses/people/rows"),
     *("/synopses/people/query", "/synopses/people/file", "/synopses/people/schema", "/sessions", "/sessions/live/ask"),
+    *("/sessions/live", "/sessions/live/ask", "/sessions/live/ask", "/sessions/live/quote", "/sessions/live/query"),
+    *("/sessions/live/measure", "/sessions/live/schema", "/sessions/live/release", "/sessions/moon/ask"),
     *("/health", "/metrics", "/openapi.json", "/page/page.css", "/page/../analysts.db", "/synopses/..%2fanalysts.db"),
 )
 
@@ -60,7 +64,7 @@ def a_request(rng: random.Random, token: str) -> dict[str, Any]:
     path = rng.choice(PATHS)
     if rng.random() < 0.2:
         path += rng.choice(("/", "%00", "/ask", "?", "%ff", "/" + "x" * rng.choice((1, 300, 5000)), "/é"))
-    method = "POST" if path.endswith(("/ask", "/query")) else "GET"
+    method = "POST" if path.endswith(("/ask", "/query", "/measure", "/quote")) else "GET"
     if rng.random() < 0.1:
         method = rng.choice(("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", "BREW"))
     pairs = [
@@ -81,7 +85,9 @@ def a_request(rng: random.Random, token: str) -> dict[str, Any]:
         for _ in range(rng.choice((0, 0, 1, 2, 3)))
     ]
     headers = [(b"host", b"localhost" if rng.random() < 0.9 else rng.choice((b"127.0.0.1:8765", b"evil.example", b"")))]
-    if rng.random() < 0.4:
+    if path.startswith("/sessions") and rng.random() < 0.7:
+        headers.append((b"authorization", f"Bearer {token}".encode()))
+    elif rng.random() < 0.4:
         kind = rng.choice(("Bearer ", "Basic ", "bearer", ""))
         headers.append((b"authorization", (kind + rng.choice((token, "cs_wrong", "", "x" * 5000))).encode()))
     if rng.random() < 0.05:
@@ -96,6 +102,7 @@ def a_body(rng: random.Random) -> bytes:
     body: Any = rng.choice(
         (
             {"where": where},
+            {"where": f"age >= {rng.choice((30, 42, 54))} AND region = '{rng.choice(('north', 'west'))}'"},
             {"where": where, "snap": rng.choice((True, 1, None)), "confidence": rng.choice((0.9, 0, 1, "x", None))},
             {"picks": {rng.choice(("age", "region", "moon")): rng.choice(([0], [1, 2], [99], [], [-1], "x", [2**70]))}},
             {"sql": f"SELECT count(*) FROM people WHERE {where}"},
@@ -108,63 +115,42 @@ def a_body(rng: random.Random) -> bytes:
     return rng.choice((plain, plain, plain, plain[: rng.randrange(len(plain) + 1)], b"", b"{" * 3000, b"x" * 5000))
 
 
-async def send(app: Any, asked: dict[str, Any]) -> tuple[int, bytes]:
-    """One request to the application: the status and the body of its answer."""
-    given = [{"type": "http.request", "body": asked["body"], "more_body": False}]
-    said: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return given.pop(0) if given else {"type": "http.disconnect"}
-
-    async def told(message: dict[str, Any]) -> None:
-        said.append(message)
-
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": asked["method"],
-        "scheme": "http",
-        "path": asked["path"],
-        "raw_path": asked["path"].encode("utf-8", "replace"),
-        "query_string": asked["query"].encode(),
-        "root_path": "",
-        "headers": [*asked["headers"], (b"content-type", b"application/json")],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 8765),
-    }
-    await app(scope, receive, told)
-    return said[0]["status"], b"".join(part.get("body", b"") for part in said[1:])
-
-
 async def fuzz(folder: Path, count: int, seed: int, *, seconds: float = float("inf")) -> Counter[int]:
     """Send so many requests; fails at the first answer that is wrong. Returns how often each status was."""
     rng = random.Random(seed)
-    token = Analysts(folder).add("fuzz")
-    app = application(
-        Serving(folder=folder, log="error", hosts=frozenset({"localhost", "127.0.0.1"}), limits=Limits(body=4000))
-    )
+    token = Analysts(folder).add(f"fuzz-{seed}")
     statuses: Counter[int] = Counter()
     until = time.monotonic() + seconds
-    for number in range(count):
-        asked = a_request(rng, token)
-        status, body = await send(app, asked)
-        statuses[status] += 1
-        assert status < 500, (number, asked, status, body[:500])
-        if status >= 400 and asked["method"] != "HEAD" and not asked["path"].startswith("/page"):
-            assert set(json.loads(body)) == SHAPE, (number, asked, body[:500])
-        if time.monotonic() > until:
-            break
+    async with at_home(folder, limits=Limits(body=4000)) as living:
+        session = living.sessions["live"]
+        before = spent = session.spent
+        for number in range(count):
+            asked = a_request(rng, token)
+            content = (b"content-type", b"application/json")
+            status, body = await send(
+                living.app, asked["method"], asked["path"], [*asked["headers"], content], asked["body"], asked["query"]
+            )
+            statuses[status] += 1
+            assert status < 500, (number, asked, status, body[:500])
+            if status >= 400 and asked["method"] != "HEAD" and not asked["path"].startswith("/page"):
+                assert set(json.loads(body)) == SHAPE, (number, asked, body[:500])
+            if status == 200 and asked["path"].startswith("/sessions") and body.startswith(b"{"):
+                spent += json.loads(body).get("cost", 0.0)
+            assert abs(session.spent - spent) < 1e-9, (number, asked, status, session.spent, spent)
+            if time.monotonic() > until:
+                break
+        assert spent > before or count < 100
     return statuses
 
 
 def folder_in(place: Path) -> Path:
-    """A folder with one small release."""
+    """A folder with one small release and a live session."""
     schema, table = people(500)
     shelf = place / "shelf"
     shelf.mkdir(mode=0o700)
     release = cs.release(table, cs.marginals(schema, 2), epsilon=5.0, delta=1e-6, mechanism="projection")
     release.save(shelf / "people.conspectus")
+    add_session(shelf, epsilon=20.0, priming=0.25, order=1, hits=50, threshold=0.02)
     return shelf
 
 
@@ -176,7 +162,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         shelf = folder_in(Path(place))
         asyncio.run(fuzz(shelf, min(given.count, 2_000), given.seed))
-        Analysts(shelf).revoke("fuzz")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         statuses = asyncio.run(fuzz(shelf, given.count, given.seed + 1))
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024

@@ -286,7 +286,7 @@ def test_it_finds_what_columns_share(neighbours):
     schema, table = dependent(neighbours=neighbours)
     workload = cs.marginals(schema, 3)
     counts, rows = truth(table, workload)
-    release = cs.release(table, workload, epsilon=4, delta=1e-6, mechanism="adaptive", components=200)
+    release = cs.release(table, workload, epsilon=4, delta=1e-6, mechanism="adaptive", components=200, intervals=False)
     single = [truth(table, cs.marginal(schema, [f"c{i}"]))[0] / rows for i in range(6)]
     far = near = 0.0
     for block, start in zip(workload.blocks, workload.offsets):
@@ -309,7 +309,8 @@ UNIT = {"kind": "id", "column": "person", "max_rows": 2}
 def test_it_spends_all_of_its_budget_and_no_more(neighbours, unit, order):
     schema, table = people(neighbours=neighbours, unit=unit)
     rho = 5.0  # large enough that triples are measured
-    release = cs.release(table, cs.marginals(schema, order), rho=rho, mechanism="adaptive", components=20)
+    settings = {"mechanism": "adaptive", "components": 20, "intervals": False}
+    release = cs.release(table, cs.marginals(schema, order), rho=rho, **settings)
     spent = sum((price_rho(event, Neighbours.of(neighbours)) for event in release.events), Fraction(0))
     assert spent <= Fraction(rho)
     assert float(spent) > 0.9999 * rho
@@ -328,7 +329,8 @@ def test_single_questions_are_answered_and_other_columns_are_not():
 def test_a_public_seed_makes_the_fit_repeatable():
     """The same measurements give the same mixture: with a huge budget they are the same up to far decimals."""
     schema, table = people()
-    asked = {"workload": cs.marginals(schema, 2), "rho": 1e9, "mechanism": "adaptive", "components": 20}
+    fixed = {"mechanism": "adaptive", "components": 20, "intervals": False}
+    asked = {"workload": cs.marginals(schema, 2), "rho": 1e9, **fixed}
     one, two = (cs.release(table, **asked, public_seed=3).answers for _ in range(2))
     np.testing.assert_allclose(one, two, atol=1e-3)
 

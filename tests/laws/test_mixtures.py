@@ -21,7 +21,7 @@ from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 from conspectus.synopses import mixture_answers, product_mixture
-from conspectus.synopses.fitting import mixture_steps, row_descent
+from conspectus.synopses.fitting import mixture_fit, mixture_steps, row_descent
 from conspectus.synopses.fitting.mixture_fit import fit_mixture
 from conspectus.synopses.fitting.mixture_questions import BoxUnion, EvenCount, QuestionTarget
 from conspectus.synopses.fitting.mixture_targets import CannotFit, Target
@@ -313,6 +313,21 @@ def test_a_fit_is_a_function_of_its_seed():
     assert one.tables.tobytes() == two.tables.tobytes()
     assert one.weights.tobytes() == two.weights.tobytes()
     assert one.tables.tobytes() != other.tables.tobytes()
+
+
+def test_a_fit_in_parts_is_the_same_whatever_processors_there_are(monkeypatch):
+    """Components are dealt into parts by their number: one thread or three give the same bits, and one part nearly."""
+    _, targets = tables_of(1, range(4), order=(1, 2, 3))
+    found = []
+    for many, processors in ((600, 1), (10, 1), (10, 3)):
+        monkeypatch.setattr(mixture_steps, "_MANY_COMPONENTS", many)
+        monkeypatch.setattr(mixture_fit, "processors", lambda processors=processors: processors)
+        found.append(fit_mixture(FOUR, targets, components=41, iterations=30, public_seed=1, tables_per_step=2))
+    whole, one, three = found
+    assert one.tables.tobytes() == three.tables.tobytes()
+    assert one.weights.tobytes() == three.weights.tobytes()
+    # The same steps with sums in another order.
+    assert np.abs(whole.tables - one.tables).max() < 1e-3
 
 
 def test_a_fit_goes_on_with_more_targets():

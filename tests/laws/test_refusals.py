@@ -66,6 +66,7 @@ PUBLIC = {
     "it reads what was asked of a door: sizes, prices, guesses, all of them public": [
         "curator/acts.py:*",
         "curator/scores.py:*",
+        "curator/stable_statistics.py:*",
         "curator/nets.py:*",
         "curator/laminar.py:*",
         "curator/watch.py:*",
@@ -161,11 +162,14 @@ ELSEWHERE = {
     "told of a stream by its terms, its file and the number of its steps; rows are counted after every refusal": [
         "StreamError",
     ],
+    "told of a ledger by its lines, and of a series by its terms and the lines of its ledger, before a row is read": [
+        *("LedgerRetired", "SeriesError"),
+    ],
     "told by the service, of requests and folders; what a session refuses is passed on as it is": [
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
     ],
-    "told of what a stream declares, of attacks on made tables, and to one person about their own answer": [
-        *("AttackError", "HypothesisError", "LocalError", "StreamError"),
+    "told of what a stream or a function declares, on made rows and tables, and to one person about their own answer": [
+        *("AggregateError", "AttackError", "HypothesisError", "LocalError", "StreamError"),
     ],
     "raised by what mechanisms ask, which see noisy answers alone": [
         *(

@@ -20,7 +20,7 @@ from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.events import ByRelation, RowTotal, ThresholdWatch
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger import ledger_postgres
-from conspectus.privacy.ledger.ledger import Ledger, LedgerError
+from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerRetired
 from conspectus.privacy.ledger.reservation import Reservation, StaleCopy
 
 from .postgres_server import Server, running
@@ -373,3 +373,64 @@ def test_the_form_that_is_compared_is_the_one_that_is_made(server: Server) -> No
     found = server.run(ledger_postgres._FORM.replace("?", "'formed'"))
     assert sorted(found) == sorted(ledger_postgres._form("formed"))
     server.run("DROP SCHEMA formed CASCADE")
+
+
+@everywhere
+def test_studies_are_capped_and_a_ledger_is_retired(places: Callable[[str], str]) -> None:
+    place = places("study")
+    ledger = made(place)
+    ledger.declare_study("trial", purpose="Does it help?", budget=Budget(epsilon=0.5), by="the board")
+    with pytest.raises(LedgerError, match="name one of trial"):
+        reserved(ledger, 0.125)
+    trial = Ledger.open(place).for_study("trial", by="Ada")
+    first = reserved(trial, 0.375)
+    first.debit(watch(0.25))
+    with pytest.raises(BudgetExceeded, match='the study "trial"'):
+        reserved(trial, 0.25)
+    assert [(one.name, one.spent, one.by) for one in ledger.studies()] == [("trial", Fraction(3, 8), "the board")]
+    ledger.retire("the consent ended", by="the board")
+    for call in (
+        lambda: first.debit(watch(0.125)),
+        lambda: reserved(trial, 0.125),
+        lambda: Ledger.open(place).retire("again"),
+    ):
+        with pytest.raises(LedgerRetired):
+            call()
+    first.settle()
+    again = Ledger.open(place)
+    assert (again.spent, again.remaining) == (Fraction(1, 4), 0)
+    assert [(line["study"], line["by"]) for line in again.to_arrow().to_pylist()] == [("trial", "Ada")]
+
+
+def _until_retired(place: str, results: multiprocessing.Queue[tuple[int, int]], rounds: int) -> None:
+    ledger = Ledger.open(place)
+    done = 0
+    try:
+        for _ in range(rounds):
+            reservation = reserved(ledger, 1 / 1024)
+            reservation.debit(watch(1 / 1024))
+            done += 1
+            reservation.settle()
+    except LedgerRetired:
+        results.put((done, 1))
+        return
+    results.put((done, 0))
+
+
+@everywhere
+def test_whoever_races_with_the_end_is_counted_or_refused(places: Callable[[str], str]) -> None:
+    place = places("race")
+    ledger = made(place)
+    results: multiprocessing.Queue[tuple[int, int]] = FORK.Queue()
+    workers = [FORK.Process(target=_until_retired, args=(place, results, 300)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    while len(ledger.entries()) < 12:
+        time.sleep(0.01)
+    ledger.retire("enough")
+    counts = [results.get(timeout=120) for _ in workers]
+    for worker in workers:
+        worker.join(timeout=60)
+    assert all(refused for _, refused in counts)  # nobody was done before, and nobody after
+    assert ledger.spent == Fraction(sum(done for done, _ in counts), 1024)
+    assert ledger.entries()[-1].retired == "enough"

@@ -129,7 +129,7 @@ class Service:
                 except OSError:
                     continue
                 parent = int(status.rpartition(")")[2].split()[1])
-                if parent == self.process.pid and f"conspectus.service.{module}".encode() in words:
+                if parent == self.process.pid and any(word.endswith(f".{module}".encode()) for word in words[1:4]):
                     found.append(int(entry.name))
         return found
 

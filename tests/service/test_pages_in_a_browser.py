@@ -13,6 +13,7 @@ import pyarrow.csv
 import pytest
 
 import conspectus as cs
+from conspectus.privacy.guarantee import Budget
 from conspectus.service.analysts import Analysts
 
 from .browsing import AXE, Browser, missing
@@ -228,3 +229,152 @@ def test_the_studio_from_a_file_to_a_release(browser: Browser, studio: str, tmp_
     assert (tmp_path / "people-report.html").is_file()
     browser.click("#release .btn", "people.conspectus")
     assert browser.downloaded("people.conspectus").read_bytes() == (tmp_path / "people.conspectus").read_bytes()
+
+
+# --- states that a service seldom is in
+
+BUSY = {
+    "error": "busy",
+    "title": "Too many questions at once",
+    "text": "The queue is full. Nothing was spent. Ask again in a moment.",
+    "at": None,
+    "repairs": [],
+    "spent": 0,
+}
+
+
+def pretend(browser: Browser, path: str, status: int | None, body: object = None) -> None:
+    """Answer what the page sends to an address in place of the service; with no status, never answer."""
+    said = "new Promise(() => {})" if status is None else f"new Response(JSON.stringify(said), {{status: {status}}})"
+    browser.run(
+        "const [path, said] = arguments; window.real ??= window.fetch;"
+        f"window.fetch = async (asked, how) => asked.endsWith(path) ? {said} : window.real(asked, how)",
+        path,
+        body,
+    )
+
+
+def test_a_session_that_is_busy_slow_at_its_end_or_away(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory, release: cs.Release
+) -> None:
+    """Nothing published, no token, a full queue, an answer that takes long, a budget at its end, a token that was taken
+    away, and a service that is gone: each says what it is, that nothing was spent, and what to do."""
+    place = tmp_path_factory.mktemp("states") / "shelf"
+    place.mkdir(mode=0o700)
+    release.save(place / "people.conspectus")
+    add_session(place, epsilon=1.0, priming=0.0, hits=1, threshold=0.01)
+    token = Analysts(place).add("ada")
+    service = serve(place, "--closed")
+    try:
+        service.wait(sessions=True)
+        browser.open(service.address)
+        browser.wait("document.getElementById('token')")
+        assert "Nothing is published to everybody here." in browser.text("#choose")
+        sound(browser, service.address)
+        browser.type("#token", token)
+        browser.click("form button")
+        browser.wait("document.querySelectorAll('#served a').length === 2")
+        sound(browser, service.address)
+        browser.click("#served li:last-child a")
+        browser.wait("document.querySelector('[role=meter]')")
+        assert "Nothing asked yet." in browser.text("#hist")
+        browser.click("[data-column=smoker] button", "yes")
+        browser.wait("document.querySelector('#out .tag')?.innerText === 'Not asked yet'")
+        pretend(browser, "/ask", None)
+        browser.click("#out .btn", "Ask")
+        browser.wait("document.querySelector('#out [role=status]')?.innerText.includes('Asking the session')")
+        assert "the answer is kept" in browser.text("#out")
+        sound(browser, service.address)
+        pretend(browser, "/ask", 503, BUSY)
+        browser.run("document.getElementById('go').disabled = false")
+        browser.click("#go")
+        browser.wait("document.querySelector('#out h3')?.innerText === 'Too many questions at once'")
+        assert "Nothing" in browser.text("#out .rests")
+        sound(browser, service.address)
+        browser.run("window.fetch = window.real")
+        for where in ("smoker AND ill", "NOT smoker AND ill", "age >= 42 AND ill", "region = 'east' AND ill"):
+            service.call("/sessions/live/ask", {"where": where}, token=token)
+        browser.click("#go")
+        browser.wait(f"{ANSWERED}?.includes('Do not quote')")
+        assert "at its end" in browser.text("#gauge")
+        sound(browser, service.address)
+        Analysts(place).revoke("ada")
+        browser.click("[data-column=ill] button", "yes")
+        browser.wait("document.querySelector('#out h3')?.innerText === 'Your token is not known any more'")
+        assert "Nothing was spent" in browser.text("#out")
+        sound(browser, service.address)
+        browser.click("#out .btn", "another token")
+        browser.wait("document.activeElement?.id === 'token'")
+    finally:
+        service.stop()
+    browser.type("#token", token)
+    browser.click("form button")
+    browser.wait("document.querySelector('form .box')?.innerText.includes('does not answer')")
+    for width, dark in ((390, True), (1280, False)):
+        browser.shape(width=width, dark=dark)
+        assert browser.overflow() <= 0
+        assert not AXE.is_file() or browser.violations() == []
+
+
+def test_the_studio_with_a_ledger_that_refuses(browser: Browser, tmp_path: Path) -> None:
+    """The ledger over time, an ε that it refuses, a file that is none, a release that is being made."""
+    rows, ledger = tmp_path / "people.csv", tmp_path / "people.ledger"
+    pyarrow.csv.write_csv(people_rows(500), rows)
+    command = [sys.executable, "-m", "conspectus", "studio", str(rows), "--no-browser", "--folder", str(tmp_path)]
+    schema = cs.Schema.from_dict(
+        {
+            "name": "people",
+            "neighbours": "replace",
+            "columns": {
+                "region": {"type": "categorical", "values": ["north", "east", "south", "west"]},
+                "age": {"type": "integer", "min": 18, "max": 89, "width": 12},
+                "smoker": {"type": "boolean"},
+                "ill": {"type": "boolean"},
+            },
+        }
+    )
+    book = cs.Ledger.create(
+        ledger,
+        budget=Budget(epsilon=1.0, delta=1e-6),
+        neighbours="replace",
+        unit=str(schema.unit),
+        schema_fingerprint=schema.fingerprint,
+        table=schema.name,
+    )
+    with cs.open_table(str(rows), schema) as table:
+        cs.release(table, cs.marginals(schema, 1), epsilon=0.5, delta=1e-6, ledger=book)
+    source = Path(__file__).parent.parent.parent / "src"
+    process = subprocess.Popen(
+        [*command, "--ledger", str(ledger)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(source)},
+    )
+    try:
+        assert process.stdout is not None
+        studio = process.stdout.readline().split()[-1]
+        address = studio.partition("#")[0]
+        browser.open(studio)
+        browser.wait("document.querySelectorAll('.plan[aria-pressed]').length > 2")
+        assert browser.run("return document.querySelectorAll('#ledger tbody tr').length") == 1
+        assert browser.run("return document.querySelector('#ledger [role=meter]').ariaValueNow") not in ("0", "100")
+        browser.run(
+            "const one = document.getElementById('epsout'); one.value = 4; one.dispatchEvent(new Event('input'))"
+        )
+        browser.wait("document.getElementById('release').innerText.includes('the ledger refuses more')")
+        assert browser.run("return document.getElementById('spend').disabled")
+        sound(browser, address)
+        job = {"state": "running", "stage": 2, "of": 4, "label": "Drawing the noise and fitting", "done": 0.4}
+        browser.run("progress(arguments[0])", {**job, "stages": ["Reading the rows", "Drawing", "Saving", "Report"]})
+        browser.wait("document.querySelector('[role=progressbar]')")
+        sound(browser, address)
+        bad = tmp_path / "bad.parquet"
+        bad.write_bytes(b"no parquet")
+        from selenium.webdriver.common.by import By
+
+        browser.driver.find_element(By.ID, "chosen").send_keys(str(bad))
+        browser.wait("document.querySelector('#file .box, #file [role=alert]')")
+        sound(browser, address)
+    finally:
+        process.terminate()
+        process.wait(60)

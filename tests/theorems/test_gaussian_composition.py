@@ -7,11 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import conspectus as cs
 from conspectus.privacy.accounting import BudgetExceeded, Declared, best, keeps
 from conspectus.privacy.composition import continuous_epsilon, gaussian_delta, gaussian_epsilon, gaussian_share, zcdp
 from conspectus.privacy.events import ByRelation, GaussianNoise, LaplaceNoise, MixedGaussianNoise, RowTotal
+from conspectus.privacy.gaussian_filter import GaussianFilter, GaussianTerms
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours
 
@@ -122,3 +125,76 @@ def test_other_noise_among_them_is_priced_as_before() -> None:
 def test_noise_narrower_than_a_step_is_left_to_concentrated_composition() -> None:
     narrow = GaussianNoise(l2_squared=both(1), sigma_squared=Fraction(1, 16))
     assert best([narrow], 1e-9, Neighbours.REPLACE)[2].startswith("zero-concentrated")
+
+
+TERMS = GaussianTerms(rho=Fraction(1, 100), least_square=Fraction(400))
+
+
+def noise(square: int, moved: int | Fraction = 1) -> GaussianNoise:
+    return GaussianNoise(l2_squared=both(moved), sigma_squared=Fraction(square))
+
+
+def test_a_filter_of_gaussian_noise_promises_its_terms_whatever_was_spent() -> None:
+    budget = Budget(epsilon=TERMS.epsilon(1e-9), delta=1e-9)
+    gate = GaussianFilter(TERMS, budget, Neighbours.REPLACE)
+    promised = gate.guarantee("row")
+    gate.admit(noise(400, 4))  # half of ρ
+    gate.admit(RowTotal())
+    assert gate.spent == Fraction(1, 200)
+    with pytest.raises(BudgetExceeded):
+        gate.admit(noise(400, 5))
+    gate.admit(noise(400, 4))
+    assert gate.spent == TERMS.rho
+    assert not gate.admits(noise(10**9))
+    assert gate.guarantee("row") == promised
+    assert keeps(promised, gate.events)
+    assert promised.epsilon is not None
+    assert continuous_epsilon(2 / 100, 1e-9) < promised.epsilon < zcdp(0.01, 1e-9)
+    with pytest.raises(BudgetExceeded):
+        GaussianFilter(TERMS, Budget(epsilon=promised.epsilon * 0.999, delta=1e-9), Neighbours.REPLACE)
+    with pytest.raises(BudgetExceeded):
+        GaussianFilter(TERMS, Budget(rho=1.0), Neighbours.REPLACE)
+
+
+def test_a_filter_of_gaussian_noise_admits_nothing_else() -> None:
+    gate = GaussianFilter(TERMS, Budget(epsilon=2.0, delta=1e-9), Neighbours.ADD_REMOVE)
+    laplace = LaplaceNoise(l1=both(1), l2_squared=both(1), linf=both(1), scale=Fraction(1000))
+    narrow = MixedGaussianNoise(shift_squared=both(Fraction(1, 10**9)), sigma_squared=Fraction(399))
+    for refused in (laplace, narrow, noise(399)):
+        assert not gate.admits(refused)
+        with pytest.raises(BudgetExceeded):
+            gate.admit(refused)
+    assert gate.events == ()
+    gate.admit(MixedGaussianNoise(shift_squared=both(Fraction(1, 100)), sigma_squared=Fraction(400)))
+    assert gate.spent == Fraction(1, 200)
+
+
+@given(
+    st.floats(1e-4, 3.0),
+    st.floats(4.0, 1e5),
+    st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(1.0, 1e6)), min_size=1, max_size=8),
+    st.sampled_from([1e-3, 1e-6, 1e-9, 1e-12]),
+)
+def test_no_acts_within_terms_cost_more_than_the_terms(
+    shift: float, least: float, parts: list[tuple[float, float]], delta: float
+) -> None:
+    """Whatever is drawn behind the filter, the acts priced afresh keep its promise: a saved release can be read."""
+    whole = sum(share for share, _ in parts)
+    acts = [(shift * share / whole, least * wider) for share, wider in parts]
+    terms = gaussian_epsilon([(math.fsum(each for each, _ in acts), least)], delta)
+    assert gaussian_epsilon(acts, delta) <= terms * (1 + 1e-12)
+
+
+def test_a_game_in_which_precision_follows_what_was_seen_costs_what_one_gaussian_does() -> None:
+    """Loss of 100,000 plays: mean μ²/2 and deviation μ = 1, each within 6 deviations of its own (2e-9)."""
+    rng = np.random.Generator(np.random.PCG64(3))
+    left, loss = np.ones(100_000), np.zeros(100_000)
+    for turn in range(40):
+        step = left if turn == 39 else np.minimum(left, np.where(loss > 0, 0.3, 0.02))
+        loss += step / 2 + np.sqrt(step) * rng.normal(size=len(loss))
+        left -= step
+    assert abs(loss.mean() - 0.5) < 6 / math.sqrt(len(loss))
+    assert abs(loss.std() - 1) < 6 / math.sqrt(2 * len(loss))
+    for epsilon in (0.5, 1.0, 2.0):
+        excess = np.maximum(0, -np.expm1(epsilon - loss))
+        assert abs(excess.mean() - gaussian_delta(1.0, epsilon)) < 6 * excess.std() / math.sqrt(len(loss))

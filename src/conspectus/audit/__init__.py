@@ -15,12 +15,16 @@ from . import (
     composition_game,
     distances_audit,
     doors,
+    gaussian_game,
     keys_and_projections,
     ledgers,
     local_audit,
     net_draws_audit,
     numbers_audit,
+    oracle_audit,
     residuals_audit,
+    series_audit,
+    stability_audit,
     streams_audit,
     watches,
 )
@@ -39,9 +43,13 @@ ROOMS = (
     residuals_audit,
     distances_audit,
     composition_game,
+    gaussian_game,
     ledgers,
     local_audit,
     streams_audit,
+    series_audit,
+    oracle_audit,
+    stability_audit,
 )
 
 

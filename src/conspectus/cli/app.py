@@ -32,6 +32,9 @@ from . import (
     schema_commands as schema,
 )
 from . import (
+    series_commands as series,
+)
+from . import (
     service_commands as service,
 )
 from . import (
@@ -39,6 +42,9 @@ from . import (
 )
 from . import (
     sql_command as selecting,
+)
+from . import (
+    value_command as single,
 )
 
 
@@ -73,12 +79,14 @@ def _group(name: str, help: str) -> typer.Typer:
 
 
 schemas = _group("schema", "Draft and check the schema file that declares a table.")
+several = _group("series", "Plan releases of a table that grows, such as one a month, and make them one by one.")
 ledgers = _group("ledger", "Make and read the ledger that caps everything ever released about a table.")
 COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
     schemas: (schema.draft, schema.check),
     app: (
         releasing.plan,
         releasing.release,
+        single.value,
         reading.ask,
         selecting.sql,
         reading.export,
@@ -91,7 +99,8 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
         attack.attack,
         demo.demo,
     ),
-    ledgers: (ledger.init, ledger.show),
+    several: (series.open_, series.release, series.show, series.end),
+    ledgers: (ledger.init, ledger.show, ledger.study, ledger.retire),
 }
 for group, commands in COMMANDS.items():
     for command in commands:

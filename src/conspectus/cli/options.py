@@ -127,6 +127,8 @@ Objective = Annotated[
         help="Which expected error the plan compares; the mean one for whole marginals, else the largest.",
     ),
 ]
+StudyName = Annotated[str, typer.Option("--study", metavar="NAME", help="Under a ledger: the study that it is for.")]
+AskedBy = Annotated[str, typer.Option("--by", metavar="WHO", help="Under a ledger: who asks, for its lines.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
 ]

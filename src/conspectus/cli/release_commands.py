@@ -12,6 +12,7 @@ import typer
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from . import options, printing
+from .ledger_commands import named_ledger
 from .outputs import OutputError, destination
 from .progress import shown
 
@@ -147,6 +148,8 @@ def release(
     objective: options.Objective = None,
     setting: options.Settings = None,
     ledger: Annotated[str | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
+    study: options.StudyName = "",
+    by: options.AskedBy = "",
     rows: Annotated[
         int | None,
         typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
@@ -185,6 +188,7 @@ def release(
     declared = questions.schema(schema)
     asked = questions.workload(declared)
     inputs = (data, schema, ledger, *questions.files)
+    book = named_ledger(ledger, study, by)
     with (
         cs.open_table(data, declared if schema is not None else None) as table,
         destination(out, inputs=inputs) as part,
@@ -194,7 +198,7 @@ def release(
             "mechanism": mechanism,
             "objective": objective,
             "within_bins": within_bins,
-            "ledger": ledger,
+            "ledger": book,
             "rows": rows,
             "progress": progress,
         }

@@ -19,10 +19,12 @@ from conspectus.server_address import shown as address_to_show
 from . import options, printing
 from .asking import Said, exit_with, said_to, show
 from .exit_codes import explain
+from .ledger_commands import named_ledger
 from .progress import Progress, shown
 from .session_sources import Sources, sources_of
 
 if TYPE_CHECKING:
+    from conspectus.privacy.ledger.ledger import Ledger
     from conspectus.sessions.live_answer import LiveAnswer
     from conspectus.sessions.session import Session
 
@@ -41,6 +43,8 @@ def session(
         str | None,
         typer.Option("--ledger", metavar="L", help="The ledger of this table; else one of its own beside FILE."),
     ] = None,
+    study: options.StudyName = "",
+    by: options.AskedBy = "",
     mechanism: Annotated[
         str | None,
         typer.Option("--mechanism", metavar="M", help=f"One of {', '.join(ONLINE)}; or {AUTO}, for the plan's best."),
@@ -79,13 +83,16 @@ def session(
     with ExitStack() as stack:
         with shown(quiet or as_json) as progress:  # a bar while it is opened, and none between the questions
             if opened is not None:
+                if study or by:
+                    raise options.OptionError("--study and --by are said when a session is opened: leave them out")
                 told = {"mechanism": mechanism, "questions": questions, "neighbours": spending.neighbours, "rows": rows}
                 _check_same_terms(path, told, setting or ())
                 opening = resumed(path, opened, progress=progress)
             else:
                 plan = {"mechanism": mechanism or AUTO, "questions": questions}
                 plan |= {"neighbours": spending.neighbours, "rows": rows}
-                opening = _opened(path, data, schema, ledger, spending.budget, plan, setting or (), progress=progress)
+                book = named_ledger(ledger, study, by)
+                opening = _opened(path, data, schema, book, spending.budget, plan, setting or (), progress=progress)
             live = stack.enter_context(opening)
         _check_same_budget(live, spending.budget)
         failed = _converse(live, confidence=confidence, snap=snap, as_json=as_json, ends=end)
@@ -127,7 +134,7 @@ def _opened(
     path: Path,
     data: str | None,
     schema: Path | None,
-    ledger: str | None,
+    book: Ledger | None,
     budget: dict[str, Any],
     plan: dict[str, Any],
     setting: Sequence[str],
@@ -145,7 +152,6 @@ def _opened(
         raise options.OptionError(f"there is no session at {path}: to open one, give DATA, --schema and a budget")
     options.check_mechanism(plan["mechanism"], (AUTO, *ONLINE), OFFLINE, command="release")
     mechanism = forecast.asked_for(plan["mechanism"], options.settings_of(setting), keywords=())
-    book = None if ledger is None else cs.Ledger.open(ledger)
     # A SELECT stays as it is; a file is found again from any folder.
     if is_server(data):
         where = address_to_show(data)  # a file holds no password

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.compiled import processors
-from conspectus.data.domain import CodedRows, Domain, code_dtype
+from conspectus.data.domain import Chunk, CodedRows, Domain, code_dtype
 from conspectus.data.fold import Vectors
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.statistic import KINDS, STATISTIC_STEPS, Statistic, Statistics
@@ -182,6 +182,40 @@ class StatisticCounts:
             found,
         )
         return found
+
+
+def values_on_tables(domain: Domain, function: Statistic, tables: Integers) -> Integers:
+    """The value of one function, in steps, on each of many tables that are given by the counts of their cells.
+
+    What a function is computed from adds up over rows: it is found for one row in each cell, and summed.
+    """
+    layout = Layout(domain, (function,))
+    codes = np.unravel_index(np.arange(domain.cells), domain.sizes)
+    single = np.zeros((domain.cells, int(layout.table_at[-1])), dtype=np.int64)
+    for cell in range(domain.cells):
+        row = {c: codes[c][cell : cell + 1].astype(code_dtype(domain.sizes[c])) for c in layout.columns}
+        counted = StatisticCounts(layout, threads=1)
+        counted.add(Chunk.of(len(domain), row, 1))
+        single[cell] = counted.parts()[0]
+    many, sorts = len(tables), layout.classes
+    held = np.ascontiguousarray(tables @ single)
+    found = np.zeros(many, dtype=np.int64)
+    values(
+        held.ravel(),
+        np.arange(many, dtype=np.int64),
+        np.arange(many + 1, dtype=np.int64) * held.shape[1],
+        np.repeat(sorts.kinds, many),
+        np.repeat(sorts.shapes, many, axis=0),
+        np.repeat(sorts.code_sizes, many, axis=0),
+        np.repeat(sorts.class_at, many, axis=0),
+        sorts.classes,
+        np.arange(many + 1, dtype=np.int64) * len(function.numbers),
+        np.tile(sorts.numbers[: len(function.numbers)], many) if function.numbers else sorts.numbers,
+        np.repeat(sorts.wholes, many),
+        STATISTIC_STEPS,
+        found,
+    )
+    return found
 
 
 def padded(pair: tuple[int, ...], rest: int = 1) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from conspectus.privacy.events import (
     Noise,
     NoisyMaxima,
     StableKeys,
+    StableValue,
     ThresholdWatch,
 )
 from conspectus.privacy.relation import Neighbours, Relation, RelationError
@@ -31,6 +32,7 @@ from conspectus.queries.workload import Workload
 from .laminar import LaminarDatabases
 from .nets import ListedNet, SmallDatabases
 from .scores import SCORES, LargestCounts, Score
+from .stable_statistics import STABLE, StableStatistic
 
 Net = ListedNet | SmallDatabases | LaminarDatabases
 NETS: tuple[type[Net], ...] = (ListedNet, SmallDatabases, LaminarDatabases)
@@ -108,6 +110,23 @@ def keys_act(scale: float, threshold: int, *, max_rows: int) -> StableKeys:
     """The act of publishing keys; a function of public facts alone."""
     l1 = ByRelation(replace=Fraction(2 * max_rows), add_remove=Fraction(max_rows))
     return StableKeys(l1=l1, rows=max_rows, scale=Fraction(scale), threshold=threshold)
+
+
+def stable_act(
+    what: StableStatistic, scale: float, threshold: int, noise: float | None, *, relation: Relation
+) -> StableValue:
+    """The act of publishing a value where it is stable; `noise` is the scale of Laplace noise on the value itself."""
+    if type(what) not in STABLE:
+        raise TypeError("this value is not on the list of those whose distance is proved")
+    if (noise is None) != (what.spread == 0):
+        raise ValueError("a value that one unit may move is published with noise, and any other without")
+    own = Fraction(0) if noise is None else what.spread / Fraction(noise)
+    return StableValue(
+        moved=what.moved(relation),
+        scale=Fraction(scale),
+        threshold=threshold,
+        epsilon=ByRelation(replace=own, add_remove=own),
+    )
 
 
 def spread_of(score: Score | Net, relation: Relation) -> ByRelation:

@@ -1,4 +1,4 @@
-"""The one room where rows and coins meet: four doors and no fifth.
+"""The one room where rows and coins meet: five doors and no sixth.
 
 A mechanism receives a `Curator` and never a row, a count or a coin. Each door first has its act admitted by the
 allowance (and written to the ledger, where there is one), then draws, then lets only the noisy result out.
@@ -44,10 +44,12 @@ from .acts import (
     selection_range,
     selection_rate,
     spread_of,
+    stable_act,
     watch_act,
 )
 from .keys import Records, shown_keys
 from .scores import ERROR_STEPS, Score, error_of
+from .stable_statistics import StableStatistic
 from .truth import Progress, Truth, lists_records
 from .watch import Watch
 
@@ -257,6 +259,25 @@ class Curator:
             self._debit(keys_act(scale, threshold, max_rows=self.relation.max_rows))
             keys, counts = self._keys()
             return shown_keys(keys, noise.discrete_laplace(counts, scale, self._sampler), threshold)
+
+    def stable_value(
+        self, what: StableStatistic, scale: float, threshold: int, *, noise_scale: float | None = None
+    ) -> int | None:
+        """One value of the table, where it is stable: None if its distance, with noise, stays below a threshold.
+
+        The distance of a value is how far the counts must move until it may be another one. It gets discrete Laplace
+        noise of scale `scale`. A value that one unit may still move gets noise of scale `noise_scale` itself.
+
+        Guarantee: the act is StableValue: (ε, δ)-differentially private with ε = moved/scale and that of the value's
+        own noise, and the δ of the threshold.
+        """
+        with self._lock:
+            self._debit(stable_act(what, scale, threshold, noise_scale, relation=self.relation))
+            found = what.of(self._truth(what.workload))
+            value = np.array([found.value], dtype=np.int64)
+            distance = noise.discrete_laplace(np.array([found.distance], dtype=np.int64), scale, self._sampler)
+            shown = value if noise_scale is None else noise.discrete_laplace(value, noise_scale, self._sampler)
+            return int(shown[0]) if int(distance[0]) >= threshold else None
 
     def _keys(self) -> tuple[Elements | Records, NDArray[np.int64]]:
         return self._known.keys()

@@ -301,8 +301,45 @@ class LargestCounts:
         return ByRelation(replace=2 * moved.replace, add_remove=moved.add_remove * (1 if monotone else 2))
 
 
-Score = WorstErrors | Reweighting | LogPotential | DualPayoffs | TableDistances | LargestCounts
-SCORES: tuple[type[Score], ...] = (WorstErrors, Reweighting, LogPotential, DualPayoffs, TableDistances, LargestCounts)
+@dataclass(frozen=True, eq=False)
+class MiddleRanks:
+    """For counts over an ordered list, how far each position is from the median: minus twice the ranks in between.
+
+    It is 0 at the median, and elsewhere minus what more than a half lies on the one side, doubled.
+
+    Guarantee: one unit moves every score by at most as much as it moves all counts together, in L1.
+    """
+
+    workload: Workload
+
+    def __post_init__(self) -> None:
+        if self.workload.grid != 1:
+            raise ValueError("ranks are those of whole counts")
+
+    @property
+    def candidates(self) -> int:
+        return len(self.workload)
+
+    def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        upto, total = counts.cumsum(), counts.sum()
+        below, above = 2 * (upto - counts) - total, total - 2 * upto
+        found: NDArray[np.int64] = -np.maximum(np.maximum(below, above), 0)
+        return found
+
+    def sensitivity(self, relation: Relation) -> ByRelation:
+        return ByRelation.of(relation, lambda each: self.workload.sensitivity(each).l1)
+
+
+Score = WorstErrors | Reweighting | LogPotential | DualPayoffs | TableDistances | LargestCounts | MiddleRanks
+SCORES: tuple[type[Score], ...] = (
+    WorstErrors,
+    Reweighting,
+    LogPotential,
+    DualPayoffs,
+    TableDistances,
+    LargestCounts,
+    MiddleRanks,
+)
 """The list is closed: the curator refuses any other type, subclasses included."""
 
 

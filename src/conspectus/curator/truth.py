@@ -22,12 +22,14 @@ from conspectus.data.sources import Table
 from conspectus.data.spool import Spool
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.blocks.subsample_results import SubsampleSums, SubsampleVotes, Subsampling
 from conspectus.queries.query import Sparse
 from conspectus.queries.workload import Workload
 
 from .exact_counts import ExactCounts
 from .held_table import HeldTable, hold
 from .keys import Records, keys_of
+from .subsamples import results_of
 
 Counts = NDArray[np.int64]
 Progress = Callable[[str, int, int | None], None]
@@ -62,6 +64,7 @@ class Truth:
         self._known = ExactCounts()
         self._latest: tuple[Workload, Counts] | None = None
         self._keys: tuple[Elements | Records, Counts] | None = None
+        self._results: dict[Subsampling, Counts] = {}
         self._spool: Spool | None = None
         self._held: HeldTable | None = None
 
@@ -90,6 +93,8 @@ class Truth:
             query = workload.query(0)
             finer = workload.grid // query.grid if isinstance(query, Sparse) else 1  # linear ones have one grid
             return np.array([self._held.count(query) * finer], dtype=np.int64)
+        if len(workload.blocks) == 1 and isinstance(block := workload.blocks[0], SubsampleVotes | SubsampleSums):
+            return block.counts(self._of_parts(block.subsampling))
         found = {block: self._known.find(block) for block in dict.fromkeys(workload.blocks)}
         if missing := tuple(block for block, counts in found.items() if counts is None):
             found |= self._counted(Workload(workload.domain, missing))
@@ -103,6 +108,13 @@ class Truth:
         if self._keys is None:
             self._keys = self._fold(keys_of(self.table))
         return self._keys
+
+    def _of_parts(self, subsampling: Subsampling) -> Counts:
+        """What a function finds on each part of the table; it is run once."""
+        if subsampling not in self._results:
+            self._tell()
+            self._results[subsampling] = results_of(self.table, subsampling)
+        return self._results[subsampling]
 
     def hold_in_memory(self) -> None:
         """Hold the whole table ready for single questions; what was put aside is let go."""

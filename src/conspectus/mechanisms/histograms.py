@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from conspectus.curator.curator import Curator
 from conspectus.synopses.histogram import Histogram
+from conspectus.synopses.intervals.simulated_errors import SimulatedErrors
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Total
@@ -26,10 +27,11 @@ def outcome(
     certificate: float,
     parameters: dict[str, Any],
     measured: NoisyAnswers | ResidualAnswers | None = None,
+    errors: SimulatedErrors | None = None,
 ) -> Outcome:
     """The histogram over the columns held, its answers, and for this share of the budget a bound on its worst one."""
     workload = problem.workload
-    synopsis = Histogram(workload.domain, weights, total, problem.held)
+    synopsis = Histogram(workload.domain, weights, total, problem.held, errors)
     answers = synopsis.answer(workload)
     return Outcome(
         synopsis=synopsis,

@@ -207,13 +207,17 @@ class Refit:
         return self._fit.weights
 
     def update(self, step: Step, total: float) -> None:
-        self.measured.extend(measurements(step.question, self.columns, step.noisy, step.law, total))
+        self.take_in(step, total)
         self.solve(total, self.evaluations)
+
+    def take_in(self, step: Step, total: float) -> None:
+        """Remember what was measured, for the next time that the fit is solved."""
+        self.measured.extend(measurements(step.question, self.columns, step.noisy, step.law, total))
 
     def solve(self, total: float, evaluations: int) -> None:
         """Solve the fit anew, from where it stands: for the last time, to convergence."""
-        start = self._fit.potentials
-        self._fit = fit_histogram(self.held, self.measured, total, start=start, steps=evaluations, ridge=self.ridge)
+        start, measured = self._fit.potentials, tuple(self.measured)
+        self._fit = fit_histogram(self.held, measured, total, start=start, steps=evaluations, ridge=self.ridge)
 
 
 def fitted_deviation(law: Noise) -> float:

@@ -17,6 +17,7 @@ from conspectus.curator.scores import error_sensitivity
 from conspectus.data.domain import in_words
 from conspectus.privacy.accounting import rho_of, scale_up
 from conspectus.privacy.events import Event, Noise
+from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.sparse_queries import SparseQueries
@@ -278,6 +279,10 @@ class Mechanism(Protocol[Planned]):
 
     def declare(self, problem: Problem, plan: Planned) -> Sequence[Event] | None:
         """The complete list of acts, where it is fixed before the first draw; None for an adaptive mechanism."""
+        return None
+
+    def terms(self, problem: Problem, plan: Planned) -> GaussianTerms | None:
+        """Of an adaptive mechanism whose acts are all Gaussian noise: what these keep to; None to add up in ρ."""
         return None
 
     def release(self, curator: Curator, problem: Problem, plan: Planned) -> Outcome:

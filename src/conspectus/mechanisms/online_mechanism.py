@@ -8,10 +8,10 @@ and stands in no state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -28,6 +28,21 @@ from .mechanism import Claim, NoMechanism, Planned, Problem, Refusal
 
 State = tuple[dict[str, Any], dict[str, pa.Table]]
 """What a run has learned: JSON values and Arrow tables. Public, and enough to go on from."""
+
+
+HandOver = Callable[[tuple[int, ...], Callable[[], None]], None]
+"""Takes the columns of a question that was measured, and the work of learning from it, to be done by another thread."""
+
+
+@runtime_checkable
+class RefitsAside(Protocol):
+    """A run, or the guess of one, that can leave its refit to another thread."""
+
+    def refit_aside(self, hand_over: HandOver) -> None:
+        """Hand the refit over from now on, instead of doing it while a question is answered.
+
+        Until it is done the guess is the one before. See `session.proof.md`, refit_aside, for why it may be.
+        """
 
 
 class BadState(ValueError):

@@ -22,12 +22,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
+from conspectus.curator.truth import Progress
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.privacy.tails import deviation_of, sum_quantile
@@ -35,6 +39,8 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.least_squares import fit_least_squares
 from conspectus.synopses.fitting.max_entropy import fit_histogram, fit_residuals
+from conspectus.synopses.histogram import Histogram
+from conspectus.synopses.intervals.simulated_errors import SimulatedErrors
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Total
@@ -61,6 +67,8 @@ from .mechanism import (
 )
 from .planned_residuals import PlannedResiduals, plan_residuals
 from .sharper_budgets import sharpened
+from .simulation.measured_through import Doors
+from .simulation.reruns import Asked, simulated_errors
 from .total import bought_total_law, find_total, left_after_total, of_fractions, total_act
 
 MOST_LISTED = 20_000
@@ -71,6 +79,9 @@ MANY = 32
 """From so many single questions on they bound one another: below, each keeps its noise."""
 REFITS = 3
 """How often the fit is solved again at most, where the ridge hid an interaction that stands out of its noise."""
+
+Fitted = tuple[NDArray[np.float64], Total, NoisyAnswers | ResidualAnswers, dict[str, object]]
+"""The weights of a histogram, the total, what was measured, and what a release says of it."""
 
 CITES = ("Dwork & Roth 2014, Algorithm 18 and Theorem 12.8 (constant re-derived)", "Nikolov, Talwar & Zhang 2013")
 
@@ -105,6 +116,8 @@ class Projection(Mechanism[ProjectionPlan]):
             "euclidean": the book's.
         certificate: The share of the budget that buys a bound on the largest error; 0 for none.
         evaluations: How long the fit may take, in evaluations of its objective.
+        intervals: "proved", by the law of the noise; or "simulated", by reruns on tables drawn from the histogram:
+            often far narrower, as they know what the fit took away, and not proved.
 
     Example:
         >>> import conspectus as cs, pyarrow as pa
@@ -125,6 +138,7 @@ class Projection(Mechanism[ProjectionPlan]):
     norm: str | None = None
     certificate: float = 0.03
     evaluations: int = 400
+    intervals: str = "proved"
 
     name: ClassVar[str] = "projection"
 
@@ -132,6 +146,7 @@ class Projection(Mechanism[ProjectionPlan]):
         check_settings(
             (self.norm in (None, "entropy", "euclidean"), 'norm is "entropy" or "euclidean"'),
             (self.measure in (None, "answers", "residuals"), 'measure is "answers" or "residuals"'),
+            (self.intervals in ("proved", "simulated"), 'intervals are "proved" or "simulated"'),
             (
                 self.measure != "residuals" or (self.norm != "euclidean" and not self.theorem),
                 'residuals are measured for the norm "entropy", without theorem=True',
@@ -218,6 +233,36 @@ class Projection(Mechanism[ProjectionPlan]):
         return of_fractions(problem, claim)
 
     def release(self, curator: Curator, problem: Problem, plan: ProjectionPlan) -> Outcome:
+        weights, total, measured, parameters = self._fitted(curator, plan)
+        # For reruns the curator is told how far the work is, and nothing else: they see the histogram alone.
+        made = Histogram(problem.workload.domain, weights, total, plan.problem.held)
+        simulated = self.intervals == "simulated" and total.rows > 0
+        errors = self._errors(made, plan, curator.report_progress) if simulated else None
+        return outcome(
+            curator,
+            plan.problem,
+            weights=weights,
+            total=total,
+            certificate=self.certificate,
+            parameters=parameters,
+            measured=measured,
+            errors=errors,
+        )
+
+    def _errors(self, made: Histogram, plan: ProjectionPlan, progress: Progress) -> SimulatedErrors | None:
+        """How far answers are off, by reruns of the fit on tables drawn from it."""
+
+        def again(doors: Doors) -> Histogram:
+            weights, total, _, _ = self._fitted(doors, plan)
+            return replace(made, weights=weights, total=total)
+
+        rows, relation = made.total.rows, plan.problem.relation
+        asked = Asked.of(made.domain, made.known_columns, plan.problem.in_order)
+        drawn = partial(made.drawn, rows)
+        return simulated_errors(again, drawn, asked, relation, public_seed=0, progress=progress)
+
+    def _fitted(self, curator: Doors, plan: ProjectionPlan) -> Fitted:
+        """Measure through these doors, and fit."""
         problem, asked, law = plan.problem, plan.asked, plan.law
         parts = () if plan.residuals is None else plan.residuals.residuals
         curator.count_ahead(asked + Workload(asked.domain, tuple(residual.table for residual in parts)))
@@ -237,17 +282,9 @@ class Projection(Mechanism[ProjectionPlan]):
             nearest = fit_least_squares(held, measured, total.divisor, steps=self.evaluations)
             weights = nearest.weights
             parameters |= {"converged": nearest.converged, "distance": nearest.distance}
-        return outcome(
-            curator,
-            problem,
-            weights=weights,
-            total=total,
-            certificate=self.certificate,
-            parameters=parameters,
-            measured=NoisyAnswers(asked.domain, asked, noisy, (law,), total),
-        )
+        return weights, total, NoisyAnswers(asked.domain, asked, noisy, (law,), total), parameters
 
-    def _of_residuals(self, curator: Curator, problem: Problem, plan: PlannedResiduals, total: Total) -> Outcome:
+    def _of_residuals(self, curator: Doors, problem: Problem, plan: PlannedResiduals, total: Total) -> Fitted:
         """The same with residuals in the place of answers."""
         parts = curator.measure_residuals(plan.residuals, plan.scales)
         columns = tuple(residual.columns for residual in plan.residuals)
@@ -259,15 +296,7 @@ class Projection(Mechanism[ProjectionPlan]):
         listed = list(zip(places, parts, spread))
         fit = fit_residuals(held, listed, total.divisor, steps=self.evaluations, refits=REFITS)
         parameters = {"norm": self.norm, "noise": "gaussian", "measure": "residuals", "residuals": len(parts)}
-        return outcome(
-            curator,
-            problem,
-            weights=fit.weights,
-            total=total,
-            certificate=self.certificate,
-            parameters={**parameters, "converged": fit.converged, "gradient": fit.gradient},
-            measured=measured,
-        )
+        return fit.weights, total, measured, {**parameters, "converged": fit.converged, "gradient": fit.gradient}
 
     def _better(self, problem: Problem, planned: ProjectionPlan, plain: ProjectionPlan) -> bool:
         """Whether residuals are expected to serve better: on average, which is what whole marginals are judged by."""
@@ -353,18 +382,11 @@ def degrees(problem: Problem) -> int:
     single = 0
     for block in problem.workload.blocks:
         if isinstance(block, Marginal) and len(block.columns) <= 8:
-            interactions |= subsets(tuple(sorted(block.columns)))
+            held = sorted(block.columns)
+            interactions |= {each for size in range(len(held) + 1) for each in combinations(held, size)}
         else:
             single += len(block)
     return single + sum(math.prod(sizes[c] - 1 for c in columns) for columns in interactions)
-
-
-def subsets(columns: tuple[int, ...]) -> set[tuple[int, ...]]:
-    """All subsets of some columns, the empty one included."""
-    found: set[tuple[int, ...]] = {()}
-    for column in columns:
-        found |= {(*kept, column) for kept in found}
-    return found
 
 
 def rms_bound(law: Noise, rows: int, satisfied: int, queries: int, cells: int) -> float:

@@ -1,8 +1,9 @@
-"""What a budget buys where all of a release is Gaussian noise in acts that are fixed beforehand: more than its ρ.
+"""What a budget buys where all of a release is Gaussian noise: more than its ρ.
 
 Such acts are composed as one Gaussian (`privacy/composition/gaussian_noise.py`), and cost less ε than the ρ that they
 sum to says. How much less depends on how fine the steps of the noise are, and so on the plan itself: a few budgets are
-tried, from the exact one of continuous noise downward, until the acts of the plan keep the promise.
+tried, from the exact one of continuous noise downward, until the plan keeps the promise. Either all acts are fixed
+beforehand, or what they sum to and the narrowest noise among them are (`privacy/gaussian_filter.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from fractions import Fraction
 from conspectus.privacy.accounting import declared_fit
 from conspectus.privacy.composition import gaussian_share
 from conspectus.privacy.events import Event
+from conspectus.privacy.gaussian_filter import GaussianTerms
 
 from .mechanism import Problem
 
@@ -40,3 +42,24 @@ def sharpened(problem: Problem, declare: Callable[[Problem], Sequence[Event] | N
         if acts is not None and declared_fit(acts, budget, problem.neighbours):
             return wider
     return problem
+
+
+def sharpened_terms(problem: Problem, least_square: Callable[[Fraction], Fraction]) -> GaussianTerms | None:
+    """The terms with the largest of some ρ at which Gaussian acts that are chosen as one goes keep the budget.
+
+    None where that is no more than the ρ of the budget, or where a ledger pays, which adds up in ρ.
+
+    Args:
+        problem: The public facts.
+        least_square: The smallest σ² of the noise, in steps of the integers, of a release that may spend this ρ.
+    """
+    budget = problem.budget
+    if budget.epsilon is None or not budget.delta or problem.ledgered:
+        return None
+    most = Fraction(gaussian_share(budget.epsilon, budget.delta))
+    for loss in LOSSES:
+        rho = most * (1 - loss)
+        terms = GaussianTerms(rho=rho, least_square=least_square(rho))
+        if rho > problem.cap and terms.epsilon(budget.delta) <= budget.epsilon:
+            return terms
+    return None

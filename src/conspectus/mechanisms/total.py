@@ -6,7 +6,6 @@ import dataclasses
 from fractions import Fraction
 
 from conspectus.curator.acts import measurement
-from conspectus.curator.curator import Curator
 from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.blocks.dyadic_tree import DyadicTree
@@ -16,12 +15,13 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import Total
 
 from .mechanism import Claim, Problem, expected_size
+from .simulation.measured_through import Doors
 
 SHARE = Fraction(1, 50)
 """The share of the budget that buys the total where it is private and no measured marginal holds it."""
 
 
-def take_total(curator: Curator, problem: Problem, law: Noise | None) -> Total:
+def take_total(curator: Doors, problem: Problem, law: Noise | None) -> Total:
     """The number of rows: as it is where no noise is planned for it, since it is public then; else with that noise."""
     if law is None:
         return Total(value=float(curator.rows()), exact=True)
@@ -52,7 +52,7 @@ def left_after_total(problem: Problem, *shares: float) -> Fraction:
     return problem.cap * (1 - (0 if free else SHARE) - sum(map(Fraction, shares)))
 
 
-def find_total(curator: Curator, problem: Problem) -> Total:
+def find_total(curator: Doors, problem: Problem) -> Total:
     """What a share of one amounts to: known, public, or bought for `SHARE` of the budget."""
     if problem.workload.denominator:
         return Total(value=float(problem.workload.denominator), exact=True)

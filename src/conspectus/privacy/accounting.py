@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from . import composition
-from .events import ByRelation, Event, GaussianNoise, LaplaceNoise, MixedGaussianNoise, StableKeys
+from .events import ByRelation, Event, GaussianNoise, LaplaceNoise, MixedGaussianNoise, StableKeys, StableValue
 from .guarantee import Budget, Guarantee
 from .prices import Cost, cost_of, gaussian_acts, pure_acts, scale_down
 from .prices import Currency as Currency
@@ -210,7 +210,7 @@ def set_aside(budget: Budget, missing: float) -> Fraction:
 
 def sum_of_deltas(events: Iterable[Event], neighbours: Neighbours) -> Fraction:
     """What those δ that are the acts' own add up to."""
-    own = (event for event in events if isinstance(event, StableKeys))
+    own = (event for event in events if isinstance(event, StableKeys | StableValue))
     return sum((price_approximate(event, neighbours)[1] for event in own), Fraction(0))
 
 
@@ -272,12 +272,12 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
 
     Acts with a δ of their own take it from δ; their ε add to what the others cost at the rest of it.
     """
-    approximate = [event for event in events if isinstance(event, StableKeys)]
+    approximate = [event for event in events if isinstance(event, StableKeys | StableValue)]
     if approximate:
         prices = [price_approximate(event, neighbours) for event in approximate]
         added, missing = (sum(parts, Fraction(0)) for parts in zip(*prices))
         theorem = "basic composition of approximate acts"
-        rest = [event for event in events if not isinstance(event, StableKeys)]
+        rest = [event for event in events if not isinstance(event, StableKeys | StableValue)]
         left_over = Fraction(delta) - missing
         if left_over < 0:
             return None, None, theorem

@@ -144,6 +144,21 @@ class StableKeys:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StableValue:
+    """One value of the table was published if its distance to tables with another one, with noise, reached a threshold.
+
+    The distance got discrete Laplace noise of this scale. `moved` bounds how far one unit moves it, and from which
+    distance on no unit changes the value by more than its noise allows for. `epsilon` is the pure ε of that noise, and
+    0 where the value was published as it is.
+    """
+
+    moved: ByRelation
+    scale: Fraction
+    threshold: int
+    epsilon: ByRelation
+
+
+@dataclass(frozen=True, kw_only=True)
 class RowTotal:
     """The exact number of rows was used in the open: free where it is public (rows are replaced), refused elsewhere."""
 
@@ -157,8 +172,11 @@ Event = (
     | ThresholdWatch
     | FurtherHit
     | StableKeys
+    | StableValue
     | RowTotal
 )
+Approximate = StableKeys | StableValue
+"""Acts that hold but for a δ of their own."""
 
 
 def to_json(event: Event) -> dict[str, Any]:
@@ -225,6 +243,7 @@ _KIND: dict[str, type[Event]] = {
     "threshold": ThresholdWatch,
     "further-hit": FurtherHit,
     "stable-keys": StableKeys,
+    "stable-value": StableValue,
     "rows": RowTotal,
 }
 _STORED = {"l1": "reach", "l2_squared": "reach_squared", "linf": "reach_max"}

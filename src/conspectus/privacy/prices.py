@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Literal, assert_never
 
 from .events import (
+    Approximate,
     ByRelation,
     Event,
     ExponentialDraws,
@@ -23,6 +24,7 @@ from .events import (
     NoisyMaxima,
     RowTotal,
     StableKeys,
+    StableValue,
     ThresholdWatch,
 )
 from .relation import Neighbours
@@ -51,6 +53,8 @@ def price_pure(event: Event, neighbours: Neighbours) -> Fraction:
             raise Unpriced("Gaussian noise is never pure: allow a delta above 0, or use Laplace noise")
         case StableKeys():
             raise Unpriced("published keys are never pure: allow a delta above 0")
+        case StableValue():
+            raise Unpriced("a value that is published where it is stable is never pure: allow a delta above 0")
         case RowTotal():
             return _free_total(neighbours)
     assert_never(event)
@@ -82,25 +86,37 @@ def price_rho(event: Event, neighbours: Neighbours) -> Fraction:
             raise Unpriced("a threshold that is kept after a hit has a pure price alone: open a new watch for each hit")
         case StableKeys():
             raise Unpriced("published keys have a delta of their own beside their rho: both have to be counted")
+        case StableValue():
+            raise Unpriced("a stable value has a delta of its own beside its rho: both have to be counted")
         case RowTotal():
             return _free_total(neighbours)
     assert_never(event)
 
 
-def price_approximate(event: StableKeys, neighbours: Neighbours) -> tuple[Fraction, Fraction]:
-    """(ε, δ) of published keys: Laplace noise on the counts, and the chance that a unit's own keys show.
+def price_approximate(event: Approximate, neighbours: Neighbours) -> tuple[Fraction, Fraction]:
+    """(ε, δ) of published keys, or of a stable value: Laplace noise, and the chance that what is a unit's own shows.
 
     P(Z ≥ t) = p^t/(1 + p) with p = e^(−1/b): a unit has at most `rows` keys of its own, each with at most as many rows.
-    δ is rounded up.
+    A value that one unit changes has a distance of at most `moved`. δ is rounded up.
 
     Guarantee: the act is (ε, δ)-differentially private, and δ-approximately ε²/2-zero-concentrated.
     """
-    scale, above = _positive(event.scale), event.threshold - event.rows
+    scale = _positive(event.scale)
+    if isinstance(event, StableValue):
+        moved = _bound(event.moved, neighbours)
+        if event.threshold - moved < 1:
+            raise Unpriced("a threshold has to lie above what one unit moves the distance by")
+        return moved / scale + _bound(event.epsilon, neighbours), _shows(event.threshold - moved, scale, 1)
+    above = event.threshold - event.rows
     if above < 1 or event.rows < 1:
         raise Unpriced("a threshold has to lie above the number of rows of a unit")
+    return _bound(event.l1, neighbours) / scale, _shows(Fraction(above), scale, event.rows)
+
+
+def _shows(above: Fraction, scale: Fraction, times: int) -> Fraction:
+    """`times` the chance that discrete Laplace noise reaches a whole number above 0, rounded up."""
     power = math.exp(-float(above / scale)) / (1 + math.exp(-float(1 / scale)))
-    missing = min(Fraction(1), Fraction(event.rows * power * (1 + 1e-12) + 5e-324))
-    return _bound(event.l1, neighbours) / scale, missing
+    return min(Fraction(1), Fraction(times * power * (1 + 1e-12) + 5e-324))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,17 +135,21 @@ class Cost:
 
 
 def cost_of(event: Event, currency: Currency, neighbours: Neighbours) -> Cost:
-    """Both parts of what an act costs. Only published keys have a δ of their own.
+    """Both parts of what an act costs. Only published keys and stable values have a δ of their own.
 
-    No key's count moves by more than the rows of a unit, so the squares of what moves sum to l1·rows at most.
+    No key's count moves by more than the rows of a unit, so the squares of what moves sum to l1·rows at most. Of a
+    stable value the noise on its distance and that on itself are two pure acts, ε²/2 each.
 
     Guarantee: in pure ε the act is (price, δ)-differentially private; in ρ it is δ-approximately price-zCDP.
     """
-    if not isinstance(event, StableKeys):
+    if not isinstance(event, StableKeys | StableValue):
         return Cost(price=price(event, currency, neighbours))
     epsilon, delta = price_approximate(event, neighbours)
     if currency == "pure":
         return Cost(price=epsilon, delta=delta)
+    if isinstance(event, StableValue):
+        own = _bound(event.epsilon, neighbours)
+        return Cost(price=((epsilon - own) ** 2 + own**2) / 2, delta=delta)
     squared = min(_bound(event.l1, neighbours) * event.rows, _bound(event.l1, neighbours) ** 2)
     return Cost(price=squared / (2 * event.scale**2), delta=delta)
 

@@ -27,9 +27,10 @@ class Answer(Tabular):
         count: The same in rows. None for a function that counts no rows, and where the number of rows is not known.
         low: The true fraction is at least this, with the stated confidence; None where no interval would be honest.
         high: The true fraction is at most this.
-        basis: What the answer rests on: "measured" (noise whose law is known), "guessed" (a guess within a bound), or
-            "unguaranteed" (no interval).
-        confidence: The probability, over the noise, with which the interval holds the truth.
+        basis: What the answer rests on: "measured" (noise whose law is known), "guessed" (a guess within a bound),
+            "simulated" (errors of reruns on tables drawn from the release) or "unguaranteed" (no interval).
+        confidence: The probability, over the noise, with which the interval holds the truth. Of a simulated interval:
+            how often such intervals held it in reruns, widened for what real tables hold beyond their synopsis.
         question: The question that was answered, as a predicate: what was asked, or the whole bins that it was widened
             to. None where a workload was asked.
         notes: What must be said besides, such as values that the schema counts as others.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
 from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Problem, Proposal, propose
 from conspectus.mechanisms.registry import OFFLINE, Entry
-from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
+from conspectus.privacy.accounting import Allowance, Debit, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
+from conspectus.privacy.gaussian_filter import GaussianFilter
 from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
@@ -150,11 +151,13 @@ def run(
     sampler: Sampler | None = None,
     asked: Workload | None = None,
     inside: InsidePlan | None = None,
+    spending: Callable[[Proposal], tuple[Allowance, Debit]] | None = None,
 ) -> Release:
     """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone.
 
     `asked` is the workload whose measured form is the problem's, where it has means or other moments. `inside` buys
-    where values lie inside bins, from its own part of the budget: the problem's budget is the rest.
+    where values lie inside bins, from its own part of the budget: the problem's budget is the rest. `spending` says
+    what may be spent, and where acts are written down, where that was reserved before: nothing is then reserved here.
     """
     sampler = sampler or SystemSampler()
     able = candidates(mechanism, settings, call="release", keywords=KEYWORDS)  # or refused, before a row is read
@@ -170,29 +173,27 @@ def run(
     examine(problem.workload, problem.relation, rows=problem.rows)
     chosen = choose(problem, mechanism, able)
     narrow = None if inside is None else table.recoded(inside.schema)  # or refused, before anything is spent
-    allowance, reservation = _allowed(table, chosen, ledger, inside)
+    allowance, debit = _allowed(table, chosen, ledger, inside) if spending is None else spending(chosen)
     if truth is None:
         truth = _truth(table, problem, chosen.mechanism, progress)
     if _entry(chosen.mechanism).whole_rows:
         truth.read()  # it counts nothing ahead, and a damaged source must not cost its budget
-    curator = Curator(
-        truth, allowance, neighbours=problem.neighbours, debit=reservation, sampler=sampler, progress=progress
-    )
+    curator = Curator(truth, allowance, neighbours=problem.neighbours, debit=debit, sampler=sampler, progress=progress)
     within: WithinBins | None = None
     if inside is not None and narrow is not None:
         looking = Curator(
             Truth(narrow, columns=inside.columns, once=True, progress=progress),
             allowance,
             neighbours=problem.neighbours,
-            debit=reservation,
+            debit=debit,
             sampler=sampler,
             progress=progress,
         )
         within = inside.bought(table.schema, looking)
     outcome = chosen.release(curator)
     # A release that died before this line has spent all that it reserved: a crash loses budget, never privacy.
-    if reservation is not None:
-        reservation.settle()
+    if isinstance(debit, Reservation):
+        debit.settle()
     whole = problem if inside is None else dataclasses.replace(problem, budget=inside.budget)
     said = (*warnings(table, whole), *outcome.warnings)
     moments = asked is not None and any(isinstance(block, Moments) for block in asked.blocks)
@@ -234,6 +235,9 @@ def _allowed(
         declared = _declared(chosen, inside)
         if declared is not None:
             return Declared(declared, budget, problem.neighbours), None
+        terms = chosen.mechanism.terms(problem, chosen.plan) if inside is None else None
+        if terms is not None:
+            return GaussianFilter(terms, budget, problem.neighbours), None
         return Filter.of(budget, problem.neighbours), None
     own = _with_own_delta(chosen)
     allowance = Filter.of(budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))

@@ -20,7 +20,7 @@ from conspectus.data.schema import Schema
 from conspectus.queries.blocks.moments import KINDS, Moment, Numbers
 from conspectus.queries.formulas import Formula, all_of, literal, predicate
 from conspectus.queries.language.numbers import code_values
-from conspectus.queries.language.select_plan import Measure, Output, Select, columns_in
+from conspectus.queries.language.select_plan import Measure, Select, columns_in
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Literal, Predicate
 from conspectus.synopses.moment_estimates import MomentEstimate
@@ -30,6 +30,7 @@ from . import cell_estimates as cells
 from .binned_cells import with_inside
 from .cell_estimates import CellCounts, Interval, Values, code_ends
 from .query_result import QueryResult, table_of
+from .select_lines import Line, number_of, rank_of, value_of
 from .within_bins import BinValues, WithinBins
 
 MOST_CELLS = 1 << 20
@@ -59,14 +60,6 @@ class CountSource(Protocol):
         """A moment, where it is asked for by itself; None where it follows from cells."""
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a result: the values of its keys, and what was found for each measure."""
-
-    keys: tuple[Any, ...]
-    measures: tuple[Any, ...]
-
-
 def answer_select(plan: Select, source: CountSource, confidence: float) -> QueryResult:
     """The result of a SELECT."""
     asked = _Asked(plan, source, 1 - confidence)
@@ -74,9 +67,9 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     found = [asked.measured(measure, [formulas for _, formulas in groups]) for measure in plan.measures]
     lines = [Line(keys, tuple(column[at] for column in found)) for at, (keys, _) in enumerate(groups)]
     if plan.having is not None:
-        lines = [line for line in lines if _value(plan.having, line, plan) is True]
+        lines = [line for line in lines if value_of(plan.having, line, plan) is True]
     for expression, down in reversed(plan.order):
-        lines.sort(key=lambda line: _rank(_value(expression, line, plan), down))
+        lines.sort(key=lambda line: rank_of(value_of(expression, line, plan), down))
     lines = lines[plan.offset :][: plan.limit]
     return _result(plan, lines, confidence, asked.notes)
 
@@ -160,9 +153,42 @@ class _Asked:
         whole = self._inside(measure, shape) is not None
         values = [self._values(c, columns, shape, codes=ranked, whole=whole) for c in measure.columns]
         if measure.kind in ("ratio", "share"):
+            if not counts.known:
+                return self._quotients(measure, groups, columns)
             base = rows & over
             return [self._rate(counts, g & kept & base, base if measure.kind == "share" else g & over) for g in held]
         return [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
+
+    def _quotients(
+        self, measure: Measure, groups: Sequence[tuple[Formula, ...]], columns: tuple[int, ...]
+    ) -> list[Interval]:
+        """Rates from single counts, where cells together have no interval; the note that says so goes with it."""
+        found = [self._quotient(measure, group) for group in groups]
+        if all(one.low is not None for one in found):
+            self.notes.pop(self._without(columns), None)
+        return found
+
+    def _quotient(self, measure: Measure, group: tuple[Formula, ...]) -> Interval:
+        """A part of some rows, where single counts have intervals and cells together have none.
+
+        Both counts share what may go wrong. A part is no more than its whole.
+        """
+        within = group if measure.kind == "ratio" else ()
+        whole = [self.plan.where, measure.over, *within]
+        asked = [[*whole, measure.where, *group], whole]
+        above, below = (
+            self.source.count(predicate(self.domain, all_of(self.domain, each)), self.failure / 2) for each in asked
+        )
+        value = min(max((above.value or 0.0) / max(below.value or 0.0, 1e-9), 0.0), 1.0) if below.value else None
+        if value is None or None in (above.low, above.high, below.low, below.high):
+            return Interval(value=value, low=None, high=None, basis="unguaranteed")
+        assert above.low is not None
+        assert above.high is not None
+        assert below.low is not None
+        assert below.high is not None
+        low = max(above.low, 0.0) / max(below.high, 1e-9)
+        high = above.high / below.low if below.low > 0 else 1.0
+        return Interval(value=value, low=min(low, value), high=max(min(high, 1.0), value), basis=above.basis)
 
     def _rate(self, counts: CellCounts, above: Mask, below: Mask) -> Interval:
         held = np.ascontiguousarray(below | above).ravel()
@@ -211,9 +237,12 @@ class _Asked:
             self.known[key] = self.source.cells(columns, needed)
         found = self.known[key]
         if not found.known:
-            names = " and ".join(f'"{self.domain.names[c]}"' for c in columns) or "the total"
-            self.notes[f"no noise or bound is known for {names} together: numbers from there have no interval"] = None
+            self.notes[self._without(columns)] = None
         return found
+
+    def _without(self, columns: tuple[int, ...]) -> str:
+        names = " and ".join(f'"{self.domain.names[c]}"' for c in columns) or "the total"
+        return f"no noise or bound is known for {names} together: numbers from there have no interval"
 
     def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool, whole: bool) -> Values:
         """The values of a column in every cell; for a quantile its codes. With `whole`, what bins hold was measured."""
@@ -296,68 +325,6 @@ def _rooted(found: Interval) -> Interval:
     return Interval(value=value, low=low, high=high, basis=found.basis)
 
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-}
-
-
-def _value(expression: Any, line: Line, plan: Select) -> Any:
-    """A condition or a number over one line; None where something in it is not known."""
-    what, *parts = expression
-    if what == "key":
-        return line.keys[parts[0]]
-    if what == "measure":
-        return line.measures[parts[0]].value
-    if what == "output":
-        output = plan.outputs[parts[0]]
-        return line.keys[output.key] if output.key is not None else _number(output, line).value
-    if what == "value":
-        return parts[0]
-    if what in ("and", "or", "not"):
-        truths = [_value(part, line, plan) for part in parts]
-        if what == "not":
-            return None if truths[0] is None else not truths[0]
-        return all(t is True for t in truths) if what == "and" else any(t is True for t in truths)
-    if what == "in":
-        inner = _value(parts[0], line, plan)
-        return any(_value(one, line, plan) == inner for one in parts[1])
-    first, second = (_value(part, line, plan) for part in parts)
-    if first is None or second is None:
-        return None
-    try:
-        return _OPERATORS[what](first, second)
-    except TypeError:
-        raise CannotQuery(f"{first!r} and {second!r} cannot be compared: compare numbers with numbers") from None
-
-
-def _rank(value: Any, down: bool) -> tuple[bool, Any]:
-    """What lines are sorted by: what is not known comes last."""
-    if value is None:
-        return True, 0
-    return False, _Downward(value) if down else value
-
-
-@dataclass(frozen=True)
-class _Downward:
-    value: Any
-
-    def __lt__(self, other: _Downward) -> bool:
-        return bool(other.value < self.value)
-
-
-def _number(output: Output, line: Line) -> Any:
-    assert output.measure is not None
-    return line.measures[output.measure].scaled(output.factor)
-
-
 def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: dict[str, None]) -> QueryResult:
     names: list[str] = []
     columns: list[list[Any]] = []
@@ -369,7 +336,7 @@ def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: dict[
             labels.append(output.name)
             columns.append([line.keys[output.key] for line in lines])
             continue
-        found = [_number(output, line) for line in lines]
+        found = [number_of(output, line) for line in lines]
         ends = (output.name, f"{output.name}_low", f"{output.name}_high")
         measures.append(ends)
         names += ends

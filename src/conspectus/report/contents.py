@@ -19,7 +19,8 @@ from conspectus.synopses.fitting.max_entropy import CannotFit
 from conspectus.synopses.fitting.rounding import CannotRound
 from conspectus.synopses.synopsis import CannotAnswer
 
-from . import page
+from . import associations, page
+from .associations import cramers_v
 from .pictures import MOST_BARS, MOST_SIDE, Bar, bars, heat_map
 
 MOST_COLUMNS = 20
@@ -30,6 +31,10 @@ MOST_LISTED = 500
 CONSISTENT = (
     "Counts are fitted to all answers together: they are whole, never negative, and agree with each other. Single "
     "answers are the plain noisy ones, and differ from them within the noise."
+)
+SIMULATED = (
+    "These intervals are simulated: the mechanism was run again on tables drawn from this release, and its errors "
+    "there, somewhat widened, are taken for its errors here."
 )
 
 
@@ -120,6 +125,8 @@ def accuracy(release: Release) -> str:
         )
     if release.synopsis.all_measured:
         lines.append(("intervals", "exact for every measured answer", "from the law of the noise that was added"))
+    if release.synopsis.simulated_columns:
+        lines.append(("intervals", "simulated, for answers and tables", SIMULATED))
     if release.counts_rows and (reach := release.synopsis.printed_within()) is not None:
         size = f"{_rounded_up(reach / rows)}" if release.total.exact else f"{math.ceil(reach):,} rows"
         sense = "with probability 0.95, for every count of the measured marginals; proved of the tables as they are"
@@ -150,9 +157,15 @@ def pictures(release: Release) -> str:
     if not drawn:
         return page.section("Pictures", page.paragraph("This release holds no marginals that could be drawn."))
     pairs = [_pair(release, first, second) for first, second in _tied(release)]
+    together = associations.matrix(release)
+    if release.synopsis.simulated_columns:
+        notes.append(SIMULATED)
+    if together:
+        notes.append(associations.note())
     return page.section(
         "Pictures of the answers",
         page.paragraph(" ".join(notes), "note"),
+        together,
         "".join(pairs),
         f'<div class="pictures">{"".join(drawn)}</div>',
     )
@@ -202,7 +215,7 @@ def _tied(release: Release) -> list[tuple[str, str]]:
         except CannotAnswer:
             continue
         sizes = tuple(release.schema.column(name).size for name in (first, second))
-        found.append((_dependence(counts.reshape(sizes)), (first, second)))
+        found.append((cramers_v(counts.reshape(sizes)), (first, second)))
     best = sorted(found, key=lambda item: -item[0])[:2]
     return [pair for _, pair in best]
 
@@ -219,17 +232,6 @@ def _pairs(release: Release) -> Iterator[tuple[str, str]]:
     for first, second in sorted(covered):
         if max(sizes[first], sizes[second]) <= MOST_SIDE:
             yield names[first], names[second]
-
-
-def _dependence(counts: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> float:
-    """Cramér's V of a table: 0 for independent columns, 1 for columns that decide each other."""
-    total = counts.sum()
-    if total <= 0 or min(counts.shape) < 2:
-        return 0.0
-    shares = counts / total
-    expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
-    squares = np.divide((shares - expected) ** 2, expected, out=np.zeros_like(shares), where=expected > 1e-9)
-    return float(np.sqrt(squares.sum() / (min(counts.shape) - 1)))
 
 
 def _pair(release: Release, first: str, second: str) -> str:

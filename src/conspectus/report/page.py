@@ -49,7 +49,8 @@ svg .within { font-size: 11px; font-variant-numeric: tabular-nums; } svg .dot { 
 svg .bar, svg .cell { fill: var(--accent); } svg .bar { fill-opacity: .78; } svg .noisy { fill-opacity: .28; }
 svg .unsure { stroke: var(--accent); stroke-opacity: .5; stroke-dasharray: 3 3; }
 svg .whisker { stroke: var(--ink); stroke-width: 1.2; } svg .axis { stroke: var(--soft); }
-svg .grid { stroke: var(--rule); }
+svg .grid { stroke: var(--rule); } svg .cap { stroke: var(--warn); stroke-width: 1.4; }
+svg .spent { fill: none; stroke: var(--accent); stroke-width: 2.2; }
 footer { margin-top: 60px; padding-top: 16px; border-top: 1px solid var(--rule); color: var(--soft); font-size: 13px; }
 @media print {
   :root { --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb; --card: #fff; --accent: #1f6f78; --warn: #7a3a0c;

@@ -1,8 +1,8 @@
-"""Pictures as inline SVG: bars with interval whiskers, and heat maps. Colours come from the page's own style."""
+"""Pictures as inline SVG: bars with whiskers, heat maps, numbers for pairs. Colours come from the page's own style."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -120,6 +120,31 @@ def heat_map(cells: Sequence[Sequence[Bar]], *, rows: Sequence[str], columns: Se
         place = left + j * cell + cell / 2
         parts.append(_text(place, bottom + 14, _short(columns[j], room), "middle", hover=columns[j]))
     return _svg(int(left + cell * len(columns)) + 8, int(bottom) + 22, title, parts)
+
+
+def triangle(names: Sequence[str], values: Mapping[tuple[int, int], float | None], *, title: str) -> str:
+    """Numbers from 0 to 1 for pairs of names, in shades below a diagonal; a dash where there is none."""
+    left, side = 150.0, max(15.0, min(30.0, 560.0 / len(names)))
+    parts = []
+    for i, name in enumerate(names):
+        y = i * side + 4
+        parts.append(_text(left - 8, y + side / 2 + 4, f"{_short(name, 17)} {i + 1}", "end", hover=name))
+        for j in range(i):
+            value, x = values.get((j, i)), left + j * side
+            words = "not drawn" if value is None else f"{value:.2f}"
+            shade = 0.0 if value is None else 0.05 + 0.9 * min(value, 1.0)
+            parts.append(
+                f'<rect class="cell" x="{x:.1f}" y="{y:.1f}" width="{side - 1:.1f}" height="{side - 1:.1f}" '
+                f'fill-opacity="{shade:.2f}"><title>{escape(name)}, {escape(names[j])}: {words}</title></rect>'
+            )
+            if value is None or (side >= 24 and value >= 0.095):
+                kind = "within bright" if value is not None and value > 0.6 else "within"
+                shown = "–" if value is None else f"{value:.2f}".lstrip("0")
+                parts.append(_text(x + side / 2 - 0.5, y + side / 2 + 3.5, shown, "middle", kind))
+    bottom = len(names) * side + 4
+    for j in range(len(names) - 1):
+        parts.append(_text(left + (j + 0.5) * side, bottom + 12, str(j + 1), "middle", "figure"))
+    return _svg(int(left + side * len(names)) + 8, int(bottom) + 20, title, parts)
 
 
 def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:

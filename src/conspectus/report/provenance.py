@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,17 @@ from conspectus.privacy.events import (
     NoisyMaxima,
     RowTotal,
     StableKeys,
+    StableValue,
     ThresholdWatch,
 )
 from conspectus.privacy.guarantee import Guarantee, printed
-from conspectus.privacy.ledger.ledger import Entry, Ledger
+from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.prices import Cost, Currency, Unpriced, cost_of
 from conspectus.privacy.relation import Neighbours
 from conspectus.releases.release import Release
 
 from . import page
+from .burn_picture import burn_picture
 from .comparison import comparison
 from .meaning import meaning_of
 
@@ -149,6 +152,12 @@ def describe(act: Event, neighbours: Neighbours) -> str:
             moved = f"one unit moves them by {shown(act.l1)} in all"
             noise = f"Laplace noise of scale {float(act.scale):.5g}"
             return f"keys published where their counts, with {noise}, reach {act.threshold:,}; {moved}"
+        case StableValue():
+            moved = f"one unit moves that distance by {shown(act.moved)}"
+            own = f", with noise of ε {shown(act.epsilon)} on itself" if any(vars(act.epsilon).values()) else ""
+            noise = f"Laplace noise of scale {float(act.scale):.5g}"
+            far = f"where its distance to tables with another one, with {noise}, reaches {act.threshold:,}"
+            return f"a value published{own} {far}; {moved}"
         case RowTotal():
             return "the number of rows used in the open, which is public here"
 
@@ -158,18 +167,18 @@ def ledger(kept: Ledger | None) -> str:
     if kept is None:
         return ""
     sign = "ε" if kept.currency == "pure" else "ρ"
-    settled = {entry.reservation: entry for entry in kept.entries() if entry.kind == "settle"}
-    acts = Counter(entry.reservation for entry in kept.entries() if entry.kind == "debit")
+    lines = kept.to_arrow().to_pylist()
+    asked = [name for name in ("study", "by") if any(line[name] for line in lines)]
     rows = [
         (
-            entry.made.replace("T", " ").removesuffix("+00:00"),
-            entry.label,
-            f"{acts[entry.number]:,}",
-            _shown(_counted(settled.get(entry.number, entry))),
-            "settled" if entry.number in settled else "open: all of it counts",
+            line["made"],
+            line["label"],
+            *(line[name] for name in asked),
+            f"{line['acts']:,}",
+            _shown(Cost(price=Fraction(line["price"]), delta=Fraction(line["delta"]))),
+            "settled" if line["settled"] else "open: all of it counts",
         )
-        for entry in kept.entries()
-        if entry.kind == "reserve"
+        for line in lines
     ]
     spent = kept.spending()
     share = float(spent.price / kept.cap)
@@ -181,18 +190,36 @@ def ledger(kept: Ledger | None) -> str:
     left = ""
     if sign == "ρ":
         left = f". A further release at δ = {kept.shown_delta:g} may ask for ε = {kept.epsilon_remaining:g}"
+    closed = kept.retired
+    if closed is not None:
+        left = f". It was retired on {closed.made.partition('T')[0]}, and nothing more is released under it"
+    rate = kept.burn_rate()
     return page.section(
         "The ledger",
         page.paragraph(
             f"Everything ever released about this table under its ledger keeps, together, {kept.guarantee()}. So "
             f"far {sign} = {gone} is spent ({share:.1%}){aside}{left}."
         ),
-        page.table(("when (UTC)", "release", "acts", sign, ""), rows, numbers=(2, 3)),
+        page.table(("when (UTC)", "release", *asked, "acts", sign, ""), rows, numbers=(2 + len(asked), 3 + len(asked))),
+        page.figure(f"Spent over time: {rate}", burn_picture(rate, table=kept.table), wide=True) if lines else "",
+        *_studies(kept, sign),
     )
 
 
-def _counted(entry: Entry) -> Cost:
-    return Cost(price=entry.price, delta=entry.delta)
+def _studies(kept: Ledger, sign: str) -> tuple[str, ...]:
+    """What the ledger is spent for."""
+    rows = [
+        (
+            study.name,
+            study.purpose,
+            printed(float(study.spent), 4),
+            "the ledger’s" if study.cap is None else printed(float(study.cap), 4),
+        )
+        for study in kept.studies()
+    ]
+    if not rows:
+        return ()
+    return page.heading("Studies"), page.table(("study", "purpose", f"{sign} spent", "cap"), rows, numbers=(2, 3))
 
 
 def mechanism(release: Release) -> str:

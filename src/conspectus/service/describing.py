@@ -129,14 +129,16 @@ def spelled(schema: Schema, where: str | None, picks: Mapping[str, Sequence[int]
     return plain if language.read(schema, plain).query == asked else words
 
 
-def answered(schema: Schema, answer: Answer, where: str, *, why: str | None) -> dict[str, Any]:
+def answered(
+    schema: Schema, answer: Answer, where: str, *, why: str | None, columns: Sequence[int] | None = None
+) -> dict[str, Any]:
     """An answer with the question as it was understood, its columns, and the reason where there is no interval."""
-    told = dataclasses.asdict(answer)
+    said = answer.question or where
     return {
-        **told,
+        **vars(answer),
         "notes": list(answer.notes),
-        "where": answer.question or where,
-        "columns": columns_of(schema, answer.question or where),
+        "where": said,
+        "columns": columns_of(schema, said) if columns is None else [schema.domain.names[at] for at in columns],
         "why": why if answer.low is None else None,
     }
 
@@ -150,6 +152,11 @@ def columns_of(schema: Schema, where: str) -> list[str]:
 def why_none(release: Release, where: str) -> str:
     """Why an answer has no interval, in one sentence."""
     asked = len(columns_of(release.schema, where))
+    if 0 < release.synopsis.simulated_columns < asked:
+        seen = release.synopsis.simulated_columns
+        return (
+            f"It combines {asked} columns, and the reruns that intervals come from answered questions of up to {seen}."
+        )
     order = measured_order(release)
     if order is not None and asked > order:
         return f"It combines {asked} columns, and the release measured tables of {order}."

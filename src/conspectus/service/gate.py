@@ -159,7 +159,8 @@ def _bounded(receive: Receive, limits: Limits, late: list[Refused]) -> Receive:
         if whole:
             return await receive()  # what comes now is that the client went away
         try:
-            message = await asyncio.wait_for(receive(), max(0.0, until - time.monotonic()))
+            async with asyncio.timeout(max(0.0, until - time.monotonic())):
+                message = await receive()
         except TimeoutError:
             text = "Send it again, at once."
             late.append(Refused(status=408, error="slow", title="The request came too slowly", text=text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 import os
 import resource
@@ -10,6 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_EDGES = (*(f"{edge:g}" for edge in BUCKETS), "+Inf")
+_NAMES = tuple(f'conspectus_request_seconds_bucket{{le="{edge}"}}' for edge in _EDGES)
 _SAVE_EVERY = 1.0
 
 
@@ -27,10 +30,8 @@ class Metrics:
     def count(self, route: str, status: int, seconds: float) -> None:
         """One request that was answered."""
         self._counts[f'conspectus_requests_total{{route="{route}",status="{status}"}}'] += 1
-        for edge in BUCKETS:
-            if seconds <= edge:
-                self._counts[f'conspectus_request_seconds_bucket{{le="{edge:g}"}}'] += 1
-        self._counts['conspectus_request_seconds_bucket{le="+Inf"}'] += 1
+        for name in _NAMES[bisect.bisect_left(BUCKETS, seconds) :]:
+            self._counts[name] += 1
         self._counts["conspectus_request_seconds_sum"] += seconds  # type: ignore[assignment]
         self._counts["conspectus_request_seconds_count"] += 1
         if time.monotonic() - self._saved > _SAVE_EVERY:

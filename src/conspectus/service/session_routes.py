@@ -10,16 +10,26 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 
 from . import desk
 from .analysts import Analyst
 from .desk import Desk
+from .homes.switchboard import Line, Switchboard
 from .refusing import unknown
-from .switchboard import Line, Switchboard
 from .wire import ListedSessions, LiveAnswered, Question, Quoted, Result, Select
 
 ResultKind = Literal["json", "arrow"]
 ARROW: dict[int | str, dict[str, Any]] = {200: {"content": {desk.KINDS["arrow"]: {}}}}
+LIVE: dict[int | str, dict[str, Any]] = {200: {"model": LiveAnswered}}
+QUESTION = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Question"}}},
+    }
+}
+"""The body of a question, for the description alone: the framework takes as long to read one as to answer it."""
 __all__ = ["Switchboard", "add_sessions"]
 
 
@@ -52,17 +62,19 @@ def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
         line, _ = found(request, name)
         return await line.call("schema")
 
-    @app.post("/sessions/{name}/ask", response_model=LiveAnswered, tags=["sessions"])
-    async def ask(request: Request, name: str, question: Question) -> Any:
+    @app.post("/sessions/{name}/ask", responses=LIVE, openapi_extra=QUESTION, tags=["sessions"])
+    async def ask(request: Request, name: str) -> Response:
         """Answer one question. One that was asked before, in whatever words, gets the same answer and costs nothing."""
         line, who = found(request, name)
-        return await line.call("ask", **question.model_dump(), analyst=_caps(who))
+        question = await _question(request)
+        return _passed_on(await line.text("ask", **question.model_dump(), analyst=_caps(who)))
 
-    @app.post("/sessions/{name}/measure", response_model=LiveAnswered, tags=["sessions"])
-    async def measure(request: Request, name: str, question: Question) -> Any:
+    @app.post("/sessions/{name}/measure", responses=LIVE, openapi_extra=QUESTION, tags=["sessions"])
+    async def measure(request: Request, name: str) -> Response:
         """Buy the answer to one question outright."""
         line, who = found(request, name)
-        return await line.call("measure", **question.model_dump(), analyst=_caps(who))
+        question = await _question(request)
+        return _passed_on(await line.text("measure", **question.model_dump(), analyst=_caps(who)))
 
     @app.post("/sessions/{name}/query", response_model=Result, responses=ARROW, tags=["sessions"])
     async def query(
@@ -99,3 +111,20 @@ def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
 
 def _caps(who: Analyst) -> dict[str, Any]:
     return {"name": who.name, "questions": who.questions, "share": who.share, "asked": who.asked}
+
+
+async def _question(request: Request) -> Question:
+    """The question in the body, refused as the framework refuses bodies."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if kind != "application/json":
+        problem = {"type": "content_type", "loc": ("body",), "msg": "Send JSON, with Content-Type: application/json"}
+        raise RequestValidationError([problem])
+    try:
+        return Question.model_validate_json(await request.body())
+    except ValidationError as error:
+        told = error.errors(include_url=False, include_context=False, include_input=False)
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in told]) from None
+
+
+def _passed_on(text: bytes) -> Response:
+    return Response(text, media_type="application/json")

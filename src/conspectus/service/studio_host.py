@@ -7,6 +7,7 @@ import base64
 import os
 import signal
 import socket
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,12 @@ from .journal import Journal, take_over
 from .shelf import FolderError, checked_folder
 from .studio import Studio, studio_application
 from .worker import Impatient
+
+
+class Uploads(Impatient):
+    """The same for the owner alone, who may send a file: the gate counts its bytes."""
+
+    longest = sys.maxsize
 
 
 def run_studio(
@@ -42,7 +49,7 @@ def run_studio(
         listening.listen(64)
         config = uvicorn.Config(
             studio_application(studio),
-            http=Impatient,
+            http=Uploads,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -23,10 +23,10 @@ from types import FrameType
 from typing import Any
 
 from .gate import Limits
-from .home import QUEUE
+from .homes.home import QUEUE
+from .homes.switchboard import HOMES
 from .journal import Journal
 from .shelf import FolderError, Hosted, Shelf, sessions_of
-from .switchboard import HOMES
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _TICK = 0.05
@@ -175,7 +175,7 @@ class Supervisor:
         return [
             _Child(
                 what=f"home of {one['name']}",
-                module="conspectus.service.home",
+                module="conspectus.service.homes.home",
                 argument={
                     "hosted": one,
                     "folder": str(self._plan.folder.resolve()),

@@ -39,7 +39,7 @@ class Answered(BaseModel):
     count: float | None
     low: float | None
     high: float | None
-    basis: Literal["measured", "guessed", "unguaranteed"]
+    basis: Literal["measured", "guessed", "simulated", "unguaranteed"]
     confidence: float
     question: str | None
     notes: list[str]

@@ -8,24 +8,31 @@ import socket
 import sys
 from pathlib import Path
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .application import Serving, application
 from .gate import Limits
-from .home import first_line
+from .homes.event_loop import run_loop
+from .homes.exchange import first_line
 from .journal import Journal, take_over
 
 HEAD_SECONDS = 10.0
+LONGEST_HEAD = 32 << 10
+LONGEST_REQUEST = 1 << 20
+"""Bytes of a whole request on the wire. The gate counts those of its body; chunks and trailers have others besides."""
 MOST_CONNECTIONS = 1_000
 _GRACE = 10
 
 
-class Impatient(H11Protocol):
-    """HTTP that hangs up on clients who send the head of a request drop by drop, and on one connection too many."""
+class Impatient(HttpToolsProtocol):
+    """HTTP that hangs up on clients who send the head of a request drop by drop or without end, and on one connection
+    too many."""
 
+    longest = LONGEST_REQUEST
     _slow: asyncio.TimerHandle | None = None
+    _came = 0  # bytes since the last whole request
+    _inside = False  # the head of a request is whole, and the rest of it is awaited
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -35,11 +42,22 @@ class Impatient(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
+        self._came += len(data)
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
+        if self._came > (self.longest if self._inside else LONGEST_HEAD) and not self.transport.is_closing():
+            self.send_400_response("The request is too long.")
+        elif self._came and not self._inside:
             self._wait()  # a part of a head came, and the rest of it is awaited
-        else:
-            self._forget()
+
+    def on_headers_complete(self) -> None:
+        self._inside = True
+        self._forget()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._inside, self._came = False, 0
+        self._forget()
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
@@ -75,7 +93,6 @@ async def serve(serving: Serving, listening: socket.socket, journal: Journal) ->
         proxy_headers=False,
         timeout_keep_alive=60,
         timeout_graceful_shutdown=_GRACE,
-        h11_max_incomplete_event_size=32 << 10,
     )
     server = uvicorn.Server(config)
 
@@ -105,7 +122,7 @@ def main() -> None:
     journal = Journal(f"worker-{serving.slot}", serving.log)
     take_over(journal)
     listening = socket.socket(fileno=given["fd"])
-    asyncio.run(serve(serving, listening, journal))
+    run_loop(serve(serving, listening, journal))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from .live_answer import LiveAnswer, shown
 from .questions import Question, canonical, stored
 from .store import Store
 
-_TEXTS = 8_192
+_TEXTS = 16_384
 
 
 class Answered:
@@ -54,7 +54,7 @@ class Answered:
     def history(self, most: int) -> list[tuple[str, LiveAnswer, float]]:
         """The last questions with their answers and what each cost, the newest first."""
         told = []
-        for blocks, given in list(self._store.history())[-most:]:
+        for blocks, given in self._store.history(most):
             workload = stored(self._schema.domain, blocks)
             asked = Question(workload, "", "", _words(self._schema, workload))
             answer = shown(given, asked, self._total, confidence=0.95, repeated=True)

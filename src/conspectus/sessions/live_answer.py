@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from conspectus.queries.query import TableFunction
 from conspectus.releases.answer import Answer, answer_of, count_confidence
 from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.synopsis import Total
@@ -34,4 +35,7 @@ def shown(given: Given, asked: Question, total: Total, *, confidence: float, rep
         estimate = Estimate.within(given.count, margin, basis=given.basis)
     answer = answer_of(estimate, total, confidence, asked.workload.query(0))
     told = {**vars(answer), "question": asked.words, "notes": asked.notes}
+    query = asked.workload.query(0)
+    if isinstance(query, TableFunction) and not query.counts_rows:
+        told["count"] = None  # its share is of the rows, and no number of them
     return LiveAnswer(**told, cost=0.0 if repeated else float(given.price), repeated=repeated)

@@ -11,6 +11,7 @@ from conspectus.data.schema import Schema
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.moments import Moment
+from conspectus.queries.blocks.statistic import Statistic, Statistics
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.language import from_sql as language
 from conspectus.queries.query import Linear, Predicate, Query, TableFunction
@@ -64,9 +65,12 @@ def _normal(question: Workload) -> Workload:
         return Workload(domain, (block,))
     if isinstance(query, Moment):
         raise WorkloadError("a sum, mean, variance or covariance is answered by ask(…), from its parts")
+    if isinstance(query, Statistic):
+        return Workload(domain, (Statistics(domain, (query,)),))
     if isinstance(query, TableFunction):
         raise WorkloadError(
-            "a session answers counts of records, and this is a function of the whole table: release it instead"
+            "a session answers counts of records and functions whose sensitivity is proved, and this one's was "
+            "declared: release it instead"
         )
     meaning = canonical_query(domain, query)
     if isinstance(meaning, Linear):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.online_mechanism import OnlineProposal, OnlineRun, Reply
+from conspectus.mechanisms.online_mechanism import HandOver, OnlineProposal, OnlineRun, RefitsAside, Reply
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.queries.workload import Workload
@@ -27,6 +27,7 @@ from .account import Account
 from .forecast import in_words
 from .live_answer import LiveAnswer, shown
 from .moments_asked import moment_of
+from .oracle import Consulted
 from .questions import Question, canonical
 from .selects import Selecting
 from .session_release import what_was_learned
@@ -34,7 +35,7 @@ from .store import Given, SessionError, Standing, Store
 
 
 @suggest_keywords
-class Session(Watching, Selecting):
+class Session(Watching, Consulted, Selecting):
     """One budget, many questions: opened by `cs.open_session` or `cs.resume_session`.
 
     Threads may share a session. Another process resumes the same file and shares that.
@@ -80,6 +81,7 @@ class Session(Watching, Selecting):
         self._settled = settled
         self._loop: OnlineRun | None = None
         self._version = self._answered = -1  # of nothing: the first question looks
+        self._hand_over: HandOver | None = None
         self._closed = False
         self._process = os.getpid()
         self._lock = threading.RLock()
@@ -120,7 +122,9 @@ class Session(Watching, Selecting):
         moment = moment_of(question)
         if moment is not None and isinstance(question, Workload) and question.domain == self.schema.domain:
             return self.ask_moment(moment, confidence)
-        asked = canonical(self.schema, question, snap=snap)
+        return self._asked(canonical(self.schema, question, snap=snap), confidence)
+
+    def _asked(self, asked: Question, confidence: float) -> LiveAnswer:
         with self._lock:
             given, repeated = self._put(asked)
             return shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
@@ -175,7 +179,9 @@ class Session(Watching, Selecting):
             ('measured', True, True, True)
         """
         checked_confidence(confidence)
-        asked = canonical(self.schema, question, snap=snap)
+        return self._measured(canonical(self.schema, question, snap=snap), confidence)
+
+    def _measured(self, asked: Question, confidence: float) -> LiveAnswer:
         with self._lock:
             self._check_here()
             with self._store.alone():
@@ -329,10 +335,16 @@ class Session(Watching, Selecting):
                 raise SessionError("this session has not learned anything yet: it died while it was being opened")
             if self._loop is None:
                 self._loop = self._proposal.restore(self._curator, state)
+                self._aside()
             else:
                 self._loop.adopt(state)
             self._version = standing.version
         return standing
+
+    def _aside(self) -> None:
+        """Hand the refits of the loop over, where somebody takes them."""
+        if self._hand_over is not None and isinstance(self._loop, RefitsAside):
+            self._loop.refit_aside(self._hand_over)
 
     def _learned(self) -> OnlineRun:
         if self._loop is None:

@@ -321,11 +321,12 @@ class Store:
             meta = json.loads(rows.pop(_META))
             return meta, {name: read_stream(content) for name, content in rows.items()}
 
-    def history(self) -> Iterator[tuple[Any, Given]]:
-        """Every question with its answer, in the order in which they were asked."""
-        query = "SELECT question, count, basis, margin, price FROM answers ORDER BY number"
+    def history(self, last: int | None = None) -> Iterator[tuple[Any, Given]]:
+        """Every question with its answer, in the order in which they were asked; or the last so many of them."""
+        newest = "SELECT * FROM answers ORDER BY number DESC LIMIT ?"
+        query = f"SELECT question, count, basis, margin, price FROM ({newest}) ORDER BY number"
         with self._faithful():
-            for question, *rest in self._connection.execute(query):
+            for question, *rest in self._connection.execute(query, (-1 if last is None else last,)):
                 yield json.loads(question), _given(*rest)
 
     @contextmanager

@@ -28,6 +28,7 @@ from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Total
 
+from .step_marks import StepMarks
 from .stream_file import StreamError, StreamFile
 from .stream_plan import StreamPlan
 
@@ -109,6 +110,7 @@ def begin(
         raise StreamError("a ledger counts single events: leave events out, or the ledger")
     file = StreamFile(path, new=True)
     stream: Stream | None = None
+    marks: StepMarks | None = None
     try:
         plan.spending.admit(plan.act)
         if ledger is not None:
@@ -117,8 +119,12 @@ def begin(
             label = f"stream of {len(workload):,} counts"
             reservation = kept.reserve(budget, label, fingerprint=schema.fingerprint, **bound)  # type: ignore[arg-type]
             reservation.debit(plan.act)
-            reservation.settle()
-        opened = Stream(plan, file, sampler)
+            if path is None:
+                reservation.settle()  # what is in memory has no copies
+            else:
+                marks = StepMarks.of_new(reservation)
+                terms = {**terms, "ledger": str(kept.path), "reservation": reservation.number}
+        opened = Stream(plan, file, sampler, marks)
         file.begin(terms, opened._counter(0).begin())
         stream = opened
     finally:
@@ -129,17 +135,20 @@ def begin(
     return stream
 
 
-def resume_stream(path: str | Path) -> Stream:
+def resume_stream(path: str | Path, *, ledger: str | Path | Ledger | None = None) -> Stream:
     """Go on with the stream in a file. Nothing is debited again, and no noise is drawn again.
 
     Args:
-        path: The stream's file. Keep one of it: a copy that is gone on with would draw later noise a second time.
+        path: The stream's file. With a ledger an old copy of it is refused. Without one keep no copies: one that is
+            gone on with would draw later noise a second time.
+        ledger: The ledger that the stream was opened with, where that was moved.
 
     Returns:
         The `Stream`; `stream.steps` says how many steps it has.
 
     Raises:
-        StreamError: There is no stream at `path`, or another process has it.
+        StreamError: There is no stream at `path`, another process has it, or it is an old copy.
+        LedgerError: Its ledger is not where it was.
 
     Example:
         >>> import tempfile, pathlib
@@ -161,7 +170,11 @@ def resume_stream(path: str | Path) -> Stream:
         schema, workload = Schema.from_dict(terms["schema"]), Workload.from_json(terms["workload"])
         plan = StreamPlan(schema, workload, terms, Budget(**terms["budget"]))
         plan.spending.admit(plan.act)
-        stream = Stream(plan, file, None)
+        marks: StepMarks | None = None
+        if terms.get("reservation") is not None:
+            kept = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger or terms["ledger"])
+            marks = StepMarks.of_file(file, kept, int(terms["reservation"]))
+        stream = Stream(plan, file, None, marks)
     except (KeyError, TypeError) as problem:
         raise StreamError(f"{path} is damaged: restore it from a copy") from problem
     finally:
@@ -188,9 +201,11 @@ class Stream:
         (1, 1.0)
     """
 
-    def __init__(self, plan: StreamPlan, file: StreamFile, sampler: Sampler | None) -> None:
+    def __init__(
+        self, plan: StreamPlan, file: StreamFile, sampler: Sampler | None, marks: StepMarks | None = None
+    ) -> None:
         self.schema, self.workload = plan.schema, plan.workload
-        self._plan, self._file = plan, file
+        self._plan, self._file, self._marks = plan, file, marks
         self._sampler = sampler or SystemSampler()
         self._lock = threading.RLock()
         unit = str(plan.schema.unit)
@@ -209,7 +224,8 @@ class Stream:
             rows: A table of rows: whatever `cs.open_table` takes, or what it opened.
 
         Raises:
-            StreamError: The horizon is reached, or the rows have another schema.
+            StreamError: The horizon is reached, the rows have another schema, or the file is an old copy.
+            BudgetExceeded: The ledger of the stream was retired.
 
         Guarantee: when this returns, the step and its output are in the file. If it does not return, either both are or
         neither is, and `steps` says which. The noise of no interval is drawn twice.
@@ -221,6 +237,8 @@ class Stream:
             step, horizon = self._file.steps(), self._plan.horizon
             if horizon.steps is not None and step >= horizon.steps:
                 raise StreamError(f"this stream was opened for {horizon.steps:,} steps, which are over: open another")
+            if self._marks is not None:  # before anything is drawn: an old copy of the file is refused here
+                self._marks.begin(step, self._file)
             tree, counter = horizon.tree_at(step), self._counter(step)
             # The counter of the first tree was drawn when the stream was opened.
             state = counter.begin() if step and step == tree.start else self._file.state()
@@ -229,6 +247,8 @@ class Stream:
             known = self._file.output(step - 1)[0] if step else before
             arrived = counter.rows(table) if self._plan.problem.total_is_public else 0
             self._file.keep(step, known + arrived, base + shown, after)
+            if self._marks is not None:
+                self._marks.done(step)
 
     def value(self, query: int, *, confidence: float = 0.95) -> Answer:
         """The count of one question over all steps so far.

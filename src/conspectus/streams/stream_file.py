@@ -26,6 +26,7 @@ _STATEMENTS = (
     "CREATE TABLE terms (content TEXT NOT NULL)",
     "CREATE TABLE state (level INTEGER PRIMARY KEY, content BLOB NOT NULL)",
     "CREATE TABLE outputs (step INTEGER PRIMARY KEY, rows INTEGER NOT NULL, content BLOB NOT NULL)",
+    "CREATE TABLE marks (content TEXT NOT NULL)",
 )
 _COUNTER = -1
 """The line of the state that holds the counter itself."""
@@ -98,6 +99,18 @@ class StreamFile:
             raise StreamError(f"{self.path} holds no stream: it died before it was opened, open another one")
         found: dict[str, Any] = json.loads(row[0])
         return found
+
+    def intend(self, begun: str) -> str:
+        """Say, durably, under which mark the next step is begun, beside the mark that was begun last; the new one."""
+        mark = os.urandom(8).hex()
+        with self._writing():
+            self._connection.execute("DELETE FROM marks")
+            self._connection.executemany("INSERT INTO marks VALUES (?)", [(mark,), (begun,)])
+        return mark
+
+    def marks(self) -> tuple[str, ...]:
+        """The mark that was intended last, and the one that was begun before it."""
+        return tuple(str(row[0]) for row in self._connection.execute("SELECT content FROM marks"))
 
     def keep(self, step: int, rows: int, shown: NDArray[np.int64], state: CounterState) -> None:
         """Write what a step published, and the state after it: both or neither."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from conspectus.queries.query import Linear, Query, Sparse, TableFunction
 
-Basis = Literal["measured", "guessed", "unguaranteed"]
-"""What an answer rests on: noise whose law is known, a guess within a bound, or nothing that could be promised."""
+Basis = Literal["measured", "guessed", "simulated", "unguaranteed"]
+"""What an answer rests on: noise whose law is known, a guess within a bound, errors of reruns on a table that is like
+the synopsis, or nothing that could be said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,11 @@ class Estimate:
     high: float | None
     basis: Basis
     share: float | None = None
+
+    @property
+    def width(self) -> float:
+        """How wide the interval is; without end where there is none."""
+        return math.inf if self.low is None or self.high is None else self.high - self.low
 
     @classmethod
     def within(

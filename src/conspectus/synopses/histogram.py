@@ -22,7 +22,10 @@ from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 from conspectus.synopses.fitting.rounding import integer_histogram, snake, systematic
 
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, numbers_of, part, public_sampler
+from .estimate import Estimate
+from .evidence import Evidence
+from .intervals.simulated_errors import SimulatedErrors, simulated_ends, simulated_estimate
+from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, check_known, numbers_of, part, public_sampler
 
 MOST_CELLS = 1 << 22
 """The largest universe over which a histogram is fitted to answers after the fact."""
@@ -39,13 +42,16 @@ class Histogram(Synopsis):
     """Weights over the cells of some columns in row-major order: zero or more, with sum 1.
 
     `columns` are the positions of the columns held, in schema order, all of them by default. Nothing is known about the
-    others: questions about them are refused, and synthetic rows have them uniform and independent.
+    others: questions about them are refused, and synthetic rows have them uniform and independent. `errors` says how
+    far its answers usually are from the truth, by reruns of what made it; intervals come from there where those are
+    narrower than the noise.
     """
 
     domain: Domain
     weights: NDArray[np.float64]
     total: Total
     columns: tuple[int, ...] | None = None
+    errors: SimulatedErrors | None = None
 
     kind: ClassVar[str] = "histogram"
     title: ClassVar[str] = "a histogram over all combinations of values"
@@ -118,6 +124,32 @@ class Histogram(Synopsis):
         sets = tuple(tuple(self._places[c] for c in columns) for columns in column_sets)
         return marginal_tree(self.held.sizes, sets)
 
+    @property
+    def simulated_columns(self) -> int:
+        """Of how many columns a question may be at most to have an interval by reruns."""
+        return 0 if self.errors is None else self.errors.most_columns
+
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query. Of the interval of reruns, where there were any, and that of noise, the narrower one;
+        see `Synopsis.estimate`."""
+        proved = super().estimate(query, confidence, beside)
+        if self.errors is None:
+            return proved
+        count = self._share(query) * self.total.divisor
+        found = simulated_estimate(self.errors, self.domain, query, count, confidence)
+        return found if found is not None and found.width <= proved.width else proved
+
+    def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
+        """For every cell of one marginal, the ends of an interval in counts; see `Synopsis.intervals`."""
+        low, high = super().intervals(cells, confidence, beside)
+        ends = None
+        if self.errors is not None:
+            ends = simulated_ends(self.errors, cells, self.answer(cells) * self.total.divisor, confidence)
+        if ends is None:
+            return low, high
+        wider = ~(high - low < ends[1] - ends[0])  # also where there is none
+        return np.where(wider, ends[0], low), np.where(wider, ends[1], high)
+
     def counts(self, total: int | None = None) -> NDArray[np.int64]:
         """One non-negative integer table near the histogram, over the columns held: all tables made from it agree."""
         rows = self.total.rows if total is None else total
@@ -142,19 +174,29 @@ class Histogram(Synopsis):
         counts = systematic(self.weights[path], rows, float(rng.random()))
         cells = np.repeat(path, counts)
         rng.shuffle(cells)
+        return self._rows_of(cells, rng)
+
+    def drawn(self, rows: int, rng: np.random.Generator) -> Chunk:
+        """Independent rows: like a table that it could have been fitted to."""
+        return self._rows_of(np.repeat(np.arange(len(self.weights)), rng.multinomial(rows, self.weights)), rng)
+
+    def _rows_of(self, cells: NDArray[np.int64], rng: np.random.Generator) -> Chunk:
         known = cells_to_chunk(self.held, cells)
         columns: list[Codes] = []
         for c, size in enumerate(self.domain.sizes):
             if c in self._places:
                 columns.append(known.column(self._places[c]))
             else:
-                columns.append(rng.integers(0, size, rows, dtype=code_dtype(size)))
-        return Chunk(tuple(columns), rows)
+                columns.append(rng.integers(0, size, len(cells), dtype=code_dtype(size)))
+        return Chunk(tuple(columns), len(cells))
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         assert self.columns is not None
-        meta = {"total": self.total.to_json(), "columns": list(self.columns)}
-        return meta, {"weights": pa.table({"weight": self.weights})}
+        meta: dict[str, Any] = {"total": self.total.to_json(), "columns": list(self.columns)}
+        tables = {"weights": pa.table({"weight": self.weights})}
+        if self.errors is not None:
+            meta["errors"], tables["errors"] = self.errors.parts()
+        return meta, tables
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
@@ -164,7 +206,8 @@ class Histogram(Synopsis):
             raise BadSynopsis("the histogram of the synopsis does not name the columns that it holds")
         if table.num_rows != domain.project(columns).cells:
             raise BadSynopsis("the histogram of the synopsis has another number of cells than its schema")
-        return cls(domain, numbers_of(table["weight"]), Total.from_json(meta.get("total")), tuple(columns))
+        errors = SimulatedErrors.from_parts(meta["errors"], tables, "errors") if "errors" in meta else None
+        return cls(domain, numbers_of(table["weight"]), Total.from_json(meta.get("total")), tuple(columns), errors)
 
 
 def cells_to_chunk(domain: Domain, cells: NDArray[np.int64]) -> Chunk:

@@ -34,9 +34,12 @@ from conspectus.synopses.fitting.mixture_fit import MixtureFit
 from conspectus.synopses.fitting.mixture_rows import spread_groups, stratified_rows
 from conspectus.synopses.fitting.row_descent import Wanted, groups_of, moved, tables_to_meet
 
+from .estimate import Estimate
+from .evidence import Evidence
+from .intervals.simulated_errors import SimulatedErrors, simulated_ends, simulated_estimate
 from .mixture_answers import CoarseColumn, MixtureAnswers
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Synopsis, Total, check_known, numbers_of, part, public_sampler
+from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, check_known, numbers_of, part, public_sampler
 
 MOST_COMPONENTS = 1 << 16
 FEWEST_MOVED = 1000
@@ -63,6 +66,8 @@ class ProductMixture(Synopsis):
         columns: The positions of the columns held, in schema order, all of them by default. Questions about others are
             refused, and synthetic rows have them uniform and independent.
         coarse: For each column held how its codes are grouped, or None where they are not; None where no column's are.
+        errors: How far its answers usually are from the truth, by reruns of what made it; None where nobody ran it
+            again.
 
     Raises:
         BadSynopsis: The parts do not fit together.
@@ -81,6 +86,7 @@ class ProductMixture(Synopsis):
     total: Total
     columns: tuple[int, ...] | None = None
     coarse: tuple[CoarseColumn | None, ...] | None = None
+    errors: SimulatedErrors | None = None
 
     kind: ClassVar[str] = "product-mixture"
     title: ClassVar[str] = "a mixture of products of single columns"
@@ -204,6 +210,28 @@ class ProductMixture(Synopsis):
             )
         return block.weighed(self._closed.records(codes_at(self.domain, block.index.distinct)))
 
+    @property
+    def simulated_columns(self) -> int:
+        """Of how many columns a question may be at most to have an interval by reruns."""
+        return 0 if self.errors is None else self.errors.most_columns
+
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The count of one query. Where nothing measured bounds it, its interval is that of reruns, if there were any.
+
+        See `Synopsis.estimate`.
+        """
+        found = super().estimate(query, confidence, beside)
+        if found.low is not None:
+            return found
+        return simulated_estimate(self.errors, self.domain, query, found.count, confidence) or found
+
+    def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
+        """For every cell of one marginal, the ends of an interval in counts; see `Synopsis.intervals`."""
+        ends = super().intervals(cells, confidence, beside)
+        if not np.isnan(ends[0]).all():
+            return ends
+        return simulated_ends(self.errors, cells, self.answer(cells) * self.total.divisor, confidence) or ends
+
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """A marginal of one table of synthetic rows, as many as the total; see `Synopsis.integer_marginal`."""
         check_known(self.domain, columns, self.known_columns)
@@ -224,22 +252,31 @@ class ProductMixture(Synopsis):
         They are drawn systematically, so that each row by itself has the law of the mixture. A thousand of them or more
         are then moved, value by value, until their tables of two and three columns are nearer to those of the mixture.
         """
-        assert self.coarse is not None
         rng = public_sampler(public_seed)
-        drawn = stratified_rows(self.weights, np.concatenate(self._closed.sides, axis=1), self._widths, rows, rng)
-        if rows >= FEWEST_MOVED:
-            drawn = moved(drawn, self._wanted, rng)
+        drawn = self._grouped_rows(rows, rng)
+        return self._decoded(moved(drawn, self._wanted, rng) if rows >= FEWEST_MOVED else drawn, rng)
+
+    def drawn(self, rows: int, rng: np.random.Generator) -> Chunk:
+        """Rows of its law that are not moved towards its tables: like a table that it could have been fitted to."""
+        return self._decoded(self._grouped_rows(rows, rng), rng)
+
+    def _grouped_rows(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        return stratified_rows(self.weights, np.concatenate(self._closed.sides, axis=1), self._widths, rows, rng)
+
+    def _decoded(self, drawn: NDArray[np.int32], rng: np.random.Generator) -> Chunk:
+        """Rows of groups as rows of codes; columns that are not held are uniform."""
+        assert self.coarse is not None
         columns: list[Codes] = []
         for column, size in enumerate(self.domain.sizes):
             if column not in self._places:
-                columns.append(rng.integers(0, size, rows, dtype=code_dtype(size)))
+                columns.append(rng.integers(0, size, len(drawn), dtype=code_dtype(size)))
                 continue
             place = self._places[column]
             codes, how = drawn[:, place], self.coarse[place]
             if how is not None:
                 codes = spread_groups(codes, how.groups, how.within, rng)
             columns.append(codes.astype(code_dtype(size)))
-        return Chunk(tuple(columns), rows)
+        return Chunk(tuple(columns), len(drawn))
 
     @cached_property
     def _wanted(self) -> Wanted:
@@ -266,7 +303,10 @@ class ProductMixture(Synopsis):
         if held:
             groups = np.concatenate([how.groups for how in held])
             tables["coding"] = pa.table({"group": groups, "within": np.concatenate([how.within for how in held])})
-        return {"total": self.total.to_json(), "columns": list(self.columns), "grouped": grouped}, tables
+        meta: dict[str, Any] = {"total": self.total.to_json(), "columns": list(self.columns), "grouped": grouped}
+        if self.errors is not None:
+            meta["errors"], tables["errors"] = self.errors.parts()
+        return meta, tables
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
@@ -287,7 +327,8 @@ class ProductMixture(Synopsis):
             for place, low, high in zip(grouped, ends, ends[1:]):
                 coarse[place] = CoarseColumn(groups[low:high], within[low:high])
         demand(BadSynopsis, (len(weights) and len(shares) % len(weights) == 0, _UNREADABLE))
-        return cls(domain, weights, shares.reshape(len(weights), -1), total, tuple(columns), tuple(coarse))
+        errors = SimulatedErrors.from_parts(meta["errors"], tables, "errors") if "errors" in meta else None
+        return cls(domain, weights, shares.reshape(len(weights), -1), total, tuple(columns), tuple(coarse), errors)
 
 
 def _shares(numbers: NDArray[Any]) -> bool:

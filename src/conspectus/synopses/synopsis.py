@@ -190,6 +190,11 @@ class Synopsis(ABC):
         """The positions of the columns that it was made from. Of any other column it could only invent an answer."""
         return range(len(self.domain))
 
+    @property
+    def simulated_columns(self) -> int:
+        """Of how many columns a question may be at most to have an interval by reruns: 0 where there were none."""
+        return 0
+
     def _check_domain(self, workload: Workload) -> None:
         """Refuse a workload about another table."""
         if workload.domain != self.domain:
@@ -267,10 +272,8 @@ class Synopsis(ABC):
         raise CannotAnswer(f"a synopsis of kind {self.kind} holds no tables: ask it single questions")
 
     def printed_within(self) -> float | None:
-        """How far printed counts of measured marginals are from the truth at most, in counts, with probability 0.95.
-
-        None where nothing is proved of them beyond the intervals that are printed beside them.
-        """
+        """How far printed counts of measured marginals are from the truth at most, in counts, with probability 0.95;
+        None where nothing is proved of them beyond the intervals that are printed beside them."""
         return None
 
     @abstractmethod
@@ -286,13 +289,11 @@ class Synopsis(ABC):
         return None
 
     def measurements(self) -> list[tuple[Workload, Noise, int]]:
-        """What it publishes as it was measured: questions, the law of their noise, and how many of its steps make one
-        count. None of its numbers, where it was fitted or drawn."""
+        """What it publishes as it was measured: questions, the law of their noise, how many steps make one count."""
         return []
 
     def published_at(self) -> tuple[Noise, int] | None:
-        """Where it holds keys of the table's own rows, which one kind of private act alone may publish: the noise on
-        their counts, and the least count that was shown."""
+        """Of keys of the table's own rows: the noise on their counts, and the least count that was shown."""
         return None
 
     @abstractmethod

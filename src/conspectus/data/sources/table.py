@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from conspectus.data.chunks import SetChunk
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
@@ -151,7 +153,20 @@ class Table:
             return FINGERPRINTS.of(values, mended=True)
         return self.schema.encode(position, values)
 
-    def _bounded(self, wanted: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
+    def units(self, key: int, rows: int = 1 << 17) -> Iterator[tuple[Chunk | SetChunk, NDArray[np.uint64] | None]]:
+        """One pass over the codes of all columns, with a hash of each row's id, or None where each row is a unit.
+
+        All rows of an id have the same hash, keyed with a public number.
+        """
+        if self.schema.unit.kind != "id":
+            yield from ((chunk, None) for chunk in self._complete(self.chunks()))
+            return
+        every = range(len(self.schema.columns))
+        for batch in gathered(self._bounded(every, rows, key=key), rows):
+            *codes, ids = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
+            yield Chunk(tuple(codes), batch.num_rows), ids.astype(np.uint64)
+
+    def _bounded(self, wanted: Sequence[int], rows: int, *, key: int | None = None) -> Iterator[pa.RecordBatch]:
         """The codes of the rows that are kept of each id. Which ones are kept depends on all columns."""
         width, identity = len(self.schema.columns), str(self._identity)
         every = range(width)
@@ -163,8 +178,8 @@ class Table:
             coded = self._coded(raw, every, ids=True)
             held = pa.schema([*kinds, ("person", pa.large_string()), *ranks])
             codes = pa.RecordBatchReader.from_batches(held, coded)
-            most = self.schema.unit.max_rows
-            query = bounded("_codes", wanted, columns=width, max_rows=most, seed=self._seed, ranked=ranked)
+            kept = {"columns": width, "max_rows": self.schema.unit.max_rows, "seed": self._seed}
+            query = bounded("_codes", wanted, **kept, key=key, ranked=ranked)
             batches = self._origin.connection.cursor().from_arrow(codes).query("_codes", query).to_arrow_reader(rows)
         yield from _each(batches, self._what)
 

@@ -106,12 +106,20 @@ def _number(word: str) -> decimal.Decimal | None:
 
 
 def bounded(
-    relation: str, select: Sequence[int], *, columns: int, max_rows: int, seed: int, ranked: bool = False
+    relation: str,
+    select: Sequence[int],
+    *,
+    columns: int,
+    max_rows: int,
+    seed: int,
+    key: int | None = None,
+    ranked: bool = False,
 ) -> str:
     """The SQL that selects codes (c0, c1, …) from a relation, of at most `max_rows` rows of each `person`.
 
-    All codes are read, whichever are selected: every pass keeps the same rows. With `ranked` rows are hashed by other
-    codes (r0, r1, …), and those that tie are told apart by their own.
+    All codes are read, whichever are selected: every pass keeps the same rows. With a `key` a hash of the person stands
+    behind the codes, the same for all rows of one. With `ranked` rows are hashed by other codes (r0, r1, …), and those
+    that tie are told apart by their own.
     """
     own = ", ".join(f"c{place}" for place in range(columns))
     codes = ", ".join(f"r{place}" for place in range(columns)) if ranked else own
@@ -119,6 +127,8 @@ def bounded(
     who = f"coalesce(regexp_replace(person, {text(_WHOLE)}, {text(_DIGITS)}), '')"
     order = f"md5(concat_ws(',', {text(f'{seed}:')}, {codes}) || ',' || {who}), {codes}{f', {own}' if ranked else ''}"
     chosen = ", ".join(f"c{place}" for place in select) or "1"
+    if key is not None:
+        chosen += f", md5_number_lower({text(f'{key}:')} || {who}) AS unit"
     return (
         f"SELECT {chosen} FROM {relation} "
         f"QUALIFY row_number() OVER (PARTITION BY person ORDER BY {order}) <= {max_rows}"

@@ -23,6 +23,7 @@ from conspectus.mechanisms.expectations import (
     ADAPTIVE_UNKNOWN_ROWS,
 )
 from conspectus.mechanisms.mechanism import Claim, Problem, expected_maximum, expected_size
+from conspectus.mechanisms.simulation.reruns import Asked
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.marginal import Marginal
 
@@ -34,7 +35,7 @@ _MANY = 64
 CITES = ("McKenna, Mullins, Sheldon & Miklau 2022 (select, measure, fit)", "Xiao, He, Zhang & Kifer 2023 (residuals)")
 
 
-def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: bool) -> Claim:
+def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: bool, intervals: bool) -> Claim:
     """Typical errors, and the memory that matrices over all groups of all columns take."""
     rows = problem.rows or ADAPTIVE_UNKNOWN_ROWS
     rho = float(problem.cap)
@@ -58,6 +59,9 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
     width = sum(min(size, plan.most_groups) for size in plan.sizes)
     memory = 4 * (9 * components * width + 8 * width * width) + 40 * width * width + 16 * asked
     notes = ["no interval is proved: nothing bounds what pairs and triples do not say"]
+    if intervals:
+        notes = ["intervals are simulated, not proved: by reruns on tables drawn from the release"]
+        memory += Asked.of(problem.workload.domain, plan.columns, problem.in_order).memory
     if problem.rows is None:
         notes.append(f"the number of rows is private: what is expected is for {ADAPTIVE_UNKNOWN_ROWS:,} rows")
     return Claim(

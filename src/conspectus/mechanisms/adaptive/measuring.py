@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar
@@ -10,9 +9,9 @@ from typing import TypeVar
 import numpy as np
 
 from conspectus.curator.acts import residual_scales
-from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, TableDistances
 from conspectus.mechanisms.mechanism import Problem, root_up
+from conspectus.mechanisms.simulation.measured_through import Doors
 from conspectus.mechanisms.total import take_total
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.grouped_marginal import GroupedMarginal, Grouping
@@ -26,7 +25,7 @@ from .budgeting import Choice, Option, choose, gains, sigma_grid
 from .coding import Coding, code_column
 from .pair_fits import Measurement, Model
 from .pair_scores import increments, sampling_distance, signals
-from .parameters import AdaptivePlan, residual_cost, unit_cost
+from .parameters import AdaptivePlan, residual_cost, root_of, unit_cost
 from .smoothing import Floats
 
 Columns = TypeVar("Columns", bound=tuple[int, ...])
@@ -35,48 +34,69 @@ MOST_CELLS = 1 << 18
 """The largest table that is measured; larger ones are looked at on a coarser level."""
 
 
-def first_total(curator: Curator, problem: Problem, price: Fraction) -> Total:
+def first_total(curator: Doors, problem: Problem, plan: AdaptivePlan, price: Fraction) -> Total:
     """The number of rows: as it is where it is public, else with noise for this price."""
     law = None
     if not problem.total_is_public:
-        law = problem.law(problem.sensitivity(always(problem.workload.domain)), price)
+        law = wide(plan, problem.law(problem.sensitivity(always(problem.workload.domain)), price))
     return take_total(curator, problem, law)
 
 
-def measure_columns(
-    curator: Curator, problem: Problem, plan: AdaptivePlan, first: Total, price: Fraction
-) -> tuple[list[Coding], Total]:
-    """Every column with noise, as it is modelled, and the number of rows by all of them together.
+def wide(plan: AdaptivePlan, law: Noise) -> Noise:
+    """A law of noise, as wide as the terms of the plan ask for."""
+    return law if law.scale >= plan.narrowest else Noise(law.kind, plan.narrowest)
 
-    Columns of more values get more of the price, by the root of their number.
+
+def measure_columns(
+    curator: Doors, problem: Problem, plan: AdaptivePlan, first: Total, price: Fraction
+) -> tuple[list[Coding], Total]:
+    """Every column with noise, as it is modelled, and the number of rows.
+
+    Columns are measured as residuals, which cost less than their tables; what that saves buys the number of rows, where
+    it is private. Columns of more values get more of the price, by the root of their number.
     """
     domain = problem.workload.domain
-    tables = [Workload(domain, (Marginal(domain, (column,)),)) for column in plan.columns]
-    curator.count_ahead(Workload(domain, tuple(table.blocks[0] for table in tables)))
-    roots = [math.isqrt(size << 40) for size in plan.sizes]
-    noisy: list[Floats] = []
-    laws: list[Noise] = []
-    for table, root in zip(tables, roots):
-        law = problem.law(problem.sensitivity(table), price * root / sum(roots))
-        noisy.append(curator.measure(table, law).astype(np.float64))
-        laws.append(law)
+    curator.count_ahead(Workload(domain, tuple(Marginal(domain, (column,)) for column in plan.columns)))
+    told = [(column, size) for column, size in zip(plan.columns, plan.sizes) if size > 1]
     total = first
     if not first.exact:
-        # Each column's counts add up to the rows: the mean of least variance, of these and of the first look.
-        sums = [first.value, *(float(counts.sum()) for counts in noisy)]
-        weights = [1 / first.scale**2, *(1 / (len(counts) * law.scale**2) for counts, law in zip(noisy, laws))]
-        value = math.fsum(w * s for w, s in zip(weights, sums)) / math.fsum(weights)
-        # Its noise is no larger than that of the best of them alone, which is a law that was drawn.
-        scale, terms = min(
-            [(first.scale, 1), *((law.scale, len(counts)) for counts, law in zip(noisy, laws))],
-            key=lambda known: known[1] * known[0] ** 2,
-        )
-        total = Total(value=value, exact=False, kind="gaussian", scale=scale, terms=terms)
-    codings = [
-        code_column(counts, law.scale, total.divisor, in_order, plan.most_groups)
-        for counts, law, in_order in zip(noisy, laws, plan.in_order)
+        share = _share_of_total([size for _, size in told], plan, float(price), unit_cost(curator.relation))
+        every = always(domain)
+        law = wide(plan, problem.law(problem.sensitivity(every), price * share))
+        total = _together(first, float(curator.measure(every, law)[0]), law.scale)
+        price = price * (1 - share)
+    if not told:
+        return [code_column(np.ones(1), 0.0, total.divisor, 0) for _ in plan.sizes], total
+    residuals = [Residual(domain, (column,)) for column, _ in told]
+    precisions = [float(root_of(size)) for _, size in told]
+    scales = [
+        max(scale, plan.narrowest) for scale in residual_scales(residuals, precisions, price, relation=curator.relation)
     ]
+    noisy = curator.measure_residuals(residuals, scales)
+    found = {column: (values, scale / len(values)) for (column, _), values, scale in zip(told, noisy, scales)}
+    codings = []
+    for column, size, in_order in zip(plan.columns, plan.sizes, plan.in_order):
+        residual, deviation = found.get(column, (np.zeros(1), 0.0))
+        counts = residual + total.divisor / size
+        codings.append(code_column(counts, deviation, total.divisor, in_order, plan.most_groups))
     return codings, total
+
+
+def _share_of_total(sizes: Sequence[int], plan: AdaptivePlan, price: float, cost: float) -> Fraction:
+    """The share of the price of columns that residuals save: Σ√n/n over Σ√n. No more of it is taken than what noise of
+    the narrowest kind costs."""
+    roots = sum(root_of(size) for size in sizes)
+    saved = sum(root_of(size) / size for size in sizes) / roots if roots else 1.0
+    most = cost / (2 * price * plan.narrowest**2) if plan.narrowest else 1.0
+    return Fraction(min(saved, most))
+
+
+def _together(first: Total, value: float, scale: float) -> Total:
+    """The number of rows from two looks: the mean of least variance."""
+    weights = 1 / first.scale**2, 1 / scale**2
+    mean = (weights[0] * first.value + weights[1] * value) / sum(weights)
+    # Its noise is no larger than that of the better look alone, which is a law that was drawn.
+    return Total(value=mean, exact=False, kind="gaussian", scale=min(first.scale, scale), terms=1)
 
 
 class Tables:
@@ -84,7 +104,7 @@ class Tables:
 
     def __init__(self, problem: Problem, plan: AdaptivePlan, model: Model) -> None:
         self._domain = problem.workload.domain
-        self._plan = plan
+        self.plan = plan
         self._model = model
         self._groups: dict[tuple[int, int], Grouping] = {}
 
@@ -100,7 +120,7 @@ class Tables:
     def residual(self, columns: Sequence[int], level: int) -> Residual:
         """The residual of some columns at a level."""
         groups = tuple(self._grouping(place, level) for place in columns)
-        return Residual(self._domain, tuple(self._plan.columns[place] for place in columns), groups)
+        return Residual(self._domain, tuple(self.plan.columns[place] for place in columns), groups)
 
     def marginal(self, columns: Sequence[int], level: int) -> Marginal | GroupedMarginal:
         """The table itself."""
@@ -108,7 +128,7 @@ class Tables:
 
 
 def measure_strengths(
-    curator: Curator,
+    curator: Doors,
     tables: Tables,
     model: Model,
     guesses: Mapping[Columns, Mapping[int, Floats]],
@@ -130,7 +150,7 @@ def measure_strengths(
     score = TableDistances(workload, guess)
     moved = score.sensitivity(curator.relation).under(curator.relation.neighbours)
     assert moved is not None
-    law = Noise("gaussian", root_up(moved * moved * score.candidates / (2 * price)))
+    law = wide(tables.plan, Noise("gaussian", root_up(moved * moved * score.candidates / (2 * price))))
     noisy = curator.measure(score, law).astype(np.float64) / ERROR_STEPS
     sampling = np.array([sampling_distance(guesses[columns][level], variance) for columns, level in looked])
     found: dict[Columns, dict[int, float]] = {}
@@ -140,7 +160,7 @@ def measure_strengths(
 
 
 def choose_measurements(
-    curator: Curator,
+    curator: Doors,
     model: Model,
     guesses: Mapping[Columns, Mapping[int, Floats]],
     strengths: Mapping[Columns, Mapping[int, float]],
@@ -164,14 +184,17 @@ def choose_measurements(
 
 
 def measure_residuals(
-    curator: Curator, tables: Tables, wanted: Mapping[Columns, tuple[int, float]], price: Fraction
+    curator: Doors, tables: Tables, wanted: Mapping[Columns, tuple[int, float]], price: Fraction
 ) -> dict[Columns, Measurement]:
-    """Residuals of some tables, each at a level and with about this σ, for exactly this price in all."""
+    """Residuals of some tables, each at a level and with about this σ, for this price in all, at most."""
     if not wanted:
         return {}
     residuals = [tables.residual(columns, level) for columns, (level, _) in wanted.items()]
     precisions = [1 / sigma**2 for _, sigma in wanted.values()]
-    scales = residual_scales(residuals, precisions, price, relation=curator.relation)
+    scales = [
+        max(scale, tables.plan.narrowest)
+        for scale in residual_scales(residuals, precisions, price, relation=curator.relation)
+    ]
     noisy = curator.measure_residuals(residuals, scales)
     return {
         columns: Measurement(level, values.reshape(residual.shape), scale / residual.cells)

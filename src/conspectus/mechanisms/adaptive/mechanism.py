@@ -13,23 +13,29 @@ No paper has it as a whole. The select-measure-fit design is that of McKenna, Mu
 residuals are those of Xiao, He, Zhang & Kifer (2023). In place of a loop that selects one table after another, all
 are scored once and measured by one plan; in place of a graphical model, each pair is fitted by itself.
 
-Privacy: composes one measurement of each column, one or two of distances, one or two of residuals, and the row total.
+Privacy: composes the row total, the residuals of columns, one or two measurements of distances, and one or two of
+residuals of pairs and triples.
 Steps 1 to 4 are all that spend (`measuring`), each a fixed share of the budget; what they ask depends on earlier noisy
-outputs alone. Accuracy: nothing is proved.
+outputs alone. Accuracy: nothing is proved. Intervals are those of `reruns`, which post-process the mixture.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from conspectus.curator.curator import Curator
+from conspectus.curator.truth import Progress
 from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem, check_settings
+from conspectus.mechanisms.simulation.measured_through import Doors
+from conspectus.mechanisms.simulation.reruns import Asked, simulated_errors
+from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.synopses.fitting.mixture_fit import MixtureFit
+from conspectus.synopses.intervals.simulated_errors import SimulatedErrors
 from conspectus.synopses.mixture_answers import CoarseColumn
 from conspectus.synopses.product_mixture import ProductMixture
 from conspectus.synopses.synopsis import Total
@@ -55,7 +61,10 @@ EVALUATIONS, EVALUATIONS_PRECISE = 40, 120
 """Of the function that a pair is fitted by: more where measurements are precise."""
 
 COMPONENTS, COMPONENTS_PRECISE, COMPONENTS_PER_GROUP = 1500, 3000, 30
-"""Products of the mixture: more where triples were measured, fewer where all columns together have few values."""
+"""Products of the mixture: more where measurements are precise, fewer where all columns together have few values."""
+
+PRECISE = 0.003
+"""Measurements are precise where triples are measured, or where columns alone would have less noise than this."""
 
 ROUNDS, ROUNDS_PRECISE = 4, 2
 FEWEST_ROWS = 100.0
@@ -71,9 +80,11 @@ class Adaptive(Mechanism[AdaptivePlan]):
     they overlap. Declare columns of numbers and dates as such: their order is used.
 
     Args:
-        components: How many products the mixture has; by default 1,500, or 3,000 where triples are measured.
+        components: How many products the mixture has; by default 1,500, or 3,000 where measurements are precise.
         triples: Whether triples may be measured; by default they are where the budget is large enough.
         public_seed: Makes the fit repeatable, given what was measured; it protects nobody.
+        intervals: Whether answers get intervals. They come from reruns of the whole pipeline on tables drawn from the
+            fitted mixture: they take no budget, and about twice the time of the fit itself.
 
     Example:
         >>> import conspectus as cs, pyarrow as pa
@@ -84,13 +95,15 @@ class Adaptive(Mechanism[AdaptivePlan]):
         >>> table = cs.open_table(data, schema)
         >>> release = cs.release(table, cs.marginals(schema, 2), epsilon=50, delta=1e-6, mechanism="adaptive",
         ...                      components=50)
-        >>> round(release.ask("smoker AND ill").fraction, 1), release.parameters["components"]
-        (0.1, 50)
+        >>> answer = release.ask("smoker AND ill")
+        >>> round(answer.fraction, 1), answer.basis, release.parameters["components"]
+        (0.1, 'simulated', 50)
     """
 
     components: int | None = None
     triples: bool = True
     public_seed: int = 0
+    intervals: bool = True
 
     name: ClassVar[str] = "adaptive"
 
@@ -99,27 +112,65 @@ class Adaptive(Mechanism[AdaptivePlan]):
         check_settings(
             (known, "components, the products of the mixture, lie between 1 and 16,384"),
             (type(self.triples) is bool, "triples is True or False"),
+            (type(self.intervals) is bool, "intervals is True or False"),
             (type(self.public_seed) is int and self.public_seed >= 0, "public_seed is a whole number from 0 on"),
         )
 
     def plan(self, problem: Problem) -> AdaptivePlan:
         return plan_of(problem)
 
+    def terms(self, problem: Problem, plan: AdaptivePlan) -> GaussianTerms | None:
+        """All acts are Gaussian noise: they keep to a ρ and to a least noise that the plan fixes."""
+        return plan.terms
+
     def claim(self, problem: Problem, plan: AdaptivePlan) -> Claim:
-        return claim_of(problem, plan, components=self.components or COMPONENTS_PRECISE, triples=self.triples)
+        components = self.components or COMPONENTS_PRECISE
+        wider = plan.widened(problem)
+        return claim_of(wider, plan, components=components, triples=self.triples, intervals=self.intervals)
 
     def release(self, curator: Curator, problem: Problem, plan: AdaptivePlan) -> Outcome:
+        synopsis, parameters = self.fitted(curator, problem, plan)
+        answers = synopsis.answer(problem.workload)
+        if self.intervals:
+            # From here on the curator is told how far the work is, and nothing else: reruns see what was released.
+            synopsis = replace(synopsis, errors=self._errors(synopsis, problem, plan, curator.report_progress))
+        return Outcome(synopsis=synopsis, answers=answers, total=synopsis.total, parameters=parameters)
+
+    def _errors(
+        self, released: ProductMixture, problem: Problem, plan: AdaptivePlan, progress: Progress
+    ) -> SimulatedErrors | None:
+        """How far answers are off, by reruns of all that is below on tables drawn from what was released."""
+
+        def again(doors: Doors) -> ProductMixture:
+            return self.fitted(doors, problem, plan)[0]
+
+        if not released.total.rows:
+            return None
+        return simulated_errors(
+            again,
+            lambda rng: released.drawn(released.total.rows, rng),
+            Asked.of(problem.workload.domain, plan.columns, problem.in_order),
+            problem.relation,
+            public_seed=self.public_seed,
+            progress=progress,
+        )
+
+    def fitted(self, curator: Doors, problem: Problem, plan: AdaptivePlan) -> tuple[ProductMixture, dict[str, Any]]:
+        """Measure through these doors, and fit: the mixture, and what a release says of it."""
+
         def told(step: int) -> None:
             curator.report_progress("steps", step, _STEPS)
 
         told(0)
-        first = first_total(curator, problem, problem.cap * TOTAL_SHARE)
+        problem = plan.widened(problem)
+        first = first_total(curator, problem, plan, problem.cap * TOTAL_SHARE)
         price = problem.cap * (1 if first.exact else 1 - TOTAL_SHARE)
         rows = max(first.value, FEWEST_ROWS)
         shares = shares_of(plan, problem.relation, float(price), rows, triples=self.triples)
         parts = _prices(price, shares)
         codings, total = measure_columns(curator, problem, plan, first, parts["columns"])
-        model = Model(codings, total.divisor, EVALUATIONS_PRECISE if shares.triples else EVALUATIONS)
+        exact = shares.triples > 0 or shares.noise < PRECISE
+        model = Model(codings, total.divisor, EVALUATIONS_PRECISE if exact else EVALUATIONS)
         told(1)
         tables = Tables(problem, plan, model)
         _measure_pairs(curator, problem, plan, tables, model, shares, parts)
@@ -135,7 +186,7 @@ class Adaptive(Mechanism[AdaptivePlan]):
             cross_fitted(model, 60 if precise else 40, 100 * self.public_seed + turn)
         told(5)
         width = sum(coding.size for coding in codings)
-        usual = min(COMPONENTS_PRECISE if precise else COMPONENTS, COMPONENTS_PER_GROUP * width)
+        usual = min(COMPONENTS_PRECISE if exact else COMPONENTS, COMPONENTS_PER_GROUP * width)
         components = self.components or usual
         fit = _alone(model) if not model.pairs else fit_pairs(model, components, close, self.public_seed)
         told(6)
@@ -151,11 +202,12 @@ class Adaptive(Mechanism[AdaptivePlan]):
             "components": len(fit.weights),
             "triples": self.triples,
             "public_seed": self.public_seed,
+            "intervals": self.intervals,
             "pairs_measured": sum(pair.measured is not None for pair in model.pairs.values()),
             "triples_measured": len(measured),
             "groups": [coding.size for coding in codings],
         }
-        return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
+        return synopsis, parameters
 
 
 def _prices(price: Fraction, shares: Shares) -> dict[str, Fraction]:
@@ -168,7 +220,7 @@ def _prices(price: Fraction, shares: Shares) -> dict[str, Fraction]:
 
 
 def _measure_pairs(
-    curator: Curator,
+    curator: Doors,
     problem: Problem,
     plan: AdaptivePlan,
     tables: Tables,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import TypeVar
@@ -13,7 +13,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.mechanisms.mechanism import CannotServe, Problem, not_counting, refuse_for
+from conspectus.mechanisms.mechanism import CannotServe, Problem, not_counting, refuse_for, root_up
+from conspectus.mechanisms.sharper_budgets import sharpened_terms
+from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.privacy.relation import Relation
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.interval_list import Intervals
@@ -24,6 +26,7 @@ from conspectus.queries.workload import Workload
 from .pair_scores import HALF_NORMAL
 
 MOST_COLUMNS, MOST_PAIRS = 400, 40_000
+MOST_CODES = 1 << 22
 MOST_GROUPS = 5000
 """Of all columns together: matrices over them are what takes memory."""
 
@@ -32,6 +35,12 @@ WIDEST_SET = 12
 
 TOTAL_SHARE = Fraction(1, 500)
 """Of the budget, for a first look at the number of rows where that is private."""
+
+LEAST_FOR_COLUMNS, FEW_FOR_COLUMNS, MOST_FOR_COLUMNS = 0.05, 0.2, 0.6
+"""Of the budget: at least, less than which where it is large, and at most."""
+
+WIDE_ENOUGH = 100
+"""Noise of this σ² costs about a hundredth of the budget for being discrete."""
 
 PAIR_LEVELS, TRIPLE_LEVELS = (0, 1, 2, 3, 4), (2, 3)
 
@@ -51,6 +60,7 @@ class AdaptivePlan:
         pairs: The pairs of columns that questions ask about, each with its weight.
         triples: The triples, likewise.
         most_groups: The most groups of one column that are told apart.
+        terms: What its Gaussian acts keep to, where that buys more than their ρ.
     """
 
     columns: tuple[int, ...]
@@ -59,6 +69,16 @@ class AdaptivePlan:
     pairs: Pairs
     triples: Triples
     most_groups: int
+    terms: GaussianTerms | None
+
+    def widened(self, problem: Problem) -> Problem:
+        """The problem with the budget that the terms allow."""
+        return problem if self.terms is None else replace(problem, rho=self.terms.rho)
+
+    @property
+    def narrowest(self) -> float:
+        """The least scale of noise, in steps of what it is added to, that the terms allow."""
+        return 0.0 if self.terms is None else root_up(self.terms.least_square)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +134,8 @@ def plan_of(problem: Problem) -> AdaptivePlan:
         )
     sizes = domain.shape(held)
     most = most_groups(sizes)
+    if max(sizes) > MOST_CODES:
+        raise CannotServe(f"a column has {max(sizes):,} values (limit {MOST_CODES:,}): declare fewer, or bins")
     if most < 2:
         raise CannotServe(f"these {len(held):,} columns are too many to be told apart: ask about fewer columns")
     in_order = tuple(problem.in_order[column] if problem.in_order else 0 for column in held)
@@ -124,7 +146,32 @@ def plan_of(problem: Problem) -> AdaptivePlan:
         pairs=_evened(pairs),
         triples=_evened(triples),
         most_groups=most,
+        terms=sharpened_terms(problem, lambda rho: _least_square(sizes, pairs, problem.relation, rho)),
     )
+
+
+def _least_square(
+    sizes: tuple[int, ...], pairs: Iterable[tuple[int, int]], relation: Relation, rho: Fraction
+) -> Fraction:
+    """The σ² that no noise shall go below, in steps of what it is added to.
+
+    That of columns when they get most of the budget; where this is narrow, and the budget so large that they get less,
+    a wider one, which costs less for being discrete. And half of what pairs have when all are measured alike.
+    """
+    roots = [root_of(size) for size in sizes]
+    whole = Fraction(unit_cost(relation)) / (2 * rho)
+    columns = min((whole * sum(roots) * size**2 / root for size, root in zip(sizes, roots) if size > 1), default=whole)
+    cells = [(sizes[a] * sizes[b]) ** 2 for a, b in pairs]
+    usual = [whole * min(cells) * len(cells) / 4] if cells else []
+    always = min([columns / Fraction(MOST_FOR_COLUMNS), *usual])
+    return (
+        always if always >= WIDE_ENOUGH else min([columns / Fraction(FEW_FOR_COLUMNS), Fraction(WIDE_ENOUGH), *usual])
+    )
+
+
+def root_of(size: int) -> int:
+    """What a column of this size gets of the price of all columns, up to a factor: about the root of its size."""
+    return math.isqrt(size << 40)
 
 
 def most_groups(sizes: Iterable[int]) -> int:
@@ -190,7 +237,7 @@ def shares_of(plan: AdaptivePlan, relation: Relation, rho: float, rows: float, *
     """How the budget is shared, by the number of rows as far as it is known. Chosen on Adult and NLTCS."""
     cost, many, pairs = unit_cost(relation), len(plan.columns), len(plan.pairs)
     noise = HALF_NORMAL * math.sqrt(cost * many / (2 * rho)) / rows * float(np.mean(plan.sizes))
-    columns = min(max(0.25 * (noise / 0.0148) ** 0.27, 0.05), 0.6)
+    columns = min(max(0.25 * (noise / 0.0148) ** 0.27, LEAST_FOR_COLUMNS), MOST_FOR_COLUMNS)
     if not pairs:
         return Shares(noise=noise, columns=1.0, scores=0.0, triples=0.0, triple_scores=0.0, levels=(), uniform=False)
     scores = 0.03 if noise < 0.05 else 0.05

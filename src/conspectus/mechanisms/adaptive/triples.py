@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from conspectus.curator.curator import Curator
+from conspectus.mechanisms.simulation.measured_through import Doors
 from conspectus.synopses.synopsis import public_sampler
 
 from .measuring import MOST_CELLS, Tables, choose_measurements, measure_residuals, measure_strengths
@@ -30,7 +30,7 @@ EVALUATIONS = 40
 
 
 def measure_triples(
-    curator: Curator,
+    curator: Doors,
     plan: AdaptivePlan,
     tables: Tables,
     model: Model,
@@ -74,7 +74,7 @@ def _strongest(model: Model, plan: AdaptivePlan) -> list[Columns]:
 
 
 def _all_alike(
-    curator: Curator, tables: Tables, model: Model, guesses: Mapping[Columns, Floats], price: Fraction
+    curator: Doors, tables: Tables, model: Model, guesses: Mapping[Columns, Floats], price: Fraction
 ) -> dict[Columns, Triple]:
     """All triples with the same noise. How strong they are is then seen in what was measured: in its χ²."""
     cost = sum(residual_cost(guess.shape, curator.relation) for guess in guesses.values())

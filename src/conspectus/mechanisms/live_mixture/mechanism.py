@@ -186,4 +186,4 @@ class MixtureRun(OnlineConstruction):
 
 
 def _adaptive(settings: LiveMixture) -> Adaptive:
-    return Adaptive(components=settings.components)
+    return Adaptive(components=settings.components, intervals=False)

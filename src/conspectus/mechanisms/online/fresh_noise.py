@@ -31,7 +31,7 @@ from conspectus.mechanisms.mechanism import (
     maximum_bound,
     root_up,
 )
-from conspectus.mechanisms.online_mechanism import Margin, NoGuess, Reply, SessionProblem, State
+from conspectus.mechanisms.online_mechanism import NoGuess, Reply, SessionProblem, State
 from conspectus.mechanisms.sparse_vector import FAILURE
 from conspectus.mechanisms.total import find_total, left_after_total
 from conspectus.privacy.events import Event, Noise
@@ -76,7 +76,7 @@ class FreshNoise:
     def measure(self, query: Workload) -> Reply:
         noisy = float(self._curator.measure(query, self._learned.law_of(query))[0]) / query.grid
         self._learned.add(query, noisy)
-        return Reply(count=noisy, basis="measured", margin=Margin(noises=((self._learned.law, 1),), grid=query.grid))
+        return Reply(count=noisy, basis="measured", margin=self._learned.margin_of(query))
 
     def acts_at_most(self, query: Workload, *, outright: bool = False, later: bool = False) -> tuple[Event, ...]:
         return (measurement(query, self._learned.law_of(query), relation=self._problem.relation),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import Problem
-from conspectus.mechanisms.online_mechanism import BadState, State
+from conspectus.mechanisms.online_mechanism import BadState, Margin, State
 from conspectus.privacy.events import Noise
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
@@ -33,8 +34,21 @@ class Learned:
         return len(self._questions)
 
     def law_of(self, query: Workload) -> Noise:
-        """The law of the noise on one question, in steps of its grid."""
-        return Noise(self.law.kind, self.law.scale * query.grid)
+        """The law of the noise on one question, in steps of its grid.
+
+        A function that one unit moves by more rows than a count gets as much more noise, and costs the same.
+        """
+        return Noise(self.law.kind, self.law.scale * query.grid * self._moved(query))
+
+    def margin_of(self, query: Workload) -> Margin:
+        """How far the noise moves one question."""
+        law = Noise(self.law.kind, self.law.scale * self._moved(query))
+        return Margin(noises=((law, 1),), grid=query.grid)
+
+    def _moved(self, query: Workload) -> int:
+        """How many times the rows of a unit one unit moves a question by, at most: 1 for counts."""
+        relation = self._problem.relation
+        return 1 if query.linear else max(1, math.ceil(query.linf(relation) / relation.max_rows))
 
     def add(self, query: Workload, noisy: float) -> None:
         """Take in one measured count."""

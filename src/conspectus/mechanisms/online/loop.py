@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.online_mechanism import Margin, Reply, SessionProblem, State
+from conspectus.mechanisms.online_mechanism import HandOver, Margin, RefitsAside, Reply, SessionProblem, State
 from conspectus.mechanisms.sparse_vector import NumericSparse, SparsePlan
 from conspectus.privacy.events import Event, Noise
 from conspectus.queries.query import Linear, Parity, Predicate, Query
@@ -78,6 +78,7 @@ class OnlineConstruction:
         self._problem = problem
         self._guess = guess
         self._primed = primed
+        self._known = [] if primed is None else [frozenset(block.columns) for block in primed.workload.blocks]
         self._covered: dict[tuple[int, ...], bool] = {}
         self._sparse = NumericSparse(curator, plan)
         self._curator = curator
@@ -151,9 +152,7 @@ class OnlineConstruction:
     def _covers(self, columns: tuple[int, ...]) -> bool:
         """Whether a marginal that was bought in advance has these columns."""
         if columns not in self._covered:
-            assert self._primed is not None
-            bought = (set(block.columns) for block in self._primed.workload.blocks)
-            self._covered[columns] = any(known.issuperset(columns) for known in bought)
+            self._covered[columns] = any(known.issuperset(columns) for known in self._known)
         return self._covered[columns]
 
     def _possible(self, count: float) -> float:
@@ -162,6 +161,10 @@ class OnlineConstruction:
     def _learn(self, query: Workload, noisy: float) -> None:
         self._learned.add(query, noisy)
         self._guess.learn(query, noisy, self.plan.law)
+
+    def refit_aside(self, hand_over: HandOver) -> None:
+        if isinstance(self._guess, RefitsAside):
+            self._guess.refit_aside(hand_over)
 
     def synopsis(self) -> Synopsis:
         return self._guess.synopsis()
@@ -189,6 +192,7 @@ def on_cells(query: Workload) -> Query:
     asked = query.query(0)
     if not isinstance(asked, Predicate | Parity | Linear):
         raise WorkloadError(
-            "this mechanism learns from predicates and sums of values: ask one, or ask about records with sparse-mw"
+            "this mechanism learns from predicates and sums of values: ask one, ask about records with sparse-mw, or "
+            "functions of the whole table with laplace or gaussian"
         )
     return asked

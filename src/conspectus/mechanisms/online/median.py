@@ -15,25 +15,32 @@ The book's Algorithm 9, MM(Dᵗ, f_t, v_t), the U of OnlineIC (`loop.py`):
 Beyond small universes the set is a public sample of databases, mixtures of product distributions drawn with
 `public_seed`, and no theorem speaks for it.
 
+With `functions` the net is the trivial one: all databases of n rows, the table among them. It is a net for whatever one
+unit moves by at most one row's worth, linear or not (Theorem 5.10): functions of the whole table are answered, too. The
+net has C(|X| + n − 1, n) members, so this is for very small tables.
+
 Privacy: composes the row total and the loop; the rest post-processes.
-Accuracy: at most T(α) = log₂ |N_α| updates of level α (`theorem.py`).
+Accuracy: at most T(α) = log₂ |N_α| updates of level α (`theorem.py`), for the trivial net at every level.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import cell_values
+from conspectus.counting.statistic_counts import values_on_tables
 from conspectus.data.domain import Domain, code_dtype
 from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.statistic import STATISTIC_STEPS, Statistic
 from conspectus.queries.query import Box, Parity, Predicate, Query
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
@@ -54,32 +61,43 @@ PARTS, SHOWN, SHOWN_ROWS = 4, 50, 2_000
 
 
 class Net:
-    """All databases of so many rows over a small universe, as fractions of their cells."""
+    """All databases of so many rows over a small universe, as the counts of their cells."""
 
-    def __init__(self, domain: Domain, weights: NDArray[np.float64]) -> None:
+    def __init__(self, domain: Domain, counts: NDArray[np.int64], rows: int) -> None:
         self._domain = domain
-        self._weights = weights
+        self._counts = counts
+        self._rows = rows
 
     @classmethod
-    def of(cls, domain: Domain, rows: int) -> Net:
-        counts = np.array(list(_databases(domain.cells, rows)), dtype=np.float64)
-        return cls(domain, counts / rows)
+    def of(cls, domain: Domain, rows: int) -> Self:
+        return cls(domain, np.array(list(_databases(domain.cells, rows)), dtype=np.int64), rows)
 
     def __len__(self) -> int:
-        return len(self._weights)
+        return len(self._counts)
 
     def values(self, query: Query) -> NDArray[np.float64]:
         columns, inside = cell_values(query, self._domain)
         shape = tuple(size if c in columns else 1 for c, size in enumerate(self._domain.sizes))
         whole = np.broadcast_to(inside.reshape(shape), self._domain.sizes).ravel()
-        return self._weights @ whole.astype(np.float64)
+        return np.asarray(self._counts @ whole.astype(np.float64) / self._rows)
 
-    def kept(self, which: NDArray[np.bool_]) -> Net:
-        return Net(self._domain, self._weights[which])
+    def kept(self, which: NDArray[np.bool_]) -> Self:
+        return type(self)(self._domain, self._counts[which], self._rows)
 
     def shown(self, total: Total) -> Iterator[Synopsis]:
         for place in _evenly(len(self)):
-            yield Histogram(self._domain, self._weights[place], total)
+            yield Histogram(self._domain, self._counts[place] / self._rows, total)
+
+
+class TrivialNet(Net):
+    """All databases of as many rows as the table has: they answer functions of the whole table, too."""
+
+    def values(self, query: Query) -> NDArray[np.float64]:
+        if not isinstance(query, Statistic):
+            return super().values(query)
+        if query.replaced > 1:
+            raise WorkloadError("one unit moves this function by two rows, more than a watch allows for: release it")
+        return values_on_tables(self._domain, query, self._counts) / (STATISTIC_STEPS * self._rows)
 
 
 def _databases(cells: int, rows: int) -> Iterator[tuple[int, ...]]:
@@ -150,6 +168,19 @@ def _median(values: NDArray[np.float64]) -> np.float64:
     return np.partition(values, len(values) // 2)[len(values) // 2]  # type: ignore[no-any-return]
 
 
+def _asked(query: Workload, members: Net | Mixtures) -> Query:
+    """What is asked of the databases; functions of the whole table only of those that are as large as it is."""
+    asked = query.query(0)
+    if isinstance(members, TrivialNet) and isinstance(asked, Statistic):
+        return asked
+    if isinstance(asked, Statistic):
+        raise WorkloadError(
+            "these databases are smaller than the table and answer counts alone: a median with functions=True answers "
+            "functions of the whole table, where that is small enough, and so do laplace and gaussian"
+        )
+    return on_cells(query)
+
+
 class MedianGuess:
     """The databases that are left."""
 
@@ -159,10 +190,10 @@ class MedianGuess:
         self._members: Net | Mixtures = members
 
     def of(self, query: Workload) -> float:
-        return float(_median(self._members.values(on_cells(query))))
+        return float(_median(self._members.values(_asked(query, self._members))))
 
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:
-        values = self._members.values(on_cells(query))
+        values = self._members.values(_asked(query, self._members))
         middle = _median(values)
         left = values < middle if noisy / self._total.divisor < middle else values > middle
         if left.any():  # in a net one is left by the theorem; of a sample the last ones stay
@@ -189,6 +220,9 @@ class Median(OnlineIC):
     Args:
         databases: The size of the public sample where the universe is too large for a net, from 2 to 32,768.
         public_seed: Draws that sample. It is public, and part of what a report says.
+        functions: Answer functions of the whole table, too (`cs.mode_shares`, `cs.quantile_shares` and the others whose
+            sensitivity is proved), by the set of all tables that have as many rows. Needs a public number of rows, and
+            a table so small that there are at most 32,768 of them: 32,767 rows of one two-valued column, or 56 of two.
         hits: How many surprises are paid for.
         threshold: A guess that is wrong by more than this fraction of the rows is a surprise.
         measuring: The share of a hit's price that buys its measured answer, between 0 and 1. The rest finds the hit.
@@ -209,6 +243,7 @@ class Median(OnlineIC):
 
     databases: int = 4_096
     public_seed: int = 0
+    functions: bool = False
 
     name: ClassVar[str] = "median"
     citations: ClassVar[tuple[str, ...]] = (*theorem.CITES, "Roth & Roughgarden 2010", "Dwork & Roth 2014, Theorem 5.8")
@@ -223,6 +258,8 @@ class Median(OnlineIC):
     def refuses(self, problem: SessionProblem) -> str | None:
         if not problem.counting:
             return "its databases answer counts of records: ask with another mechanism"
+        if self.functions:
+            return _no_trivial_net(problem)
         if sum(problem.workload.domain.sizes) > 1 << 16:
             return "its databases hold a share for every value of a column, and there are too many values"
         if self.theorem and not _netted(problem):
@@ -234,17 +271,35 @@ class Median(OnlineIC):
         return 8 * theorem.MOST_MEMBERS * held
 
     def updates(self, problem: SessionProblem, alpha: float) -> float:
+        if self.functions:
+            return math.log2(theorem.net_size(problem.cells, problem.rows or 1))
         return theorem.median_updates(alpha, problem.cells)
 
     def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> claim.Typical:
+        if self.functions:  # one database is left at last, and it is the table
+            return claim.Typical(math.ceil(self.updates(problem, 0.0)), 0.0)
         return claim.median_of_net(problem, rows) if _netted(problem) else claim.median_of_sample(rows, self.databases)
 
     def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> MedianGuess:
         domain, cells = problem.workload.domain, problem.cells
+        if self.functions:
+            return MedianGuess(problem, total, TrivialNet.of(domain, problem.rows or 1))
         if not _netted(problem):
             return MedianGuess(problem, total, Mixtures.of(domain, self.databases, self.public_seed))
         rows = theorem.finest_net(cells) if alpha is None else theorem.net_rows(cells, alpha)
         return MedianGuess(problem, total, Net.of(domain, rows))
+
+
+def _no_trivial_net(problem: SessionProblem) -> str | None:
+    """Why there can be no set of all tables of as many rows, if there can be none."""
+    if not problem.total_is_public or not problem.rows:
+        return "functions=True needs a public number of rows: take replace, or ask functions of laplace or gaussian"
+    if theorem.net_size(problem.cells, problem.rows) > theorem.MOST_MEMBERS:
+        return (
+            f"there are more than {theorem.MOST_MEMBERS:,} tables of {problem.rows:,} rows over {problem.cells:,} "
+            "cells: laplace and gaussian answer functions of tables of any size"
+        )
+    return None
 
 
 def _netted(problem: SessionProblem) -> bool:

@@ -50,7 +50,7 @@ from conspectus.mechanisms.iterative import (
     multiplicative_updates,
 )
 from conspectus.mechanisms.mechanism import SettingError, check_settings
-from conspectus.mechanisms.online_mechanism import SessionProblem, State
+from conspectus.mechanisms.online_mechanism import HandOver, SessionProblem, State
 from conspectus.mechanisms.total import left_after_total
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload
@@ -92,13 +92,30 @@ class DenseGuess:
         self._rule = rule
         self._total = total
         self._cells = SingleQueryCounts(self._domain, rule.weights)
+        self._hand_over: HandOver | None = None
+
+    def refit_aside(self, hand_over: HandOver) -> None:
+        """Only a refit is handed over: the theorems count steps, each from the guess that was a surprise."""
+        if isinstance(self._rule, Refit):
+            self._hand_over = hand_over
 
     def of(self, query: Workload) -> float:
         return min(max(float(self._cells.of(on_cells(query))), 0.0), 1.0)
 
     def learn(self, query: Workload, noisy: float, law: Noise) -> None:
         guessed = np.array([self.of(query) * self._total.divisor])
-        self._rule.update(Step(query, np.array([noisy]), guessed, law), self._total.divisor)
+        step = Step(query, np.array([noisy]), guessed, law)
+        if self._hand_over is not None and isinstance(self._rule, Refit):
+            self._rule.take_in(step, self._total.divisor)
+            self._hand_over(query.columns, self._refit)
+            return
+        self._rule.update(step, self._total.divisor)
+        self._cells = SingleQueryCounts(self._domain, self._rule.weights)
+
+    def _refit(self) -> None:
+        """Fit everything that was taken in; questions are answered by the former table until the new one is whole."""
+        assert isinstance(self._rule, Refit)
+        self._rule.solve(self._total.divisor, self._rule.evaluations)
         self._cells = SingleQueryCounts(self._domain, self._rule.weights)
 
     def synopsis(self) -> Histogram:

@@ -17,8 +17,6 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
 from conspectus.privacy.accounting import cap_of, guarantee_of
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import USUAL_DELTA, Budget, Guarantee, large_epsilon
@@ -26,16 +24,17 @@ from conspectus.privacy.prices import Cost, Currency, cost_of, scale_down
 from conspectus.privacy.relation import Neighbours
 from conspectus.server_address import is_server
 from conspectus.suggestions import suggest_keywords
-from conspectus.tabular import Bars, Tabular
 
 from .ledger_file import LedgerFile
-from .ledger_lines import lines_of, pictured
+from .ledger_lines import Listed
 from .ledger_postgres import LedgerDatabase
 from .ledger_store import Entry as Entry
 from .ledger_store import LedgerStore, Lines, damaged
 from .ledger_terms import LedgerError as LedgerError
+from .ledger_terms import LedgerRetired as LedgerRetired
 from .ledger_terms import terms_for
 from .reservation import Reservation
+from .studies import Registry
 from .what_is_left import affordable, check_left
 
 
@@ -44,7 +43,7 @@ class LedgerMismatch(LedgerError):
 
 
 @suggest_keywords
-class Ledger(Tabular):
+class Ledger(Registry, Listed):
     """A cap on everything that is ever released about one table, kept in a file that many processes may share, or in a
     PostgreSQL database that many hosts share.
 
@@ -59,6 +58,8 @@ class Ledger(Tabular):
         unit: Who is protected, in words.
         schema_fingerprint: The fingerprint of the one schema that it is about.
         table: The name of the table.
+        study: The study that reservations made by this object are for; "" for none. See `for_study`.
+        by: Who asks; "" where nobody is named.
 
     Example:
         >>> import tempfile
@@ -152,11 +153,6 @@ class Ledger(Tabular):
         return cls(LedgerFile.create(Path(path), terms).path)
 
     @property
-    def cap(self) -> Fraction:
-        """The most that may ever be spent, in the ledger's currency."""
-        return self._cap.price
-
-    @property
     def delta_cap(self) -> Fraction:
         """What is set aside of δ, for acts with a δ of their own."""
         return self._cap.delta
@@ -182,45 +178,14 @@ class Ledger(Tabular):
             return lines.spent()
 
     @property
-    def spent(self) -> Fraction:
-        """What counts as spent, in the ledger's currency."""
-        return self.spending().price
-
-    @property
-    def remaining(self) -> Fraction:
-        """What is left of the cap, in the ledger's currency."""
-        return self.cap - self.spent
-
-    @property
     def delta_spent(self) -> Fraction:
         """What counts as spent of the δ that is set aside."""
         return self.spending().delta
 
     @property
     def delta_remaining(self) -> Fraction:
-        """What is left of the δ that is set aside."""
-        return self.delta_cap - self.delta_spent
-
-    def entries(self) -> tuple[Entry, ...]:
-        """Every line of the file.
-
-        Returns:
-            Reservations, debits and settlements, oldest first.
-        """
-        with self._file.reading() as lines:
-            return lines.all()
-
-    def entries_of(self, number: int) -> tuple[Entry, ...]:
-        """The lines of one reservation.
-
-        Args:
-            number: The number of the reservation.
-
-        Returns:
-            Its reserve, its debits, and its settle if there is one, oldest first.
-        """
-        with self._file.reading() as lines:
-            return lines.of(number)
+        """What is left of the δ that is set aside; nothing once the ledger was retired."""
+        return Fraction(0) if self.retired is not None else self.delta_cap - self.delta_spent
 
     def guarantee(self) -> Guarantee:
         """What everything under this ledger keeps together, past and future: the cap.
@@ -287,7 +252,9 @@ class Ledger(Tabular):
 
         Raises:
             LedgerMismatch: The ledger is bound to another table, unit, relation or currency.
-            BudgetExceeded: The ledger has less left.
+            BudgetExceeded: The ledger, or the study, has less left.
+            LedgerRetired: The ledger was closed for good.
+            LedgerError: The ledger has studies, and none of them is named.
 
         Guarantee: however many processes reserve and whenever they die, all acts that were ever debited keep the cap.
         """
@@ -298,8 +265,8 @@ class Ledger(Tabular):
         self._check_bound(fingerprint, neighbours, unit)
         cost = self._asked(budget, events)
         with self._file.writing() as lines:
-            self._check_left(lines, cost)
-            content = {"label": label} | ({"terms": terms} if terms else {})
+            asked = self._check_left(lines, cost)
+            content = {"label": label} | ({"terms": terms} if terms else {}) | asked
             number = lines.append("reserve", None, cost=cost, total=Cost(), content=content)
         return Reservation(self, number)
 
@@ -361,26 +328,11 @@ class Ledger(Tabular):
                 shown = "" if name == "schema" else f" ({expected}, not {value})"
                 raise LedgerMismatch(f"this ledger is bound to another {name}{shown}: use the ledger of this table")
 
-    def _check_left(self, lines: Lines, cost: Cost) -> None:
+    def _check_left(self, lines: Lines, cost: Cost) -> dict[str, str]:
+        """What the line says of study and asker, where the study and the ledger have so much left."""
+        asked = self._registered(lines, cost, self.shown_delta)
         check_left(lines.spent(), cost, self._cap, self.currency, self.shown_delta)
-
-    def to_arrow(self) -> pa.Table:
-        """One line for every release and session: when, what it is called, what it counts for, its acts.
-
-        Returns:
-            A table, oldest first. An open reservation counts with all that it reserved.
-        """
-        return lines_of(self.entries())
-
-    def __repr__(self) -> str:
-        sign = "epsilon" if self.currency == "pure" else "rho"
-        return f'<Ledger of "{self.table}": {sign} {float(self.spent):.6g} of {float(self.cap):.6g} spent>'
-
-    def _heading(self) -> str:
-        return repr(self).strip("<>")
-
-    def _bars(self) -> Bars:
-        return pictured(self.to_arrow(), float(self.remaining), "ε" if self.currency == "pure" else "ρ")
+        return asked
 
     def resume(self, number: int) -> Reservation:
         """An open reservation of an earlier process, by its number.

@@ -20,7 +20,7 @@ from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.prices import Cost
 from conspectus.privacy.relation import Neighbours
 
-from .ledger_terms import LedgerError, LedgerTerms, follows
+from .ledger_terms import LedgerError, LedgerRetired, LedgerTerms, follows
 
 VERSION = 2
 # Files of version 1 have no δ in any line, and stay as they are: nothing in them may ever have one.
@@ -31,6 +31,8 @@ READABLE = tuple(_LINES)
 Kind = Literal["reserve", "debit", "settle"]
 _MOST = 1 << 1000
 """No price is larger, and every price is a float."""
+_RETIRED = '{"retired":'
+"""How the content of the line begins that closes a ledger."""
 _ODD = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What a damaged line may make its readers raise."""
 _Line = tuple[Any, ...]
@@ -40,7 +42,9 @@ _Line = tuple[Any, ...]
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One line of the ledger. `price`: what was reserved, what the act costs, or the sum of the settled acts; `delta`
-    the same of those δ that are the acts' own. `terms`: the digest of what a session was opened with."""
+    the same of those δ that are the acts' own. `terms`: the digest of what a session was opened with. `study` and `by`:
+    what it is for, and who asked. `declares`: of a line that declares a study, what it says of it; `retired`: of the
+    line that closes the ledger, why."""
 
     number: int
     kind: Kind
@@ -51,6 +55,15 @@ class Entry:
     made: str
     delta: Fraction = Fraction(0)
     terms: str = ""
+    study: str = ""
+    by: str = ""
+    declares: Mapping[str, Any] | None = None
+    retired: str | None = None
+
+    @property
+    def registers(self) -> bool:
+        """Whether the line is about the ledger itself, and no release or session."""
+        return self.declares is not None or self.retired is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +200,7 @@ class Lines:
             raise LedgerError(f"this ledger has no reservation {number}")
         last = find(f"{self._select} WHERE reservation = ? ORDER BY id DESC LIMIT 1", (number,)).fetchone()
         if last is not None and last["kind"] == "settle":
+            self.check_open()
             raise LedgerError(f"reservation {number} was settled: reserve again for further acts")
         with self._faithful():
             return Standing(
@@ -199,13 +213,47 @@ class Lines:
         query = "SELECT count(*) FROM entries WHERE reservation = ? AND kind = 'debit'"
         return int(self._connection.execute(query, (number,)).fetchone()[0])
 
+    def retirement(self) -> Entry | None:
+        """The line that closed the ledger: there is none behind it."""
+        found = self._connection.execute(f"{self._select} ORDER BY id DESC LIMIT 1").fetchone()
+        return self._entry(found) if found is not None and str(found["content"]).startswith(_RETIRED) else None
+
+    def check_open(self) -> None:
+        """Refuse where the ledger was closed for good."""
+        closed = self.retirement()
+        if closed is not None:
+            day = closed.made.partition("T")[0]
+            raise LedgerRetired(f"this ledger was retired on {day}: nothing more is released under it")
+
+    def open_reservations(self) -> tuple[int, ...]:
+        """The numbers of the reservations that were not settled."""
+        query = """
+            SELECT opened.id FROM entries AS opened
+            LEFT JOIN entries AS settled ON settled.reservation = opened.id AND settled.kind = 'settle'
+            WHERE opened.kind = 'reserve' AND settled.id IS NULL ORDER BY opened.id
+        """
+        return tuple(int(row[0]) for row in self._connection.execute(query))
+
+    def reservations(self) -> tuple[tuple[Entry, Cost], ...]:
+        """Every line that reserves, with what counts of it as spent: its acts where it was settled."""
+        self._check_owners()
+        counted = {}
+        with self._faithful():
+            query = f"SELECT * FROM ({self._select}) AS lines WHERE kind = 'settle'"
+            for row in self._connection.execute(query):
+                counted[row["reservation"]] = _cost(row["total"], row["delta_total"])
+        opened = self._connection.execute(f"SELECT * FROM ({self._select}) AS lines WHERE kind = 'reserve' ORDER BY id")
+        entries = [self._entry(row) for row in opened]
+        return tuple((each, counted.get(each.number, Cost(price=each.price, delta=each.delta))) for each in entries)
+
     def spent(self) -> Cost:
-        """What counts as spent: the acts of settled reservations, and the whole of every open one."""
+        """What counts as spent: the acts of settled reservations, and the whole of every open one. What is left when a
+        ledger is retired stays unspent: the line that closes it holds it, for programs that know no such line."""
         counted = f"""
             SELECT coalesce(settled.total, opened.price), coalesce(settled.delta_total, opened.delta)
             FROM ({self._select}) AS opened
             LEFT JOIN ({self._select}) AS settled ON settled.reservation = opened.id AND settled.kind = 'settle'
-            WHERE opened.kind = 'reserve'
+            WHERE opened.kind = 'reserve' AND substr(opened.content, 1, {len(_RETIRED)}) <> '{_RETIRED}'
         """
         self._check_owners()
         spent = Cost()
@@ -215,11 +263,15 @@ class Lines:
         return spent
 
     def _check_owners(self) -> None:
-        """Refuse acts whose reservation is gone or was settled before: nobody would count them."""
-        strays = """
+        """Refuse acts whose reservation is gone or was settled before: nobody would count them; and any line behind the
+        one that closed the ledger."""
+        strays = f"""
             WITH settled AS (SELECT reservation, min(id) AS at FROM entries WHERE kind = 'settle' GROUP BY reservation)
             SELECT 1 FROM entries AS line LEFT JOIN settled ON settled.reservation = line.reservation
-            WHERE line.id > settled.at OR (line.kind = 'reserve') <> (line.reservation IS NULL) OR (
+            WHERE line.id > (
+                SELECT min(id) FROM entries
+                WHERE kind = 'reserve' AND substr(content, 1, {len(_RETIRED)}) = '{_RETIRED}'
+            ) OR line.id > settled.at OR (line.kind = 'reserve') <> (line.reservation IS NULL) OR (
                 line.kind <> 'reserve'
                 AND NOT EXISTS (
                     SELECT 1 FROM entries WHERE id = line.reservation AND id < line.id AND kind = 'reserve'
@@ -251,7 +303,8 @@ class Lines:
         with self._faithful():
             content: dict[str, Any] = json.loads(row["content"])
             cost = _cost(row["price"], row["delta"])
-            if not isinstance(content.get("label", ""), str):
+            texts = [content.get(name, "") for name in ("label", "study", "by", "retired")]
+            if not all(isinstance(text, str) for text in texts):
                 raise ValueError("a label is a text")
             return Entry(
                 number=row["id"],
@@ -263,6 +316,10 @@ class Lines:
                 made=row["made"],
                 delta=cost.delta,
                 terms=content.get("terms", ""),
+                study=content.get("study", ""),
+                by=content.get("by", ""),
+                declares=dict(content["declares"]) if "declares" in content else None,
+                retired=content.get("retired"),
             )
 
     @contextmanager
@@ -288,6 +345,7 @@ def read_terms(path: Path | str, row: Any) -> LedgerTerms:
             unit=row["unit"],
             fingerprint=row["fingerprint"],
             table=row["subject"],
+            made=row["made"],
         )
         if not follows(terms):
             raise ValueError("the cap of a ledger is that of its budget")

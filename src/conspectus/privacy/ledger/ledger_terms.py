@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from conspectus.privacy.accounting import cap_of, set_aside
+from conspectus.privacy.accounting import BudgetExceeded, cap_of, set_aside
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.prices import Cost, Currency
 from conspectus.privacy.relation import Neighbours, RelationError
@@ -19,9 +19,14 @@ class LedgerError(ValueError):
     """A file that is not a ledger, is damaged, or already exists; or an entry that has no place in it."""
 
 
+class LedgerRetired(BudgetExceeded):
+    """An act under a ledger that was closed for good."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LedgerTerms:
-    """What a ledger is bound to for good; `cap` holds the most that may be spent in either part."""
+    """What a ledger is bound to for good; `cap` holds the most that may be spent in either part. `made`: when it was
+    made, where it was read from its place."""
 
     currency: Currency
     cap: Cost
@@ -30,6 +35,7 @@ class LedgerTerms:
     unit: str
     fingerprint: str
     table: str
+    made: str = ""
 
 
 def terms_for(

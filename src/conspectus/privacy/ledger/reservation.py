@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.events import Event, to_json
+from conspectus.privacy.prices import Cost
 
 from .ledger_terms import LedgerError
 
@@ -57,6 +58,7 @@ class Reservation:
         Raises:
             BudgetExceeded: The act costs more than what is left of the reservation.
             StaleCopy: The reservation has another number of acts than `after`.
+            LedgerRetired: The ledger was closed for good.
             LedgerError: The reservation was settled.
 
         Guarantee: when this returns, the act is on disk and counted, whatever happens next.
@@ -72,15 +74,39 @@ class Reservation:
             if not total.within(standing.reserved):
                 raise BudgetExceeded("this act costs more than what its release reserved: reserve more at the start")
             content = {"event": to_json(event)} | ({"label": label} if label else {})
+            content |= {"by": self.ledger.by} if self.ledger.by else {}
             lines.append("debit", self.number, cost=cost, total=total, content=content)
+
+    def mark(self, label: str, *, after: int) -> None:
+        """Write down, durably, that its owner got as far as this: a line that costs nothing and is no act.
+
+        Args:
+            label: The owner's own words.
+            after: How many acts and marks the reservation should have until now.
+
+        Raises:
+            StaleCopy: The reservation has another number of them: somebody else went on.
+            LedgerRetired: The ledger was closed for good.
+            LedgerError: The reservation was settled.
+
+        Guarantee: when this returns, the mark is on disk; of two who believe to be next at most one passes.
+        """
+        with self.ledger._file.writing() as lines:
+            standing = lines.standing(self.number)
+            if after != lines.acts(self.number):
+                raise StaleCopy("the ledger knows of steps that this copy does not: use the newest copy")
+            lines.append("debit", self.number, cost=Cost(), total=standing.debited, content={"label": label})
 
     def settle(self) -> None:
         """Close the reservation: from now on only its acts count, and no more can be added.
 
-        A deferred one without any act has reserved nothing, and there is nothing to close.
+        A deferred one without any act has reserved nothing, and there is nothing to close; nor is there under a ledger
+        that was retired meanwhile, which closed all.
         """
         if self._number is None:
             return
         with self.ledger._file.writing() as lines:
+            if lines.retirement() is not None:
+                return
             debited = lines.standing(self.number).debited
             lines.append("settle", self.number, cost=debited, total=debited, content={})

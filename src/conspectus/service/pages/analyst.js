@@ -59,7 +59,7 @@ function tokenBox(said) {
     event.preventDefault();
     token = input.value.trim() || null;
     try { const { sessions } = await call("/sessions"); choose((await call("/synopses")).synopses, sessions); $("served")?.querySelector("a")?.focus(); }
-    catch (refused) { token = null; fill(box, h("b", {}, refused.title), " ", "This token is not known here. Ask the owner for another one."); box.hidden = false; }
+    catch (refused) { token = null; fill(box, h("b", {}, refused.title), " ", refused.error === "token" ? "This token is not known here. Ask the owner for another one." : refused.text); box.hidden = false; }
   };
   const box = h("p.box.warn", { role: "status", hidden: !said }, said || "");
   return h("form.card", { onsubmit: use, autocomplete: "off" }, h("h2", {}, "Live sessions"), h("p.soft.small", {}, "A live session answers from a budget that all who ask share. It needs the token that its owner gave you. The token stays in this tab."),
@@ -80,7 +80,7 @@ function choose(synopses, sessions, refused) {
 async function open(kind, name, where) {
   here = { kind, name };
   try { here.about = await call(base()); }
-  catch (refused) { return choose([], [], refused.error === "token" ? refused : refused); }
+  catch (refused) { return choose([], [], refused); }
   picks = {}; past = [];
   $("choose").hidden = true; $("nav").hidden = false;
   document.title = `${here.about.table} · Conspectus`;
@@ -107,13 +107,13 @@ function examples() {
 
 function promise() {
   const a = here.about, m = a.meaning, one = word(false), half = m.beliefs.find(([p]) => p === 0.5);
-  const lead = live() ? `You are asking the records of ${a.rows_public ? "" : "about "}${n(a.rows)} ${word()} through a guard. It answers each question with noise, from a budget that is shared by all who ask and cannot be refilled.`
-    : `You are asking a published file ${a.rows === null ? "" : `about ${a.rows_public ? "" : "some "}${n(a.rows)} ${word()}`}, not their records. Every number carries noise that hides each ${one}, and an interval that says how much. Asking costs nothing.`;
+  const lead = live() ? `You are asking the records of ${a.rows_public ? "" : "about "}${count(a.rows, word(false), word())} through a guard. It answers each question with noise, from a budget that is shared by all who ask and cannot be refilled.`
+    : `You are asking a published file ${a.rows === null ? "" : `about ${a.rows_public ? "" : "some "}${count(a.rows, word(false), word())}`}, not their records. Every number carries noise that hides each ${one}, and an interval that says how much. Asking costs nothing.`;
   const facts = [["Who is protected", a.guarantee.unit === "row" ? "one row" : `one ${a.guarantee.unit}`, a.guarantee.neighbours === "replace" ? "replaced by any other" : "added or removed"],
     ["Privacy loss ε", String(outward(m.epsilon, 4, true)), m.implied ? `what ρ = ${digits(a.guarantee.rho, 4)} implies` : "exact: it is a promise"], ["Slack δ", rarity(m.delta), "how often ε may not hold"]];
   if (a.rows !== null) facts.push(["Rows", `${a.rows_public ? "" : "about "}${n(a.rows)}`, a.rows_public ? "exact: declared public" : "bought with noise"]);
   if (live()) facts.push(["Questions prepared for", n(a.questions), `${n(a.asked)} asked so far`]);
-  else if (a.certificate && a.rows) facts.push(["Every published answer", `within ${n(Math.ceil(a.certificate.bound * a.rows))} ${word()}`, `of the truth, certified, ${often(1 - a.certificate.failure)}`]);
+  else if (a.certificate && a.rows) facts.push(["Every published answer", `within ${count(Math.ceil(a.certificate.bound * a.rows), word(false), word())}`, `of the truth, certified, ${often(1 - a.certificate.failure)}`]);
   else facts.push(["Published questions", n(a.questions), a.mechanism]);
   fill($("promise"), h("p.eyebrow", {}, live() ? "Live session" : `Published release · ${a.made}`), h("h1", {}, a.table), h("p.lead", {}, lead),
     a.warnings.map((text) => h("p.box.warn", {}, h("b", {}, "Warning. "), text)),
@@ -153,7 +153,7 @@ function facets() {
     return box;
   });
   const more = here.about.columns_in_all - shown.length;
-  fill($("pick"), shown.slice(0, 12), shown.length > 12 ? h("details", {}, h("summary", {}, `${n(shown.length - 12)} more columns`), shown.slice(12)) : null, more > 0 ? h("p.note", {}, `${n(more)} more columns can be asked about in SQL.`) : null);
+  fill($("pick"), shown.slice(0, 12), shown.length > 12 ? h("details", {}, h("summary", {}, count(shown.length - 12, "more column", "more columns")), shown.slice(12)) : null, more > 0 ? h("p.note", {}, `${count(more, "more column", "more columns")} can be asked about in SQL.`) : null);
   facetStates();
 }
 const label = (column, text) => (column.kind === "boolean" && text === "true" ? "yes" : column.kind === "boolean" && text === "false" ? "no" : text);
@@ -273,9 +273,9 @@ function waiting() {
 
 // ---- the answer ------------------------------------------------------------------------------------------------
 
-const RESTS = { measured: "The table’s own counts plus noise. The interval is that noise’s own.", guessed: "A guess that was compared with the table and found close enough. The interval is what the comparison proves.", unguaranteed: "Computed from what was published. Nothing says how far it is off." };
+const RESTS = { measured: "The table’s own counts plus noise. The interval is that noise’s own.", guessed: "A guess that was compared with the table and found close enough. The interval is what the comparison proves.", simulated: "Computed from what was published. The release was made again on tables drawn from itself, and the interval is how far such answers were off there.", unguaranteed: "Computed from what was published. Nothing says how far it is off." };
 function say(answer) {
-  const a = cut(answer, here.about.rows), unit = a.scale === 100 && answer.count === null ? "percent" : word();
+  const a = cut(answer, here.about.rows), unit = a.scale === 100 && answer.count === null ? "percent" : word(Math.round(a.lo === null || !a.noisy ? a.c : a.hi) !== 1);
   if (a.lo === null) return { a, unit, sentence: `Do not quote this number. ${answer.why || "It has no interval."}`, head: ["maybe", n(a.c)] };
   if (!a.noisy) return { a, unit, sentence: `The true number is between ${n(a.lo)} and ${n(a.hi)}, ${often(answer.confidence)}.`, head: ["about", n(a.c)] };
   const sentence = answer.basis === "guessed" ? `The guess is ${n(a.c)}. What the comparison proves is that the true number is between ${n(a.lo)} and ${n(a.hi)}, ${often(answer.confidence)}. The guess may be far better than that.`
@@ -289,6 +289,7 @@ function show(answer) {
       h("div.chips", {}, examples().map(([text, where]) => h("button.chip", { type: "button", onclick: () => { how(true); $("q").value = where; live() ? quote({ where }) : ask(); } }, text))));
     return;
   }
+  if (answer.error === "token") return expired();
   if (answer.error) {
     fill(out, h("p.tag.warn", {}, "Not answered"), h("h3", { style: { margin: "14px 0 8px" } }, answer.title), h("p", {}, answer.text),
       answer.repairs.length ? h("div.btns", {}, answer.repairs.map((one) => h("button.btn", { type: "button", onclick: () => { how(true); $("q").value = one.where; live() ? quote({ where: one.where }) : ask(); } }, `${one.label}: ${one.where}`))) : null,
@@ -306,6 +307,12 @@ function show(answer) {
     h("div.rests", {}, h(`span.tag${answer.basis === "unguaranteed" ? ".warn" : ""}`, {}, answer.basis[0].toUpperCase() + answer.basis.slice(1)), h("span", {}, RESTS[answer.basis]), h("span.tag.plain", {}, "Cost"), h("span", {}, cost)),
     h("div.btns", {}, copier("Copy sentence", () => `${head.join(" ")} ${unit} ${of()} (${answer.where}). ${sentence}`, "btn"), copier("JSON", () => JSON.stringify(answer)), copier("Python", () => `cs.connect("${location.origin}${base()}"${live() ? ", token=…" : ""}).ask(${JSON.stringify(answer.where)})`), copier("Link", () => `${location.origin}/#${here.kind}/${here.name}?where=${encodeURIComponent(answer.where)}`)));
   $("said").textContent = `${head.join(" ")} ${unit} ${of()}. ${sentence}`;
+}
+function expired() {
+  token = null;
+  const title = "Your token is not known any more", text = "Its owner has taken it away, or replaced it. Nothing was spent. Ask the owner for another one.";
+  fill($("out"), h("p.tag.warn", {}, "Not answered"), h("h3", { style: { margin: "14px 0 8px" } }, title), h("p", {}, text), h("div.btns", {}, h("button.btn.main", { type: "button", onclick: () => { location.hash = ""; choose([], []); $("token").focus(); } }, "Use another token")));
+  $("said").textContent = `Not answered. ${title}. ${text}`;
 }
 function copier(name, text, kind = "btn.quiet") {
   const button = h(`button.${kind}`, { type: "button", onclick: async () => {
@@ -368,7 +375,7 @@ async function rows() {
   if (!here.about.has_rows) return fill(place, h("div.head", {}, h("h2", {}, "Synthetic rows")), why(live() ? "Rows come from a release: take along what the session has learned." : "This release holds noisy answers and no rows to draw. A release by projection, mwem, boosting or dual-query has some."));
   const number = h("input", { type: "range", min: 2, max: 5.3, step: 0.1, value: 3, id: "nrows", oninput: tell }), shown = h("output", { for: "nrows" });
   const chosen = () => { const v = 10 ** Number(number.value); return Number(v.toPrecision(v > 999 ? 2 : 1)); };
-  function tell() { shown.textContent = n(chosen()); number.setAttribute("aria-valuetext", `${n(chosen())} rows`); }
+  function tell() { shown.textContent = n(chosen()); number.setAttribute("aria-valuetext", count(chosen(), "row", "rows")); }
   const preview = h("div.scroll", { tabindex: 0, role: "region", "aria-label": "Five synthetic rows" });
   fill(place, h("div.head", {}, h("h2", {}, "Synthetic rows")), h("p.soft.measure", {}, "Rows that fit the published answers. They are nobody’s records. Use them to try out code; take numbers from ", h("a", { href: "#ask" }, "a question"), ", because a count of synthetic rows has no interval."),
     h("div.rows", { style: { marginTop: "24px" } }, preview, h("div.card", {}, h("label.field", { for: "nrows" }, "How many rows"), h("p", { style: { fontSize: "24px", fontWeight: 600 } }, shown), number, h("div.btns", {}, h("button.btn.main", { type: "button", id: "csv", onclick: () => fetchFile(`/rows?n=${chosen()}&as=csv`, `${here.name}-synthetic.csv`) }, "CSV"), h("button.btn", { type: "button", onclick: () => fetchFile(`/rows?n=${chosen()}&as=parquet`, `${here.name}-synthetic.parquet`) }, "Parquet")))));

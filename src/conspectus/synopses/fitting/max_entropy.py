@@ -280,7 +280,8 @@ def solve_dual(
     def dual(scaled: Vector) -> tuple[float, Vector]:
         nonlocal latest
         theta = residuals.centred(scaled * scale)
-        weights, log_mass = softmax(residuals.spread(theta))
+        spread = residuals.spread(theta)
+        weights, log_mass = softmax(spread, out=spread)
         value = log_mass - dot(theta, wanted) + 0.5 * dot(theta, ridge * theta)
         gradient = residuals.of(weights) - wanted + ridge * theta
         latest = float(np.abs(gradient).max())
@@ -300,10 +301,12 @@ def solve_dual(
     )
 
 
-def softmax(logits: Vector) -> tuple[Vector, float]:
-    """The distribution proportional to exp(logits), and the logarithm of its normaliser."""
+def softmax(logits: Vector, out: Vector | None = None) -> tuple[Vector, float]:
+    """The distribution proportional to exp(logits), written to `out`, and the logarithm of its normaliser."""
     top = float(logits.max())
-    weights = np.exp(np.maximum(logits - top, _FLOOR))
+    weights = np.subtract(logits, top, out=out)
+    np.maximum(weights, _FLOOR, out=weights)
+    np.exp(weights, out=weights)
     mass = float(weights.sum())
     weights /= mass
     return weights, top + math.log(mass)

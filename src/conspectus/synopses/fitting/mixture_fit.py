@@ -11,16 +11,17 @@ components than a pair table has cells, many more steps would learn the noise to
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from conspectus.compiled import one_thread
+from conspectus.compiled import one_thread, processors
 from conspectus.data.domain import Domain
 from conspectus.queries.rules import demand
 
 from .mixture_questions import QuestionTarget
-from .mixture_steps import State, miss, step
+from .mixture_steps import State, Workers, miss, step
 from .mixture_targets import CannotFit, Floats, Goal, Target
 
 
@@ -104,13 +105,14 @@ def fit_mixture(
         demand(CannotFit, (start.tables.shape[1] == goal.offsets[-1], "the fit to go on with has other columns"))
         state = State(np.array(start.weights, dtype=np.float32), np.array(start.tables, dtype=np.float32))
     taken, before = 0, np.inf
-    with one_thread():
+    with one_thread(), ThreadPoolExecutor(min(len(state.parts), processors())) as pool:
+        workers: Workers = map if len(state.parts) == 1 else pool.map
         while taken < iterations:
             state.still()
             for _ in range(min(first_steps if not taken else block_steps, iterations - taken)):
-                step(state, goal, goal.chosen(tables_per_step, rng), questions, np.float32(momentum))
+                step(state, goal, goal.chosen(tables_per_step, rng), questions, np.float32(momentum), workers)
                 taken += 1
-            far = miss(state, goal) if close_enough is not None or progress is not None else np.nan
+            far = miss(state, goal, workers) if close_enough is not None or progress is not None else np.nan
             if progress is not None:
                 progress(taken, far)
             if close_enough is not None and (far < close_enough or not far < (1 - least_gain) * before):

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .home import LONGEST_LINE
-from .refusing import Refused
+from conspectus.service.refusing import Refused
+
+from .exchange import Lines, asked_line, read_said
 
 HOMES = "homes.json"
 _PATIENCE = 60.0
@@ -24,65 +25,72 @@ class Line:
     def __init__(self, socket: Path) -> None:
         self._socket = socket
         self._numbers = itertools.count()
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._writer: asyncio.StreamWriter | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._waiting: dict[int, asyncio.Future[tuple[int, bytes]]] = {}
+        self._lines: Lines | None = None
         self._connecting = asyncio.Lock()
 
     async def call(self, op: str, **told: Any) -> Any:
         """What the home answers; refused as it refuses."""
-        writer = await self._connected()
+        return json.loads(await self.text(op, **told))
+
+    async def text(self, op: str, **told: Any) -> bytes:
+        """The same as it came: a text of JSON, to be passed on."""
+        lines = self._lines or await self._connected()
+        loop = asyncio.get_running_loop()
         number = next(self._numbers)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[tuple[int, bytes]] = loop.create_future()
         self._waiting[number] = answer
+        late = loop.call_later(_PATIENCE, _give_up, answer)
         try:
-            writer.write(json.dumps({"id": number, "op": op, **told}).encode() + b"\n")
-            await writer.drain()
-            said = await asyncio.wait_for(answer, _PATIENCE)
+            lines.write(asked_line(number, op, told))
+            status, text = await answer
         except (ConnectionError, TimeoutError):
             raise _away() from None
         finally:
+            late.cancel()
             self._waiting.pop(number, None)
-        if "refused" in said:
-            body = said["refused"]
-            refused = Refused.from_json(int(body["status"]), body)
+        if status != 200:
+            body = json.loads(text)
+            refused = Refused.from_json(status, body)
             refused.wait = body["wait"]
             raise refused
-        return said["answer"]
+        return text
 
-    async def _connected(self) -> asyncio.StreamWriter:
+    async def _connected(self) -> Lines:
         async with self._connecting:
-            if self._writer is not None:
-                return self._writer
-            until = time.monotonic() + _RECONNECT
+            if self._lines is not None:
+                return self._lines
+            until, loop = time.monotonic() + _RECONNECT, asyncio.get_running_loop()
             while True:
                 try:
-                    reader, writer = await asyncio.open_unix_connection(str(self._socket), limit=LONGEST_LINE)
+                    _, lines = await loop.create_unix_connection(
+                        lambda: Lines(self._take, self._lost), str(self._socket)
+                    )
                     break
                 except OSError:
                     if time.monotonic() > until:
                         raise _away() from None
                     await asyncio.sleep(0.05)
-            self._writer = writer
-            self._reading = asyncio.create_task(self._read(reader))
-            return writer
+            self._lines = lines
+            return lines
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        try:
-            while line := await reader.readline():
-                said = json.loads(line)
-                waiting = self._waiting.get(said["id"])
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(said)
-        except (ConnectionError, ValueError):
-            pass
-        finally:
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
+    def _take(self, lines: Lines, line: bytes) -> None:
+        number, status, text = read_said(line)
+        waiting = self._waiting.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_result((status, text))
+
+    def _lost(self, lines: Lines) -> None:
+        if self._lines in (None, lines):
+            self._lines = None
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(ConnectionResetError())
+
+
+def _give_up(answer: asyncio.Future[tuple[int, bytes]]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
 
 
 class Switchboard:

@@ -1,0 +1,64 @@
+"""`value`: one value of a column."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options, printing
+
+
+@options.grouped
+def value(
+    data: options.Data,
+    spending: options.Spending,
+    schema: Annotated[Path, typer.Option("--schema", metavar="S", help="The schema file of the table.")],
+    mode: Annotated[str | None, typer.Option("--mode", metavar="COLUMN", help="Its most common value.")] = None,
+    median: Annotated[str | None, typer.Option("--median", metavar="COLUMN", help="Its median.")] = None,
+    scale: Annotated[
+        str | None, typer.Option("--interquartile-range", metavar="COLUMN", help="How wide its middle half is.")
+    ] = None,
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            "--mechanism",
+            metavar="M",
+            help="auto; exponential; for a mode permute-and-flip or noisy-max; stable, for the exact value or nothing; "
+            "for a median propose-test-release.",
+        ),
+    ] = "auto",
+    within: Annotated[
+        int | None,
+        typer.Option("--within", metavar="N", min=1, help="For propose-test-release: how far a median may move."),
+    ] = None,
+    ledger: Annotated[str | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Release one value of a column under a budget: its mode, its median or its interquartile range."""
+    import conspectus as cs
+    from conspectus.privacy.guarantee import Budget
+
+    Budget(**spending.budget)  # refused before any file is opened
+    declared = cs.Schema.load(schema)
+    makers = {"mode": cs.column_mode, "median": cs.column_median, "interquartile-range": cs.interquartile_range}
+    given = {name: column for name, column in zip(makers, (mode, median, scale)) if column is not None}
+    if len(given) != 1:
+        raise options.OptionError("name one column, with --mode, --median or --interquartile-range")
+    [(kind, column)] = given.items()
+    wanted = makers[kind](declared, column)
+    with cs.open_table(data, declared) as table:
+        made = cs.release_value(
+            table, wanted, mechanism=mechanism, within=within, ledger=ledger, **dataclasses.asdict(spending)
+        )
+    if as_json:
+        printing.as_json(made.to_dict())
+        return
+    [found] = made.values
+    print(f"The {kind} of {found}")
+    pairs = [("by", made.mechanism), ("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]
+    pairs += [("note", note) for note in (found.note, *made.plan.notes) if note and found.value is not None]
+    pairs += [("warning", warning) for warning in made.guarantee.warnings]
+    printing.facts(pairs)

@@ -1,0 +1,28 @@
+"""For a process that holds a session for many others: questions that it has read already, and refits done aside."""
+
+from __future__ import annotations
+
+from conspectus.mechanisms.online_mechanism import HandOver
+from conspectus.releases.answer import checked_confidence
+
+from .live_answer import LiveAnswer
+from .questions import Question
+from .session import Session
+
+
+def put(session: Session, asked: Question, *, confidence: float, outright: bool = False) -> LiveAnswer:
+    """Ask a question that was read before, or buy its answer outright: as `session.ask` and `session.measure`."""
+    checked_confidence(confidence)
+    return session._measured(asked, confidence) if outright else session._asked(asked, confidence)
+
+
+def refit_aside(session: Session, hand_over: HandOver) -> None:
+    """Leave the refits of the session's guess to somebody else, so that no other question waits for them.
+
+    After a surprise `hand_over` is called, while the session is held, with the columns of the question and with the
+    work, which another thread does then. Until it is done questions are compared with the guess before it. Nothing
+    else changes: `session.proof.md` says why. Mechanisms that do not refit take no notice.
+    """
+    with session._lock:
+        session._hand_over = hand_over
+        session._aside()

@@ -1,0 +1,127 @@
+"""Who waits for a session: one at a time, in order, only so many, and some for a refit."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+import time
+
+import pytest
+
+from conspectus.service.homes.line_up import LineUp
+from conspectus.service.refusing import Refused
+
+
+def _no_fault(problem: BaseException) -> None:
+    raise AssertionError(problem)
+
+
+def test_short_and_long_work_take_turns() -> None:
+    """Short work is done by the loop's own thread, and never while long work is."""
+    inside, threads, order = threading.Lock(), [], []
+
+    def work(number: int) -> int:
+        assert inside.acquire(blocking=False)
+        threads.append(threading.get_ident())
+        time.sleep(0.01)
+        order.append(number)
+        inside.release()
+        if number == 5:
+            raise LookupError
+        return number
+
+    async def main() -> list[object]:
+        line = LineUp(100, _no_fault)
+        turns = [line.turn(functools.partial(work, number), short=number % 3 > 0) for number in range(9)]
+        found = await asyncio.gather(*turns, return_exceptions=True)
+        line.close()
+        return found
+
+    found = asyncio.run(main())
+    assert order == list(range(9))
+    assert [found[number] for number in range(9) if number != 5] == [0, 1, 2, 3, 4, 6, 7, 8]
+    assert isinstance(found[5], LookupError)
+    here = [thread == threading.get_ident() for thread in threads]
+    assert here == [number % 3 > 0 for number in range(9)]
+
+
+def test_one_at_a_time_in_order_and_only_so_many() -> None:
+    running, most, order = 0, 0, []
+    gate = threading.Event()
+
+    def work(number: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        gate.wait(10)
+        order.append(number)
+        running -= 1
+        return number
+
+    async def main() -> None:
+        line = LineUp(4, _no_fault)
+        turns = [asyncio.ensure_future(line.turn(lambda n=number: work(n))) for number in range(4)]  # type: ignore[misc]
+        await asyncio.sleep(0)
+        assert line.full
+        with pytest.raises(Refused) as refused:
+            await line.turn(lambda: 0)
+        assert (refused.value.status, refused.value.error, refused.value.wait) == (503, "busy", 1)
+        gate.set()
+        assert await asyncio.gather(*turns) == [0, 1, 2, 3]
+        assert not line.full
+        line.close()
+
+    asyncio.run(main())
+    assert most == 1
+    assert order == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_whoever_names_a_column_of_a_surprise_waits_for_the_refit(short: bool) -> None:
+    done: list[str] = []
+    fitted = threading.Event()
+
+    async def main() -> None:
+        line = LineUp(10, _no_fault)
+
+        def surprise() -> None:
+            line.hand_over((1, 2), lambda: (fitted.wait(10), done.append("refit"))[0] and None)  # type: ignore[arg-type]
+            done.append("surprise")
+
+        turns = [
+            asyncio.ensure_future(line.turn(surprise, (1, 2), short=short)),
+            asyncio.ensure_future(line.turn(lambda: done.append("same column"), (0, 2), short=short)),
+            asyncio.ensure_future(line.turn(lambda: done.append("another column"), (0, 3), short=short)),
+            asyncio.ensure_future(line.turn(lambda: done.append("no column"), short=short)),
+        ]
+        until = time.monotonic() + 10
+        while "no column" not in done and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        assert done == ["surprise", "another column", "no column"]
+        fitted.set()
+        await asyncio.gather(*turns)
+        line.close()
+
+    asyncio.run(main())
+    assert done == ["surprise", "another column", "no column", "refit", "same column"]
+
+
+def test_a_refit_that_fails_is_told_and_holds_nobody_up() -> None:
+    faults: list[BaseException] = []
+
+    async def main() -> None:
+        line = LineUp(10, faults.append)
+
+        def fail() -> None:
+            raise MemoryError
+
+        await line.turn(lambda: line.hand_over((0,), fail), (0,))
+        assert await line.turn(lambda: 7, (0,)) == 7
+        with pytest.raises(ZeroDivisionError):
+            await line.turn(lambda: 1 // 0)
+        assert await line.turn(lambda: 8) == 8
+        line.close()
+
+    asyncio.run(main())
+    assert [type(fault) for fault in faults] == [MemoryError]

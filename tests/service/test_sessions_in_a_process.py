@@ -1,0 +1,186 @@
+"""What a home promises, seen from the application: caps, the queue, what a restart cost, and one watch for all."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import conspectus as cs
+from conspectus.service.analysts import Analysts
+from conspectus.service.wire import LiveAnswered, Problem
+
+from .at_home import Living, at_home, send
+from .conftest import Service, add_session
+
+QUESTIONS = [f"age >= {18 + 12 * low} AND region = '{region}'" for low in range(1, 6) for region in ("north", "east")]
+ASK = "/sessions/live/ask"
+
+
+def test_an_answer_and_a_refusal_are_as_they_are_described(folder: Path) -> None:
+    """The bodies are passed on as texts: nothing but this compares them with their models."""
+    add_session(folder)
+    token = Analysts(folder).add("ada")
+
+    async def main(living: Living) -> None:
+        for path in (ASK, ASK, "/sessions/live/measure"):
+            status, said = await living.call(path, {"where": "smoker AND ill"}, token=token)
+            assert status == 200
+            assert set(said) == set(LiveAnswered.model_fields)
+            LiveAnswered.model_validate(said)
+        bad = ({"where": "age < 20"}, {"where": "x"}, {"what": 1}, {"where": 3}, {}, [], {"where": "ill", "picks": {}})
+        for body in bad:
+            status, said = await living.call(ASK, body, token=token)
+            assert status == 422
+            assert set(said) == set(Problem.model_fields)
+        plain = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
+        for kind, content, expected in (
+            (b"application/json; charset=utf-8", b'{"where": "ill"}', 200),
+            (b"text/plain", b'{"where": "ill"}', 422),
+            (b"application/json", b'{"where": "ill"', 422),
+            (b"application/json", b"\xff\xfe", 422),
+        ):
+            status, _ = await send(living.app, "POST", ASK, [*plain, (b"content-type", kind)], content)
+            assert status == expected, kind
+
+    _run(folder, main)
+
+
+def test_the_share_of_an_analyst_holds_whoever_asks_at_once(folder: Path) -> None:
+    """Twenty questions at the same time: what they took together stays within the share."""
+    add_session(folder, priming=0.0, hits=6, threshold=0.001)
+    analysts = Analysts(folder)
+    token, other = analysts.add("ada", share=0.4), analysts.add("bob")
+
+    async def main(living: Living) -> None:
+        wheres = [f"{where} AND {also}" for where in QUESTIONS for also in ("ill", "smoker")]
+        said = await asyncio.gather(*(living.call(ASK, {"where": where}, token=token) for where in wheres))
+        about = (await living.call("/sessions/live", token=token))[1]
+        refused = [body for status, body in said if status == 429]
+        taken = sum(body["cost"] for status, body in said if status == 200)
+        assert refused
+        assert all(body["error"] == "share" for body in refused)
+        assert 0 < taken <= 0.4 * about["total"]
+        assert analysts.spent("ada", "live") == pytest.approx(taken)
+        assert about["spent"] == pytest.approx(taken)  # and nobody else asked
+        asked = next(where for where, (status, _) in zip(wheres, said) if status == 200)
+        assert (await living.call(ASK, {"where": asked}, token=token))[1]["repeated"]
+        assert (await living.call(ASK, {"where": "smoker AND region = 'west'"}, token=other))[0] == 200
+
+    _run(folder, main)
+
+
+def test_a_full_queue_says_503_and_spends_nothing(folder: Path) -> None:
+    add_session(folder)
+    analysts = Analysts(folder)
+    token = analysts.add("ada", questions=100)
+
+    async def main(living: Living) -> None:
+        first = (await living.call(ASK, {"where": QUESTIONS[0]}, token=token))[1]
+        spent, held = living.sessions["live"].spent, threading.Event()
+        home = living.homes["live"]
+        busy = asyncio.ensure_future(home._line.turn(lambda: held.wait(20)))
+        calls = [asyncio.ensure_future(living.call(ASK, {"where": where}, token=token)) for where in QUESTIONS[1:]]
+        done, waiting = await asyncio.wait(calls, timeout=5, return_when=asyncio.FIRST_EXCEPTION)
+        assert len(waiting) == 2  # the queue has three places, and one is taken
+        for call in done:
+            status, said = call.result()
+            assert (status, said["error"], said["spent"]) == (503, "busy", 0)
+        # What was asked before is found before the queue, and the same question twice takes one place.
+        status, again = await living.call(ASK, {"where": f"NOT NOT ({QUESTIONS[0]})"}, token=token)
+        assert (status, again["repeated"], again["fraction"]) == (200, True, first["fraction"])
+        asked = analysts.all()[0].asked
+        held.set()
+        await busy
+        answers = [await call for call in waiting]
+        assert [status for status, _ in answers] == [200, 200]
+        cost = sum(said["cost"] for _, said in answers)
+        assert living.sessions["live"].spent == pytest.approx(spent + cost)
+        assert (asked, analysts.all()[0].asked) == (1, 3)  # whoever was told to come again was not counted
+
+    _run(folder, main, queue=3)
+
+
+def test_a_question_of_many_at_once_is_put_once(folder: Path) -> None:
+    add_session(folder, priming=0.0, hits=3)
+    token = Analysts(folder).add("ada")
+
+    async def main(living: Living) -> None:
+        spelled = ["smoker AND ill", "ill AND smoker", "NOT (NOT smoker OR NOT ill)"] * 5
+        said = await asyncio.gather(*(living.call(ASK, {"where": where}, token=token) for where in spelled))
+        assert {status for status, _ in said} == {200}
+        assert len({body["fraction"] for _, body in said}) == 1
+        assert sum(not body["repeated"] for _, body in said) == 1
+        assert living.sessions["live"].asked == 1
+
+    _run(folder, main)
+
+
+def test_a_restart_says_what_it_cost(folder: Path) -> None:
+    """A watch that was open dies with its process. The next new question pays for another, and that is told."""
+    add_session(folder, priming=0.0, hits=3, threshold=0.5)
+    token = Analysts(folder).add("ada")
+
+    async def ask(living: Living) -> tuple[float, float | None]:
+        number = living.sessions["live"].asked
+        said = (await living.call(ASK, {"where": QUESTIONS[number]}, token=token))[1]
+        return said["cost"], (await living.call("/sessions/live", token=token))[1]["restart_cost"]
+
+    opened, told = _run(folder, ask)
+    assert (opened > 0, told) == (True, 0.0)  # the first watch of all: nothing was lost
+    again, told = _run(folder, ask)
+    assert again == pytest.approx(opened)
+    assert told == pytest.approx(opened)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_four_web_workers_and_one_watch(folder: Path, served: Callable[..., Service]) -> None:
+    """Guesses alone, asked by twelve clients at a time of four workers: one watch is paid, and nothing else."""
+    add_session(folder, priming=0.0, hits=3, threshold=0.9)
+    token = Analysts(folder).add("ada")
+    service = served(folder, "--workers", "4")
+    service.wait(sessions=True)
+    assert len(service.children("worker")) == 4
+    assert len(service.children("home")) == 1
+    costs: list[float] = []
+
+    def ask() -> None:
+        for where in QUESTIONS:
+            status, said = service.call(ASK, {"where": where}, token=token)
+            assert status == 200, said
+            costs.append(said["cost"])
+
+    threads = [threading.Thread(target=ask) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    about = service.call("/sessions/live", token=token)[1]
+    assert len(costs) == 12 * len(QUESTIONS)
+    assert sum(cost > 0 for cost in costs) == 1
+    assert (about["watches"], about["asked"]) == (1, len(QUESTIONS))
+    assert about["spent"] == pytest.approx(sum(costs))
+    assert about["by_kind"] == {"watches": pytest.approx(sum(costs)), "measurements": 0}
+    assert service.stop() == 0
+
+
+def _run(folder: Path, main: Callable[[Living], object], *, queue: int = 256) -> object:
+    async def run() -> object:
+        async with at_home(folder, queue=queue) as living:
+            return await main(living)  # type: ignore[misc]
+
+    return asyncio.run(run())
+
+
+def test_the_schema_is_the_made_one(folder: Path) -> None:
+    add_session(folder)
+    token = Analysts(folder).add("ada")
+
+    async def main(living: Living) -> None:
+        said = (await living.call("/sessions/live/schema", token=token))[1]
+        assert cs.Schema.from_dict(said) == cs.Schema.load(folder.parent / "people.toml")
+
+    _run(folder, main)
