@@ -15,7 +15,7 @@ from conspectus.sessions.session import Session
 
 SURPRISE, OTHER = "smoker AND ill", "NOT smoker AND ill"
 PRIMED = {"priming": 0.25, "order": 1, "threshold": 0.02, "hits": 5}
-Work = tuple[tuple[int, ...], Callable[[], None]]
+Work = tuple[tuple[int, ...], int, Callable[[], None]]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def opened(table: cs.Table, **settings: object) -> tuple[Session, list[Work]]:
     """A session with so large a budget that noise is nothing, and what it hands over."""
     handed: list[Work] = []
     session = cs.open_session(table, epsilon=2000.0, questions=100, mechanism=cs.mechanisms.Pmw(**settings))
-    refit_aside(session, lambda columns, work: handed.append((columns, work)))
+    refit_aside(session, lambda columns, known, work: handed.append((columns, known, work)))
     return session, handed
 
 
@@ -41,7 +41,8 @@ def test_the_guess_is_the_one_before_until_the_work_is_done(table: cs.Table) -> 
     first = session.ask(SURPRISE)
     assert first.basis == "measured"
     assert guess(session, OTHER) == before
-    ((columns, work),) = handed
+    ((columns, known, work),) = handed
+    assert known == 1
     assert {session.schema.domain.names[column] for column in columns} == {"smoker", "ill"}
     meanwhile = session.ask("region = 'north' AND age >= 42")  # compared with the guess before
     spent = session.spent
@@ -63,19 +64,19 @@ def test_the_same_is_learned_as_in_the_lock(table: cs.Table, tmp_path: Path) -> 
     handed: list[Work] = []
     mechanism = cs.mechanisms.Pmw(**PRIMED)
     with cs.open_session(table, epsilon=2000.0, questions=100, mechanism=mechanism, path=path) as session:
-        refit_aside(session, lambda columns, work: handed.append((columns, work)))
+        refit_aside(session, lambda columns, known, work: handed.append((columns, known, work)))
         answer, spent = session.ask(SURPRISE), session.spent
         before = guess(session, OTHER)  # and here the process ends, with its refit not done
     with cs.resume_session(path, table) as resumed:
         assert resumed.ask(SURPRISE).fraction == answer.fraction
         assert resumed.spent == spent
         learned = guess(resumed, OTHER)
-    handed[0][1]()  # of a session that is closed: it changes nothing but its own table
+    handed[0][2]()  # of a session that is closed: it changes nothing but its own table
     assert session._closed
     assert learned != before
     fitted = opened(table, **PRIMED)
     fitted[0].ask(SURPRISE)
-    fitted[1][0][1]()
+    fitted[1][0][2]()
     assert guess(fitted[0], OTHER) == pytest.approx(learned, abs=1)
     fitted[0].close()
 
@@ -85,7 +86,7 @@ def test_two_surprises_before_a_refit(table: cs.Table) -> None:
     wheres = [SURPRISE, "NOT smoker AND age < 54"]
     answers = [session.ask(where) for where in wheres]
     assert [answer.basis for answer in answers] == ["measured"] * 2
-    for _, work in handed:
+    for *_, work in handed:
         work()
     for where, answer in zip(wheres, answers):
         assert guess(session, where) == pytest.approx(answer.count, abs=3)

@@ -86,7 +86,7 @@ def test_whoever_names_a_column_of_a_surprise_waits_for_the_refit(short: bool) -
         line = LineUp(10, _no_fault)
 
         def surprise() -> None:
-            line.hand_over((1, 2), lambda: (fitted.wait(10), done.append("refit"))[0] and None)  # type: ignore[arg-type]
+            line.hand_over((1, 2), 0, lambda: (fitted.wait(10), done.append("refit"))[0] and None)  # type: ignore[arg-type]
             done.append("surprise")
 
         turns = [
@@ -107,6 +107,29 @@ def test_whoever_names_a_column_of_a_surprise_waits_for_the_refit(short: bool) -
     assert done == ["surprise", "another column", "no column", "refit", "same column"]
 
 
+@pytest.mark.parametrize(("known", "columns", "waits"), [(1, (1, 4), False), (1, (1, 2), True), (2, (1, 2, 5), False)])
+def test_only_questions_close_to_the_surprise_wait(known: int, columns: tuple[int, ...], waits: bool) -> None:
+    """Close are those with more columns in common than were known at a time."""
+    fitted = threading.Event()
+
+    async def main() -> bool:
+        line = LineUp(10, _no_fault)
+
+        def refit() -> None:
+            fitted.wait(10)
+
+        await line.turn(lambda: line.hand_over((1, 2, 3), known, refit), (1, 2, 3), short=True)
+        asked = asyncio.ensure_future(line.turn(lambda: 7, columns, short=True))
+        await asyncio.sleep(0.02)
+        waited = not asked.done()
+        fitted.set()
+        assert await asked == 7
+        line.close()
+        return waited
+
+    assert asyncio.run(main()) == waits
+
+
 def test_a_refit_that_fails_is_told_and_holds_nobody_up() -> None:
     faults: list[BaseException] = []
 
@@ -116,7 +139,7 @@ def test_a_refit_that_fails_is_told_and_holds_nobody_up() -> None:
         def fail() -> None:
             raise MemoryError
 
-        await line.turn(lambda: line.hand_over((0,), fail), (0,))
+        await line.turn(lambda: line.hand_over((0,), 0, fail), (0,))
         assert await line.turn(lambda: 7, (0,)) == 7
         with pytest.raises(ZeroDivisionError):
             await line.turn(lambda: 1 // 0)

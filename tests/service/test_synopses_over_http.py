@@ -241,6 +241,6 @@ def test_the_made_schema_is_the_shared_one(folder: Path, release: cs.Release, tm
 
 
 def test_random_requests_are_answered_or_refused(tmp_path: Path) -> None:
-    """A few hundred; `make audit` sends 20,000."""
+    """A few hundred; `make audit` sends 100,000."""
     statuses = asyncio.run(fuzz(folder_in(tmp_path), 400, 3))
     assert {200, 401, 404, 405, 422} <= set(statuses)

@@ -30,8 +30,12 @@ State = tuple[dict[str, Any], dict[str, pa.Table]]
 """What a run has learned: JSON values and Arrow tables. Public, and enough to go on from."""
 
 
-HandOver = Callable[[tuple[int, ...], Callable[[], None]], None]
-"""Takes the columns of a question that was measured, and the work of learning from it, to be done by another thread."""
+HandOver = Callable[[tuple[int, ...], int, Callable[[], None]], None]
+"""Takes over the work of learning from a question that was measured, to be done by another thread.
+
+It is told the columns of the question, how many columns at a time were known before (all tables of so many were bought
+in advance, and the work leaves them as they are), and the work.
+"""
 
 
 @runtime_checkable

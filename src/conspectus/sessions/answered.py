@@ -17,7 +17,7 @@ from .live_answer import LiveAnswer, shown
 from .questions import Question, canonical, stored
 from .store import Store
 
-_TEXTS = 16_384
+_TEXTS = 8_192
 
 
 class Answered:

@@ -19,9 +19,10 @@ def put(session: Session, asked: Question, *, confidence: float, outright: bool 
 def refit_aside(session: Session, hand_over: HandOver) -> None:
     """Leave the refits of the session's guess to somebody else, so that no other question waits for them.
 
-    After a surprise `hand_over` is called, while the session is held, with the columns of the question and with the
-    work, which another thread does then. Until it is done questions are compared with the guess before it. Nothing
-    else changes: `session.proof.md` says why. Mechanisms that do not refit take no notice.
+    After a surprise `hand_over` is called, while the session is held, with the columns of the question, how many of
+    them at a time were known before, and the work, which another thread does then. Until it is done questions are
+    compared with the guess before it. Nothing else changes: `session.proof.md` says why. Mechanisms that do not refit
+    take no notice.
     """
     with session._lock:
         session._hand_over = hand_over

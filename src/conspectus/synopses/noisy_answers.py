@@ -38,7 +38,7 @@ from .estimate import Estimate
 from .evidence import Evidence
 from .histogram import Histogram, fitted_to_marginals
 from .measured_sums import Listing, NoisySum, Selection, averaged, opposite_of, selection_in
-from .noisy_vectors import WeightedSum, noisy_vector
+from .noisy_vectors import WeightedSum, ends_of_block, noisy_vector
 from .pooled_marginals import MeasuredMarginal, PooledMarginals, PooledSum
 from .printed_tables import PrintedTables, listed_tables
 from .synopsis import (
@@ -134,7 +134,8 @@ class NoisyAnswers(Synopsis):
         alone = self.find(cells.query(0)) if len(cells) else None
         if best is not None and margin is not None and (alone is None or margin < alone.margin(confidence)):
             return best.counts - margin, best.counts + margin
-        return ends_of([self.find(query) for query in cells.queries()], confidence)
+        same = None if self._lists or self.interval_blocks else ends_of_block(self, cells, alone, confidence)
+        return same or ends_of([self.find(query) for query in cells.queries()], confidence)
 
     def narrowest(self, query: Query) -> NoisySum | PooledSum | WeightedSum | None:
         """What all counts together say of a query, or its own measurement; see `evidence.Measured`."""
@@ -184,8 +185,7 @@ class NoisyAnswers(Synopsis):
         if isinstance(query, Predicate):  # without literals that hold every code, which ask for no column
             query = Conjunctions.of(self.domain, [query]).query(0)
         summed = [] if isinstance(query, TableFunction) else self._sums(query)
-        listed = self._listed_counts(query) + self._records_counts(query)
-        own = listed + [found for found, direct in summed if direct]
+        own = [*self._listed_counts(query), *self._records_counts(query), *(one for one, direct in summed if direct)]
         return own, [] if own else averaged([found for found, _ in summed]) + self._from_total(query)
 
     @cached_property

@@ -21,8 +21,11 @@ from conspectus.privacy.tails import variance_of, weighted_quantile
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.query import Linear, Parity, Predicate, Query
+from conspectus.queries.workload import Workload
 
+from .evidence import NoisyCount
 from .measured_sums import selection_in
+from .synopsis import Ends
 
 NARROW = 0.25
 """Scales below this make noises that are mostly 0."""
@@ -49,6 +52,24 @@ class MeasuredBlocks(Protocol):
 
     def measured_block(self, number: int) -> tuple[Block, NDArray[np.float64], Noise, int]:
         """A block, its noisy counts, and their law and grid."""
+
+
+def ends_of_block(
+    measured: MeasuredBlocks, cells: Workload, first: NoisyCount | None, confidence: float
+) -> Ends | None:
+    """The intervals of the cells of a marginal that was measured as it stands: all of them have the law of the first.
+
+    None where it was not measured so, or not by itself alone: then each cell has to be looked at.
+    """
+    block = cells.blocks[0]
+    if first is None or len(cells.blocks) > 1 or not isinstance(block, Marginal):
+        return None
+    known = [measured.measured_block(number)[:2] for number in measured.covering(block.columns)]
+    same = [(held, counts) for held, counts in known if len(held) == len(block)]
+    if len(same) != 1 or same[0][0] != block or same[0][1][0] != first.count:
+        return None
+    counts, margin = same[0][1], first.margin(confidence)
+    return counts - margin, counts + margin
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,11 +87,14 @@ class FullStep(MultiplicativeWeights):
 class DenseGuess:
     """A histogram over all columns, stepped or refitted, that answers single queries from marginals it keeps."""
 
-    def __init__(self, rule: MultiplicativeWeights | Refit, problem: SessionProblem, total: Total) -> None:
+    def __init__(
+        self, rule: MultiplicativeWeights | Refit, problem: SessionProblem, total: Total, *, known: int = 0
+    ) -> None:
         self._domain = problem.workload.domain
         self._rule = rule
         self._total = total
         self._cells = SingleQueryCounts(self._domain, rule.weights)
+        self._known = known
         self._hand_over: HandOver | None = None
 
     def refit_aside(self, hand_over: HandOver) -> None:
@@ -107,7 +110,7 @@ class DenseGuess:
         step = Step(query, np.array([noisy]), guessed, law)
         if self._hand_over is not None and isinstance(self._rule, Refit):
             self._rule.take_in(step, self._total.divisor)
-            self._hand_over(query.columns, self._refit)
+            self._hand_over(query.columns, self._known, self._refit)
             return
         self._rule.update(step, self._total.divisor)
         self._cells = SingleQueryCounts(self._domain, self._rule.weights)
@@ -219,7 +222,7 @@ class Pmw(OnlineIC):
         primed = priming.buy(curator, total) if state is None else priming.stored(state, total)
         rule = Refit(problem.workload.domain, problem.held, evaluations=EVALUATIONS, ridge=RIDGE)
         rule.update(Step(priming.workload, primed.counts, primed.counts, priming.law), total.divisor)
-        guess = DenseGuess(rule, problem, total)
+        guess = DenseGuess(rule, problem, total, known=priming.order)
         return OnlineConstruction(curator, problem, plan=plan.sparse, guess=guess, total=total, primed=primed)
 
     def parameters(self, problem: SessionProblem, plan: OnlinePlan) -> dict[str, Any]:

@@ -4,8 +4,9 @@ Short work, such as one question, is done by the thread of the event loop itself
 another thread and back takes longer than the work, while both want the interpreter. Long work, such as a SELECT, has a
 thread.
 
-A question that names a column of the last surprise waits until the guess has learned from that: its answer may be a
-good guess by then, and a surprise costs budget. Others go on with the guess as it is.
+A question that is close to the last surprise waits until the guess has learned from that: its answer may be a good
+guess by then, and a surprise costs budget. Close is one that has more columns in common with it than were known at a
+time before: the refit leaves tables of fewer columns as they are. Others go on with the guess as it is.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class LineUp:
     def __init__(self, most: int, fault: Callable[[BaseException], None]) -> None:
         self._most, self._fault = most, fault
         self._waiting: deque[_Turn] = deque()
-        self._refitting: list[frozenset[int]] = []
+        self._refitting: list[tuple[frozenset[int], int]] = []
         self._busy = False
         self._one, self._aside = ThreadPoolExecutor(max_workers=1), ThreadPoolExecutor(max_workers=1)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -62,22 +63,22 @@ class LineUp:
         self._next()
         return await done
 
-    def hand_over(self, columns: tuple[int, ...], work: Callable[[], None]) -> None:
+    def hand_over(self, columns: tuple[int, ...], known: int, work: Callable[[], None]) -> None:
         """Take over a refit from the thread of the session, which has its answer then and goes on."""
         assert self._loop is not None
         if threading.get_ident() == self._thread:
-            self._refit(frozenset(columns), work)
+            self._refit((frozenset(columns), known), work)
             return
         with suppress(RuntimeError):  # the home is closing: whoever resumes the session learns from its file
             # It arrives before the end of the turn does, so nobody who has to wait for it is let in before.
-            self._loop.call_soon_threadsafe(self._refit, frozenset(columns), work)
+            self._loop.call_soon_threadsafe(self._refit, (frozenset(columns), known), work)
 
-    def _refit(self, columns: frozenset[int], work: Callable[[], None]) -> None:
+    def _refit(self, surprise: tuple[frozenset[int], int], work: Callable[[], None]) -> None:
         assert self._loop is not None
-        self._refitting.append(columns)
+        self._refitting.append(surprise)
 
         def learned(done: asyncio.Future[None]) -> None:
-            self._refitting.remove(columns)
+            self._refitting.remove(surprise)
             problem = None if done.cancelled() else done.exception()
             if problem is not None:
                 self._fault(problem)  # the guess is the one before, and the measured answer was given
@@ -89,7 +90,7 @@ class LineUp:
         if self._busy or self._loop is None:
             return
         for place, turn in enumerate(self._waiting):
-            if turn.columns is None or not any(turn.columns & columns for columns in self._refitting):
+            if not self._close(turn.columns):
                 del self._waiting[place]
                 break
         else:
@@ -105,6 +106,10 @@ class LineUp:
         else:
             work = asyncio.ensure_future(self._loop.run_in_executor(self._one, turn.call))
             work.add_done_callback(lambda done: self._end(turn, done))
+
+    def _close(self, columns: frozenset[int] | None) -> bool:
+        """Whether a question is close to a surprise that is being learned from."""
+        return columns is not None and any(len(columns & those) > known for those, known in self._refitting)
 
     def _end(self, turn: _Turn, done: asyncio.Future[Any]) -> None:
         assert self._loop is not None
