@@ -115,7 +115,7 @@ def _noises(block: Block, problem: Problem) -> NDArray[np.float64]:
     if not problem.total_is_public:
         return cells
     if isinstance(block, LinearQueries):
-        return np.minimum(cells, np.maximum(problem.cells - cells, 0.0))
+        return np.asarray(np.minimum(cells, np.maximum(problem.cells - cells, 0.0)))
     return np.asarray(cells * np.maximum(1 - cells / problem.cells, 0.0))
 
 

@@ -102,8 +102,8 @@ class _Asked:
         if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
             rows = max(self.source.total.value, 1.0)
             return [self._count(measure.where, group).scaled(1 / rows) for group in groups]
-        alone = [self._moment(measure, group) for group in groups]
-        return [one for one in alone if one is not None] or self._from_cells(measure, groups)
+        moments = [self._moment(measure, group) for group in groups]
+        return [one for one in moments if one is not None] or self._from_cells(measure, groups)
 
     def _moment(self, measure: Measure, group: tuple[Formula, ...]) -> Interval | None:
         """A moment that the source takes as one question; None where it takes cells, or bins hold several values."""

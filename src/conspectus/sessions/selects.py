@@ -216,7 +216,7 @@ class Selecting:
         fewer = (parts.cost, parts.questions) < (cells.cost, cells.questions)
         return (True, parts) if fewer else (False, cells)
 
-    def ask_moment(self, moment: Moment, confidence: float) -> LiveAnswer:
+    def _ask_moment(self, moment: Moment, confidence: float) -> LiveAnswer:
         """A sum, mean, variance or covariance, from questions about its parts."""
         with self._lock:
             total = self._learned().total

@@ -121,7 +121,7 @@ class Session(Watching, Consulted, Selecting):
         checked_confidence(confidence)
         moment = moment_of(question)
         if moment is not None and isinstance(question, Workload) and question.domain == self.schema.domain:
-            return self.ask_moment(moment, confidence)
+            return self._ask_moment(moment, confidence)
         return self._asked(canonical(self.schema, question, snap=snap), confidence)
 
     def _asked(self, asked: Question, confidence: float) -> LiveAnswer:
