@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +15,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 import conspectus as cs
-from conspectus.data.sources import Table
+from conspectus.data.sources import Table, many_files
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.workload import Workload
 
@@ -171,6 +173,11 @@ def heavier(side: Side) -> cs.Schema:
     return other_schema(side, columns=columns)
 
 
+def narrower(side: Side) -> cs.Schema:
+    columns = {name: each for name, each in side.declared["columns"].items() if name != "ill"}
+    return other_schema(side, columns=columns)
+
+
 def threshold(codes: Any) -> float:
     return float((codes[:, 0] == 0).mean() > 0.5)
 
@@ -212,6 +219,75 @@ def beyond(side: Side) -> Any:
     with side.session(ledger=None, mechanism="laplace", questions=1) as session:
         session.ask("ill")
         return session.ask("sex = 'f'")
+
+
+class InAFolder:
+    """What stands for the object stores that Arrow knows: one that looks into a folder."""
+
+    FileType, FileSelector = fs.FileType, fs.FileSelector
+
+    def __init__(self, folder: Path) -> None:
+        self._store, self.FileSystem = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), self
+
+    def from_uri(self, address: str) -> tuple[fs.FileSystem, str]:
+        return self._store, address.removeprefix("s3://")
+
+
+def in_store(side: Side, write: Callable[[Path, pd.DataFrame], Any], address: str = "s3://bucket") -> Any:
+    """A release of files in a store, in which the rows of the table are written in a certain way."""
+    bucket = side.place / "bucket"
+    bucket.mkdir()
+    usual, many_files.fs = many_files.fs, InAFolder(side.place)  # type: ignore[misc, assignment]
+    try:
+        write(bucket, pd.DataFrame(side.rows))
+        table = cs.open_table(address, side.schema)
+        return cs.release(table, side.asked, epsilon=0.5, mechanism="laplace", ledger=side.ledger)
+    finally:
+        many_files.fs = usual  # type: ignore[misc]
+        shutil.rmtree(bucket)
+
+
+def two_kinds(bucket: Path, rows: pd.DataFrame) -> None:
+    rows.to_parquet(bucket / "a.parquet")
+    rows.to_csv(bucket / "b.csv", index=False)
+
+
+def other_columns(bucket: Path, rows: pd.DataFrame) -> None:
+    rows.to_parquet(bucket / "a.parquet")
+    rows.drop(columns="ill").to_parquet(bucket / "b.parquet")
+
+
+def other_types(bucket: Path, rows: pd.DataFrame) -> None:
+    rows.to_parquet(bucket / "a.parquet")
+    rows.assign(ill=True).to_parquet(bucket / "b.parquet")
+
+
+def ends_early(bucket: Path, rows: pd.DataFrame) -> None:
+    rows.to_parquet(bucket / "a.parquet")
+    file = bucket / "a.parquet"
+    file.write_bytes(file.read_bytes()[:-40])
+
+
+def appended(side: Side, *batches: Any, horizon: int = 1, **asked: Any) -> Any:
+    """A stream over a table of events, to which rows are appended, and of which something is asked."""
+    schema = Side(side.place, [], side.relation, "row", side.kind).schema
+    with cs.open_stream(schema, cs.marginals(schema, 1), horizon=horizon, epsilon=0.5, **asked) as stream:
+        for rows in batches:
+            stream.append(rows(side, schema))
+        return stream.value(99)
+
+
+def as_rows(side: Side, schema: cs.Schema) -> pd.DataFrame:
+    return pd.DataFrame(side.rows)
+
+
+def filtered(side: Side, schema: cs.Schema) -> Table:
+    return cs.open_table("SELECT * FROM 'people.csv' WHERE age <> '7'", schema)
+
+
+def overwritten(side: Side) -> Any:
+    """A stream at a place where there is a file already."""
+    return appended(side, path=side.file)
 
 
 def _opening(*given: Any) -> Iterator[Case]:
@@ -319,6 +395,42 @@ CASES = [
     Case("no predicate measured", "NotAPredicate", lambda side: measured(side, side.asked)),
     Case("measured without confidence", "ConfidenceError", lambda side: measured(side, "ill", confidence=1.0)),
     Case("a question too many", "NoGuess", beyond),
+    # Object stores
+    *(
+        Case(name, "SourceError", lambda s, write=write: in_store(s, write), f"{SOURCE}many_files.py:{place}")
+        for name, write, place in (
+            ("an empty store", lambda bucket, rows: None, "_files"),
+            ("two kinds in a store", two_kinds, "open_many"),
+            ("other columns in a store", other_columns, "open_many"),
+            ("other types in a store", other_types, "_types"),
+        )
+    ),
+    Case("a cut file in a store", "SourceError", lambda s: in_store(s, ends_early), f"{SOURCE}origin.py:guarded"),
+    Case(
+        "no store",
+        "SourceError",
+        lambda side: in_store(side, two_kinds, "s3://nobody"),
+        f"{SOURCE}many_files.py:_in_store",
+    ),
+    # Streams
+    Case("a step too many", "StreamError", lambda side: appended(side, as_rows, as_rows)),
+    Case("no question of a stream", "StreamError", lambda side: appended(side, as_rows)),
+    Case("nothing in a stream", "StreamError", lambda side: appended(side)),
+    Case("chosen rows in a stream", "StreamError", lambda side: appended(side, filtered)),
+    Case(
+        "another table in a stream",
+        "StreamError",
+        lambda s: appended(s, lambda a, b: cs.open_table(a.file, narrower(a))),
+    ),
+    Case(
+        "a column less in a stream",
+        "SourceError",
+        lambda s: appended(s, lambda a, b: pd.DataFrame(a.rows).drop(columns="ill")),
+    ),
+    Case("no horizon", "StreamError", lambda side: appended(side, horizon=0)),
+    Case("a stream over a file", "StreamError", overwritten),
+    Case("a stream that is none", "StreamError", lambda side: cs.resume_stream(side.file)),
+    Case("persons under a ledger", "StreamError", lambda side: appended(side, events=2, ledger=side.ledger)),
     # What was released already
     Case("asked of a release", "UnknownColumn", lambda side: side.release(ledger=None).ask("weight")),
     Case("no certainty", "ConfidenceError", lambda side: side.release(ledger=None).ask("ill", confidence=0.0)),

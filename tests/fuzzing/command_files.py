@@ -22,16 +22,16 @@ from pathlib import Path
 
 from tests.fuzzing.commands import Bench, kind_of
 
-SECONDS = 90.0
+SECONDS = 300.0
 MEMORY = 12 << 30
 SHIFT = 10_000
 """Files that one worker judges: what libraries keep of their threads adds up in its address space."""
 
 
-def _work(seed: int, first: int, last: int) -> None:
+def _work(seed: int, first: int, last: int, later: bool) -> None:
     shared = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as folder:
-        bench = Bench(Path(folder))
+        bench = Bench(Path(folder), later=later)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         for number in range(first, min(last, first + SHIFT)):
             _say(number, "begun", "")
@@ -42,11 +42,12 @@ def _say(*line: object) -> None:
     print(json.dumps(line), file=sys.__stdout__, flush=True)
 
 
-def run(seed: int, count: int, first: int = 0) -> Iterator[tuple[int, str, str]]:
+def run(seed: int, count: int, first: int = 0, *, later: bool = False) -> Iterator[tuple[int, str, str]]:
     """The verdicts of files, in order. A worker that dies or hangs stops at its file, and another one goes on."""
     last = first + count
     while first < last:
         command = [sys.executable, "-m", __spec__.name, "--work", str(first), str(last), "--seed", str(seed)]
+        command += ["--later"] if later else []
         begun, stopped = first, True
         with subprocess.Popen(command, stdout=subprocess.PIPE) as worker:
             assert worker.stdout is not None
@@ -78,16 +79,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--work", type=int, nargs=2)
+    parser.add_argument("--later", action="store_true", help="files of the kinds that came later")
     asked = parser.parse_args()
     if asked.work:
-        _work(asked.seed, *asked.work)
+        _work(asked.seed, *asked.work, asked.later)
         return 0
     counts: dict[str, Counter[str]] = {}
     started = time.monotonic()
-    for number, verdict, said in run(asked.seed, asked.count, asked.first):
-        counts.setdefault(kind_of(number), Counter())[verdict] += 1
+    for number, verdict, said in run(asked.seed, asked.count, asked.first, later=asked.later):
+        kind = kind_of(number, later=asked.later)
+        counts.setdefault(kind, Counter())[verdict] += 1
         if verdict == "stopped":
-            print(f"{number} ({kind_of(number)}): {said[:400]}", flush=True)
+            print(f"{number} ({kind}): {said[:400]}", flush=True)
     for kind, found in sorted(counts.items()):
         print(f"{kind}: {found.total():,}, " + ", ".join(f"{name} {times:,}" for name, times in sorted(found.items())))
     total = sum((found for found in counts.values()), Counter[str]())

@@ -10,6 +10,7 @@ import sqlite3
 import time
 import tomllib
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -24,13 +25,23 @@ from tests.fuzzing.mutations import mutated_bytes, mutated_json, nudged
 from tests.fuzzing.releases import arrow, changed_release, changed_table, unpacked
 from tests.fuzzing.toml_text import toml_text
 
+import conspectus as cs
 from conspectus.cli import app, run
+from conspectus.cli.exit_codes import explain
+from conspectus.service.analysts import Analysts
 
 KINDS = ("synopsis",) * 9 + ("schema",) * 8 + ("ledger",) * 6 + ("csv", "parquet", "session")
+LATER = ("later_synopsis",) * 6 + ("stream",) * 2 + ("analysts",) * 2 + ("mixture_session",)
+"""Kinds that came later, with numbers of their own: those of the others keep their meaning."""
 SLOW, LARGE = 30.0, 700 << 10
 """Seconds and KiB beyond which a small file has stopped a command."""
 OLD = Path(__file__).parent.parent / "files" / "v0.1"
 PREDICATES = ("ill", "age >= 10 AND sex = 'f'", "sex = 'm' OR ill", "age IS NULL", "smoker", "TRUE")
+SELECTS = (
+    "SELECT sex, COUNT(*), AVG(age) FROM small GROUP BY sex",
+    "SELECT MEDIAN(age) FROM small WHERE ill",
+    "SELECT SUM(age), VAR_POP(age) FROM small",
+)
 TABLE = "table.csv"
 ODD = (
     b'"',
@@ -49,23 +60,29 @@ ODD = (
 )
 
 
-def kind_of(number: int) -> str:
-    return KINDS[number % len(KINDS)]
+def kind_of(number: int, *, later: bool = False) -> str:
+    kinds = LATER if later else KINDS
+    return kinds[number % len(kinds)]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command on a changed file, the ledger that it may debit, and whether it has to succeed."""
+    """A command on a changed file, the ledger that it may debit, and whether it has to succeed.
+
+    Where no command reads such a file, `act` does: a function of the library, whose errors end as those of a command.
+    """
 
     command: tuple[str, ...]
     ledger: str | None = None
     must: bool = False
+    act: Callable[[], Any] | None = None
 
 
 class Bench:
     """The files, and what the commands make of changed ones."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, later: bool = False) -> None:
+        self._later = later
         warnings.simplefilter("ignore")  # as the entry point does
         if isinstance(app.app, typer.Typer):  # else it would be built anew by every command
             app.app = typer.main.get_command(app.app)  # type: ignore[assignment]
@@ -82,7 +99,38 @@ class Bench:
         self._must(*session, "--epsilon", "500", "--quiet")
         for predicate in PREDICATES[:2]:
             self._must(*_ask(predicate))
+        if later:
+            self._make_later()
         self._kept = {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith("out.")}
+
+    def _make_later(self) -> None:
+        """Releases of the mechanisms that came later, a stream with some steps, a list of analysts, a wide session."""
+        schema = cs.Schema.load(self._folder / "table.toml")
+        table = cs.open_table(self._folder / TABLE, schema)
+        pairs, budget = cs.marginals(schema, 2), {"epsilon": 20.0, "delta": 1e-6}
+        with cs.open_stream(schema, pairs, horizon=12, path=self._folder / "live.stream", **budget) as stream:
+            for _ in range(5):
+                stream.append(table)
+            made = [stream.release()]
+        made += [
+            cs.release(table, pairs, mechanism="adaptive", **budget),
+            cs.release(table, pairs, mechanism="projection", **budget),
+            cs.release(table, cs.ranges(schema, "age"), mechanism="tree", **budget),
+            cs.release(table, pairs, mechanism="histogram", **budget),
+            cs.release(table, pairs, mechanism="top", count=3, **budget),
+            cs.release(table, cs.means(schema, "age", by=["sex"]), mechanism="gaussian", **budget),
+            cs.release(table, cs.variances(schema, "age"), mechanism="projection", **budget),
+        ]
+        self._later_releases = []
+        for release in made:
+            release.save(self._folder / "out.conspectus")
+            self._later_releases.append(unpacked((self._folder / "out.conspectus").read_bytes()))
+            (self._folder / "out.conspectus").unlink()
+        Analysts(self._folder).add("ann", questions=20, share=0.5, names=["live"])
+        Analysts(self._folder).add("bob")
+        wide = ("session", TABLE, "--schema", "table.toml", "--path", "wide.session", "--questions", "20")
+        self._must(*wide, "--epsilon", "200", "--mechanism", "live-mixture", "--quiet")
+        self._must(*_ask(PREDICATES[0], "wide.session"))
 
     def judged(self, seed: int, number: int) -> tuple[str, str]:
         """ "accepted", "refused" or "stopped" of the file of a number, and what was said."""
@@ -91,9 +139,9 @@ class Bench:
             path.unlink()
         for name, content in self._kept.items():
             (self._folder / name).write_bytes(content)
-        case: Case = getattr(self, kind_of(number))(random)
+        case: Case = getattr(self, kind_of(number, later=self._later))(random)
         before, peak, started = self._lines(case.ledger), _peak(), time.monotonic()
-        code, out, err = self._run(*case.command)
+        code, out, err = self._run(*case.command) if case.act is None else self._call(case.act)
         took, grown = time.monotonic() - started, _peak() - peak
         told = f"{err.strip()} {' '.join(case.command)}"
         if code not in (0, 2, 3, 4) or "Traceback" in out + err:
@@ -120,6 +168,14 @@ class Bench:
             except BaseException as problem:  # nothing may come out of `run`
                 return -1, "", f"{type(problem).__name__}: {problem}"
         return code, out.getvalue(), err.getvalue()
+
+    def _call(self, act: Callable[[], Any]) -> tuple[int, str, str]:
+        try:
+            act()
+        except Exception as problem:
+            code, said = explain(problem)
+            return code, "", said
+        return 0, "", ""
 
     def _must(self, *command: str) -> None:
         code, _, err = self._run(*command)
@@ -208,13 +264,54 @@ class Bench:
             return Case(_release(TABLE, "table.toml", random), "table.ledger")
         return Case(("ledger", "show", "table.ledger", *random.choice(((), ("--json",)))), "table.ledger")
 
-    def session(self, random: Random) -> Case:
-        name = random.choice(("live.session",) * 3 + ("live.session.ledger",))
+    def later_synopsis(self, random: Random) -> Case:
+        self._write("file.conspectus", changed_release(random, random.choice(self._later_releases)))
+        shown = ("--json",) if random.random() < 0.5 else ()
+        commands = {
+            "ask": ("ask", "file.conspectus", random.choice(PREDICATES), *shown),
+            "sql": ("sql", "file.conspectus", random.choice(SELECTS)),
+            "export": ("export", "file.conspectus", "--table", random.choice(("sex", "age,ill")), "-o", "out.csv"),
+            "synthesize": ("synthesize", "file.conspectus", "-n", "5", "-o", "out.parquet"),
+            "report": ("report", "file.conspectus", "-o", "out.html"),
+        }
+        return Case(commands[random.choice(("ask",) * 4 + ("sql",) * 2 + tuple(commands))])
+
+    def stream(self, random: Random) -> Case:
+        path = self._folder / "live.stream"
+        if random.random() < 0.3:
+            self._write("live.stream", mutated_bytes(random, self._kept["live.stream"]))
+        else:
+            _change_rows(random, path)
+
+        def go_on() -> None:
+            with cs.resume_stream(path) as stream:
+                tree = stream._plan.horizon.tree_at(stream.steps)
+                going_on = stream._plan.horizon.going_on(stream.steps)
+                assert set(stream._file.state().noises) == going_on, "a noise that was paid for is gone"
+                stream.append(cs.open_table(self._folder / TABLE, stream.schema))
+                stream.value(0)
+                assert tree.levels <= 40
+
+        return Case(("a stream",), act=go_on)
+
+    def analysts(self, random: Random) -> Case:
+        if random.random() < 0.3:
+            self._write("analysts.db", mutated_bytes(random, self._kept["analysts.db"]))
+        else:
+            _change_rows(random, self._folder / "analysts.db")
+        words = random.choice((("list",), ("list",), ("add", "carl"), ("revoke", "bob")))
+        return Case(("serve", "token", words[0], ".", *words[1:]))
+
+    def mixture_session(self, random: Random) -> Case:
+        return self.session(random, "wide.session")
+
+    def session(self, random: Random, of: str = "live.session") -> Case:
+        name = random.choice((of,) * 3 + (f"{of}.ledger",))
         if random.random() < 0.25:
             self._write(name, mutated_bytes(random, self._kept[name]))
         else:
             _change_rows(random, self._folder / name)
-        return Case(_ask(random.choice(PREDICATES)), "live.session.ledger")
+        return Case(_ask(random.choice(PREDICATES), of), f"{of}.ledger")
 
 
 def _release(data: str, schema: str, random: Random) -> tuple[str, ...]:
@@ -223,8 +320,8 @@ def _release(data: str, schema: str, random: Random) -> tuple[str, ...]:
     return ("release", data, "--schema", schema, *asked, *bought, "-o", "out.conspectus")
 
 
-def _ask(predicate: str) -> tuple[str, ...]:
-    return ("ask", "--session", "live.session", predicate, "--data", TABLE, "--schema", "table.toml")
+def _ask(predicate: str, session: str = "live.session") -> tuple[str, ...]:
+    return ("ask", "--session", session, predicate, "--data", TABLE, "--schema", "table.toml")
 
 
 def _cells(random: Random, body: bytes) -> bytes:

@@ -14,7 +14,10 @@ from tests.fuzzing.grammar import RULES
 
 from conspectus.cli import app
 from conspectus.data.sources.sql_functions import FUNCTIONS
+from conspectus.privacy.relation import Relation
 from conspectus.queries import from_json
+from conspectus.queries.blocks.linear_queries import LinearQueries
+from conspectus.queries.sensitivity import Sensitivity
 
 
 def test_accepted_selects_read_all_rows_of_extreme_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +97,24 @@ def test_changed_workload_files_are_refused_or_state_their_sensitivity(capsys: p
     assert min(counts["accepted"], counts["refused"]) > 40
 
 
+def test_changed_files_of_linear_queries_and_trees_state_their_sensitivity(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = workload_files.run(seed=5, count=120, later=True)
+    assert counts["broken"] == 0, capsys.readouterr().out
+    assert min(counts["accepted"], counts["refused"]) > 10
+
+
+def test_the_fuzzer_sees_an_understated_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: sums of values priced as if no row had a weight above a half."""
+    real = LinearQueries.sensitivity
+
+    def less(block: LinearQueries, relation: Relation) -> Sensitivity:
+        said = real(block, relation)
+        return Sensitivity(said.l1 // 2, said.l2_squared // 4, said.linf // 2)
+
+    monkeypatch.setattr(LinearQueries, "sensitivity", less)
+    assert workload_files.run(seed=5, count=20, later=True)["broken"] > 0
+
+
 def test_the_fuzzer_sees_an_understated_sensitivity(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: with boxes spelled in any way, one question counts as many disjoint cells, and that is found."""
     assert workload_files.run(seed=5, count=160)["broken"] == 0
@@ -117,6 +138,20 @@ def test_changed_files_end_commands_in_one_of_four_ways(bench: commands.Bench) -
         assert verdict != "stopped", (number, commands.kind_of(number), said)
         counts[verdict] += 1
     assert min(counts["accepted"], counts["refused"]) > 10
+
+
+def test_changed_files_of_later_kinds_end_commands_in_one_of_four_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    monkeypatch.setattr(app, "app", app.app)
+    later = commands.Bench(tmp_path, later=True)
+    counts: Counter[str] = Counter()
+    for number in range(4 * len(commands.LATER)):
+        verdict, said = later.judged(5, number)
+        assert verdict != "stopped", (number, commands.kind_of(number, later=True), said)
+        counts[verdict] += 1
+    assert min(counts["accepted"], counts["refused"]) > 5
 
 
 def test_the_fuzzer_sees_what_escapes_a_command(bench: commands.Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,20 @@ RELEASES = {
     "mwem": {"workload": cs.marginals(SCHEMA, 1), "epsilon": 1.0, "neighbours": "add-remove", "rows": 400},
     "stable-histogram": {"workload": cs.marginals(SCHEMA, 1), "epsilon": 1.0, "delta": 1e-3},
     "sparse-project": {"workload": cs.sparse(cs.marginals(SCHEMA, 2)), "epsilon": 1.0},
+    "tree": {"workload": cs.ranges(SCHEMA, "age"), "epsilon": 1.0},
+    "stream": {"workload": cs.marginals(SCHEMA, 1), "epsilon": 1.0},
 }
+
+
+def released(mechanism: str) -> cs.Release:
+    options = dict(RELEASES[mechanism])
+    workload = options.pop("workload")
+    if mechanism != "stream":
+        return cs.release(TABLE, workload, mechanism=mechanism, **options)
+    with cs.open_stream(SCHEMA, workload, **options) as stream:
+        for _ in range(4):
+            stream.append(TABLE)
+        return stream.release()
 
 
 def rewritten(path: Path, change: object) -> Path:
@@ -39,9 +52,8 @@ def rewritten(path: Path, change: object) -> Path:
 @pytest.mark.parametrize("change", ["scale", "bounds"])
 def test_acts_that_did_not_draw_the_noise_of_a_file_are_refused(tmp_path: Path, mechanism: str, change: str) -> None:
     """Acts of ten times the noise, or of a tenth of what a unit moves, cost less: the promised ε could be anything."""
-    options = dict(RELEASES[mechanism])
     path = tmp_path / "one.conspectus"
-    cs.release(TABLE, options.pop("workload"), mechanism=mechanism, **options).save(path)
+    released(mechanism).save(path)
     cs.load(rewritten(path, lambda manifest: None))
 
     def cheaper(manifest: dict) -> None:

@@ -95,6 +95,20 @@ def test_one_odd_folder_changes_no_other_row(tmp_path: Path) -> None:
     assert before == [(0,), (0,), (1,), (1,)]
 
 
+def test_a_file_in_which_nobody_has_a_value_stops_nothing(tmp_path: Path) -> None:
+    """Somebody who is alone in a file without a value: it was refused, as its column had another type."""
+    rows = made(20)
+    write(rows, tmp_path / "a.parquet")
+    alone = pa.table({"a": [1], "b": [True], "c": pa.nulls(1), "d": pa.nulls(1)})
+    write(alone, tmp_path / "b.parquet")
+    same = pa.concat_tables([rows, alone.cast(rows.schema)])
+    for schema in (
+        SCHEMA,
+        cs.Schema.from_dict({**SCHEMA.to_dict(), "unit": {"kind": "id", "column": "a", "max_rows": 2}}),
+    ):
+        assert codes(cs.open_table(tmp_path, schema)) == codes(cs.open_table(same, schema))
+
+
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     write(made(), tmp_path / "mixed" / "a.parquet")
     write(made(), tmp_path / "mixed" / "b.csv")

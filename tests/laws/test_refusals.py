@@ -1,6 +1,7 @@
 """Every refusal is a function of public inputs: on two neighbouring tables it has the same words, code and ledger.
 
-Each place that raises where rows can be seen has a case here, or a reason why rows take no part in it.
+Each place that raises where rows can be seen has a case here or in `tests/servers`, or a reason why rows take no part
+in it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.refusals import CASES, COMMANDS, SETTINGS, SOURCES, Case, Side, neighbours
+from tests.servers.server_refusals import SITES
 
 import conspectus
 from conspectus.cli import run
@@ -61,7 +63,6 @@ PUBLIC = {
         "data/sources/sql_types.py:*",
         "data/sources/sql.py:_one_table",
         "data/sources/sql.py:open_over",
-        "data/sources/spark_plan.py:*",
     ],
     "it reads what was asked of a door: sizes, prices, guesses, all of them public": [
         "curator/acts.py:*",
@@ -87,30 +88,13 @@ PUBLIC = {
         "data/spool.py:Spool._packed",
     ],
     "it reads the catalogue of a database, or the names and types that the files of one table have": [
-        "data/sources/many_files.py:*",
         "data/sources/parquet.py:read_footer",
         "data/sources/parquet.py:read_footers",
-        "data/sources/postgres.py:open_postgres",
         "data/sources/postgres.py:Pages._find",
-        "data/sources/postgres.py:Pages._leaf",
-        "data/sources/postgres.py:Pages._parts",
-        "data/sources/postgres.py:Pages.check",
-        "data/sources/postgres_snapshot.py:Database.__init__",
-        "data/sources/postgres_snapshot.py:Database._locked",
         "data/sources/postgres_snapshot.py:_library",
     ],
     "it says that the machine lost a file": ["data/spool.py:Spool._get"],
-    "it says that a cluster lost a partition, or read another table than before": [
-        "data/sources/spark.py:SparkTable._checked",
-    ],
-    "it reads what is asked of a frame that lies in a cluster, and the names of its columns": [
-        "data/sources/spark.py:SparkTable.__init__",
-        "data/sources/spark.py:SparkTable._column",
-        "data/sources/spark.py:SparkTable.chunks",
-        "data/sources/spark.py:SparkTable.fold",
-        "data/sources/spark.py:SparkTable.raw",
-        "data/sources/spark.py:SparkTable.recoded",
-    ],
+    "it reads who is protected in a frame that lies in a cluster": ["data/sources/spark.py:SparkTable.recoded"],
     "it never leaves: a partition that cannot be read is a line, and one sentence for all": [
         "data/sources/spark_parts.py:folded_people.chunks",
     ],
@@ -119,9 +103,6 @@ PUBLIC = {
         "data/sources/postgres.py:_kept",
         "data/sources/postgres.py:Pages.batches",
         "data/sources/sql.py:_closing",
-    ],
-    "it turns whatever a server says into one sentence, which is always the same": [
-        "data/sources/postgres_snapshot.py:_Guard.__exit__",
     ],
     "it never leaves: `guarded` turns it into one sentence without a value": [
         "data/sources/delimited.py:Delimited.reader.batches",
@@ -159,18 +140,13 @@ ELSEWHERE = {
         *("CannotQuery", "AttackError", "HypothesisError"),
     ],
     "told of a survey, before anybody's answer is looked at, or of reports, which are public": ["LocalError"],
-    "told of a stream by its terms, its file and the number of its steps; rows are counted after every refusal": [
-        "StreamError",
-    ],
     "told of a ledger by its lines, and of a series by its terms and the lines of its ledger, before a row is read": [
         *("LedgerRetired", "SeriesError"),
     ],
     "told by the service, of requests and folders; what a session refuses is passed on as it is": [
         *("AddressError", "AnalystError", "FolderError", "Refused", "ServiceError"),
     ],
-    "told of what a stream or a function declares, on made rows and tables, and to one person about their own answer": [
-        *("AggregateError", "AttackError", "HypothesisError", "LocalError", "StreamError"),
-    ],
+    "told of what a function declares, on made rows and tables": ["AggregateError"],
     "raised by what mechanisms ask, which see noisy answers alone": [
         *(
             "CannotServe",
@@ -205,7 +181,7 @@ def raising(node: ast.AST, within: str = "") -> Iterator[str]:
 
 def test_every_place_that_raises_beside_rows_has_a_case_or_a_reason() -> None:
     reasons = {site for sites in PUBLIC.values() for site in sites}
-    cases = {case.site for case in CASES if case.site}
+    cases = {case.site for case in CASES if case.site} | SITES
     found = {
         f"{name}:{function}"
         for name, tree in trees()

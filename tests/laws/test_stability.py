@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import logging
@@ -25,7 +26,7 @@ from conspectus.curator.stable_statistics import BINS, LogScale, StableMedian, S
 from conspectus.curator.subsamples import parts_of
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import NoMechanism, ProblemError, SettingError
-from conspectus.privacy.accounting import BudgetExceeded, Filter, price_approximate
+from conspectus.privacy.accounting import BudgetExceeded, Filter, Unpriced, price, price_approximate
 from conspectus.privacy.events import ByRelation, StableValue, from_json, to_json
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
@@ -42,6 +43,7 @@ from conspectus.queries.blocks.subsample_results import (
 )
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
+from conspectus.report.provenance import describe
 from conspectus.stability.aggregated import AggregateError
 from conspectus.stability.released_value import run_value
 from conspectus.stability.value_plan import least_threshold
@@ -141,6 +143,29 @@ def test_distances_are_true_on_all_neighbours_of_all_tiny_tables(kind, settings,
     assert tight == far or kind is LogScale, (
         "the bound on the distance is attained, so that a smaller one would be wrong"
     )
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize(("kind", "settings"), STATISTICS)
+def test_distances_of_votes_are_true_whatever_one_or_two_parts_do(kind, settings, neighbours):
+    """All results of five parts, and all that one changed part, or two where a unit is replaced, make of them."""
+    domain, levels = Domain(("x",), (2,)), 4 if kind is LogScale else 3
+    votes = SubsampleVotes(domain, Subsampling(len, 5, Listed(tuple(range(levels)), (0,)), 1.0, 0))
+    what = kind(Workload(domain, (votes,)), **settings)
+    relation = Relation(neighbours)
+    far = what.moved(relation).under(neighbours)
+    single = {counts for counts in tables(levels, 5) if sum(counts) == 5}
+    known = {counts: what.of(np.array(counts)) for counts in single}
+    for counts, here in known.items():
+        others = set(moved(counts, Neighbours.REPLACE))  # one part votes for something else
+        if neighbours is Neighbours.REPLACE:
+            others |= {there for each in others for there in moved(each, Neighbours.REPLACE)}
+        for there in (known[other] for other in others):
+            assert abs(here.distance - there.distance) <= far
+            apart = abs(here.value - there.value) > what.spread
+            if kind is LogScale:
+                apart = bin_of(what, here.value) != bin_of(what, there.value)
+            assert not apart or max(here.distance, there.distance) <= far
 
 
 def slow_median(counts) -> int:
@@ -655,6 +680,15 @@ def test_a_release_is_told_and_stored(people, tmp_path):
     assert "exact" in repr(release)
     [act] = release.events
     assert from_json(to_json(act)) == act
+    assert "reaches" in describe(act, Neighbours.REPLACE)
+    assert "noise of ε" not in describe(act, Neighbours.REPLACE)
+    with pytest.raises(Unpriced):
+        price(act, "zcdp", Neighbours.REPLACE)
+    with pytest.raises(Unpriced):
+        price(act, "pure", Neighbours.REPLACE)
+    low = dataclasses.replace(act, threshold=2)  # as low as one unit alone may be
+    with pytest.raises(Unpriced):
+        price_approximate(low, Neighbours.REPLACE)
     pure, concentrated = (cost_of(act, currency, Neighbours.REPLACE) for currency in ("pure", "zcdp"))
     assert pure.price**2 / 2 == concentrated.price
     assert pure.delta == concentrated.delta

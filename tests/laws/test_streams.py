@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -322,3 +324,36 @@ def test_what_is_no_stream(tmp_path):
         cs.open_stream(SCHEMA, ASKED, path=path, **made)
     with pytest.raises(StreamError, match="no stream"):
         cs.resume_stream(tmp_path / "gone.stream")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM state WHERE level = 1",
+        "DELETE FROM state WHERE level = 2",
+        "DELETE FROM state WHERE level = -1",
+        "UPDATE state SET level = 7 WHERE level = 1",
+        "UPDATE state SET content = x'00' WHERE level = 1",
+        "DELETE FROM outputs WHERE step = 1",
+        "UPDATE outputs SET content = x'0011223344556677' WHERE step = 2",
+        "UPDATE outputs SET rows = -1 WHERE step = 2",
+        "DELETE FROM terms",
+        "UPDATE terms SET content = '[]'",
+        "UPDATE terms SET content = '{'",
+        "UPDATE terms SET content = '{}'",
+        "UPDATE terms SET content = replace(content, '\"horizon\": 8', '\"horizon\": 80')",
+        "DROP TABLE state",
+    ],
+)
+def test_a_file_without_a_noise_or_a_step_is_refused(tmp_path, change):
+    """Without one of its noises the next step would be shown with less noise than was paid for."""
+    path = tmp_path / "v.stream"
+    with cs.open_stream(SCHEMA, ASKED, horizon=8, epsilon=1.0, path=path) as stream:
+        for batch in batches(3):
+            stream.append(batch)
+    with cs.resume_stream(path) as stream:
+        assert stream.steps == 3
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(change)
+    with pytest.raises(StreamError, match=r"damaged|holds no stream"):
+        cs.resume_stream(path)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import os
-import shutil
 import signal
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,26 +24,6 @@ from conspectus.queries.workload import Workload
 
 SECRET = "floccinaucinihilipilification"
 IDS = cs.Schema.from_dict({**SCHEMA.to_dict(), "unit": {"kind": "id", "column": "who", "max_rows": 2}})
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    pytest.importorskip("pyspark")
-    if shutil.which("java") is None:
-        pytest.skip("no Java is installed, which Spark needs (on Debian: apt-get install default-jre-headless)")
-    from pyspark.sql import SparkSession
-
-    here = Path(__file__)
-    paths = os.pathsep.join(str(path) for path in (Path(cs.__file__).parents[1], here.parents[2], here.parents[1]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYTHONPATH", paths)
-        local = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
-        quiet = {"spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}
-        builder = SparkSession.builder.master("local[2,3]").config(map={**local, **quiet})
-        made = builder.getOrCreate()
-        yield made
-        made.stop()
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +143,31 @@ def test_guessed_types_of_folders_are_refused(session: Any, rows: pa.Table, tmp_
         pq.write_table(rows.drop_columns(["a"]), tmp_path / f"a={value}" / "r.parquet")
     with pytest.raises(SourceError, match="partitionColumnTypeInference"):
         cs.open_table(session.read.parquet(str(tmp_path)), SCHEMA)
+
+
+@pytest.mark.parametrize("unit", [{"kind": "row"}, {"kind": "id", "column": "who", "max_rows": 2}])
+def test_no_date_stops_a_pass(session: Any, tmp_path: Path, unit: dict[str, Any]) -> None:
+    """A session may let Spark stop at a date before 1582: then one row would decide whether there is a release."""
+    column = {"type": "date", "min": "2020-01-01", "max": "2020-12-31", "width": "month", "missing": True}
+    schema = cs.Schema.from_dict({"name": "days", "unit": unit, "columns": {"day": column, "moment": column}})
+    days = [datetime.date(2020, 3, 1)] * 3 + [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)]
+    made = pa.table(
+        {"day": days, "moment": [datetime.datetime(*d.timetuple()[:3]) for d in days], "who": list("abcde")}
+    )
+    pq.write_table(made, tmp_path / "days.parquet", use_deprecated_int96_timestamps=True)
+    names = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
+    usual = {name: session.conf.get(name) for name in names}
+    try:
+        for name in names:
+            session.conf.set(name, "EXCEPTION")
+        frame = session.read.parquet(str(tmp_path)).filter("who <> 'z'")
+        found, rows = cs.open_table(frame, schema).fold(Counting(cs.marginals(schema, 1)))
+        assert [session.conf.get(name) for name in names] == ["EXCEPTION"] * 2
+    finally:
+        for name, value in usual.items():
+            session.conf.set(name, value)
+    expected, count = cs.open_table(made, schema).fold(Counting(cs.marginals(schema, 1)))
+    assert (rows, found.tolist()) == (count, expected.tolist())
 
 
 class _DiesOnce(RowCount):

@@ -27,6 +27,7 @@ from conspectus.privacy.events import (
 )
 from conspectus.privacy.relation import Neighbours, Relation, RelationError
 from conspectus.queries.blocks.residual import Residual, joint_shift
+from conspectus.queries.proved_kinds import proved
 from conspectus.queries.workload import Workload
 
 from .laminar import LaminarDatabases
@@ -59,7 +60,8 @@ def relation_of(schema: Schema, neighbours: Neighbours, *, filtered: bool) -> Re
 def measurement(what: Workload | Score, law: Noise, *, relation: Relation) -> Event:
     """The act of measuring a workload or a listed score with this noise; a function of public facts alone."""
     if isinstance(what, Workload):
-        both = [what.sensitivity(relation.under(each)) for each in Neighbours]
+        asked = proved(what)
+        both = [asked.sensitivity(relation.under(each)) for each in Neighbours]
         norms = zip(*((moved.l1, moved.l2_squared, moved.linf) for moved in both))
         l1, l2_squared, linf = (ByRelation(replace=Fraction(a), add_remove=Fraction(b)) for a, b in norms)
     else:
@@ -74,6 +76,8 @@ def measurement(what: Workload | Score, law: Noise, *, relation: Relation) -> Ev
 
 def residual_act(residuals: Sequence[Residual], scales: Sequence[float], *, relation: Relation) -> MixedGaussianNoise:
     """The act of measuring residuals together, each with noise of a scale in steps of its own 1/N."""
+    if any(type(residual) is not Residual for residual in residuals):
+        raise TypeError("a residual of another kind could understate how far one unit moves it")
     if (
         not residuals
         or len(scales) != len(residuals)
@@ -169,4 +173,5 @@ def listed(score: Known, known: tuple[type[Score | Net], ...] = SCORES) -> Known
     """The score, if it is on a closed list: a stranger could understate how far one unit moves it."""
     if type(score) not in known:
         raise TypeError("this score is not on the list of proved ones")
+    proved(score.workload)
     return score

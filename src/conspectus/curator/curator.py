@@ -29,6 +29,7 @@ from conspectus.privacy.events import (
 from conspectus.privacy.permute_and_flip import permute_and_flip
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.residual import Residual
+from conspectus.queries.proved_kinds import proved
 from conspectus.queries.workload import Workload
 
 from .acts import (
@@ -285,7 +286,7 @@ class Curator:
     def _noisy_error(self, query: Workload, guess: float, scale: float) -> int:
         with self._lock:
             # A weight in [0, 1] moves by at most one: such questions need no look at their sensitivity.
-            small = query.linear or lists_records(query)
+            small = proved(query).linear or lists_records(query)
             if not small and query.linf(self.relation) > self.relation.max_rows:
                 raise ValueError("one unit moves this query by more than a watch allows for: measure it instead")
             error = error_of(int(self._truth(query)[0]), query.grid, guess)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from conspectus.privacy.events import ByRelation
 from conspectus.privacy.relation import Relation
 from conspectus.queries.blocks.subsample_results import SubsampleVotes
+from conspectus.queries.proved_kinds import proved
 from conspectus.queries.sensitivity import CountingBlock
 from conspectus.queries.workload import Workload
 
@@ -183,7 +184,7 @@ def _l1(workload: Workload, relation: Relation) -> ByRelation:
 
 def _check(workload: Workload) -> None:
     """Refuse counts of which nothing is proved: a row is counted once at most, or parts of the table have votes."""
-    counting = [block for block in workload.blocks if isinstance(block, CountingBlock)]
+    counting = [block for block in proved(workload).blocks if isinstance(block, CountingBlock)]
     once = len(counting) == len(workload.blocks) == 1 and counting[0].max_satisfied() <= 1
     votes = len(workload.blocks) == 1 and type(workload.blocks[0]) is SubsampleVotes
     if not (once or votes) or not len(workload):

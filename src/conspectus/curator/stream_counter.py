@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from conspectus.data.sources import Table
 from conspectus.privacy import noise
 from conspectus.privacy.events import Noise
+from conspectus.queries.proved_kinds import proved
 from conspectus.queries.workload import Workload
 
 from .truth import Truth
@@ -49,7 +50,7 @@ class StreamCounter:
     """
 
     def __init__(self, workload: Workload, law: Noise, levels: int, *, sampler: noise.Sampler | None = None) -> None:
-        self._workload, self._law, self._levels = workload, law, levels
+        self._workload, self._law, self._levels = proved(workload), law, levels
         self._sampler = sampler or noise.SystemSampler()
 
     def begin(self) -> CounterState:

@@ -107,6 +107,13 @@ class ArrayValue:
 
 
 def fixed(array: NDArray[_Number]) -> NDArray[_Number]:
-    """The same array, made read-only: a sensitivity holds for the array as it was when the sensitivity was computed."""
+    """The array, read-only: a sensitivity holds for the array as it was when the sensitivity was computed.
+
+    A view of an array that can be written to would change with it, and is copied.
+    """
+    base: object = array.base
+    changes = base is not None and not isinstance(base, bytes)
+    if changes and not (isinstance(base, np.ndarray) and base.base is None and not base.flags.writeable):
+        array = array.copy()
     array.flags.writeable = False
     return array

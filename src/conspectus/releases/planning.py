@@ -30,6 +30,7 @@ from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.sparse import for_records
+from conspectus.queries.proved_kinds import proved
 from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import did_you_mean
@@ -170,6 +171,7 @@ def check_given(schema: object, workload: object) -> None:
         cure = "take table.schema" if of_table else "cs.Schema.load reads one from its file"
         raise ProblemError(f"a schema is needed here, not a {type(schema).__name__}: {cure}")
     if isinstance(workload, Workload):
+        proved(workload)
         return
     texts = [workload] if isinstance(workload, str) else workload if isinstance(workload, list | tuple) else []
     cure = "cs.marginals(schema, 2) makes one"

@@ -14,6 +14,7 @@ from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.blocks.statistic import Statistic, Statistics
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.language import from_sql as language
+from conspectus.queries.proved_kinds import proved
 from conspectus.queries.query import Linear, Predicate, Query, TableFunction
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import MIXED, Workload
@@ -41,7 +42,7 @@ def canonical(schema: Schema, question: str | Workload, *, snap: bool = False) -
         reading = language.read(schema, question, snap=snap)
         asked, words, notes = reading.workload, reading.words, reading.notes
     elif isinstance(question, Workload):
-        if question.domain != schema.domain:
+        if proved(question).domain != schema.domain:
             raise WorkloadError(MIXED)
         if len(question) != 1:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")

@@ -47,6 +47,13 @@ class Horizon:
         levels = (step + 1).bit_length() - 1
         return self._tree((1 << levels) - 1, levels)
 
+    def going_on(self, steps: int) -> set[int]:
+        """The levels of the intervals that go on after so many steps."""
+        if not steps:
+            return set()
+        tree = self.tree_at(steps - 1)
+        return {level for level in range(tree.levels) if (steps - tree.start) % (1 << level)}
+
     def _tree(self, start: int, levels: int) -> Tree:
         times, moved = 1 + levels, self.moved
         shifted = Sensitivity(moved.l1 * times, moved.l2_squared * times, moved.linf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from pathlib import Path
 from typing import Any
@@ -170,13 +171,16 @@ def resume_stream(path: str | Path, *, ledger: str | Path | Ledger | None = None
         schema, workload = Schema.from_dict(terms["schema"]), Workload.from_json(terms["workload"])
         plan = StreamPlan(schema, workload, terms, Budget(**terms["budget"]))
         plan.spending.admit(plan.act)
+        file.check(len(plan.measured), plan.horizon.going_on)
         marks: StepMarks | None = None
         if terms.get("reservation") is not None:
             kept = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger or terms["ledger"])
-            marks = StepMarks.of_file(file, kept, int(terms["reservation"]))
+            if type(terms["reservation"]) is not int:
+                raise file.damaged()
+            marks = StepMarks.of_file(file, kept, terms["reservation"])
         stream = Stream(plan, file, None, marks)
-    except (KeyError, TypeError) as problem:
-        raise StreamError(f"{path} is damaged: restore it from a copy") from problem
+    except (KeyError, TypeError, AttributeError, sqlite3.DatabaseError):
+        raise file.damaged() from None
     finally:
         if stream is None:
             file.close()

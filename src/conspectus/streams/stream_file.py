@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,11 +94,42 @@ class StreamFile:
             self._put(state)
 
     def terms(self) -> dict[str, Any]:
-        row = self._connection.execute("SELECT content FROM terms").fetchone()
+        try:
+            row = self._connection.execute("SELECT content FROM terms").fetchone()
+        except sqlite3.DatabaseError:
+            raise self.damaged() from None
         if row is None:
             raise StreamError(f"{self.path} holds no stream: it died before it was opened, open another one")
-        found: dict[str, Any] = json.loads(row[0])
+        try:
+            found = json.loads(row[0])
+        except (ValueError, TypeError, RecursionError):
+            raise self.damaged() from None
+        if not isinstance(found, dict):
+            raise self.damaged()
         return found
+
+    def check(self, length: int, levels: Callable[[int], set[int]]) -> None:
+        """Refuse a file that lacks a step, or a noise: without that the next step would show more than was paid for.
+
+        Args:
+            length: How many numbers each line holds.
+            levels: For a number of steps, the levels of the noises that go on after them.
+        """
+        try:
+            outputs = self._connection.execute("SELECT step, rows, typeof(content), length(content) FROM outputs")
+            for step, (number, rows, kind, size) in enumerate(outputs.fetchall()):
+                if (number, kind, size) != (step, "blob", 8 * length) or type(rows) is not int or rows < 0:
+                    raise self.damaged()
+            state = self._connection.execute("SELECT level, typeof(content), length(content) FROM state").fetchall()
+        except sqlite3.DatabaseError:
+            raise self.damaged() from None
+        wanted = {_COUNTER, *levels(self.steps())}
+        if {level for level, _, _ in state} != wanted or {line[1:] for line in state} != {("blob", 8 * length)}:
+            raise self.damaged()
+
+    def damaged(self) -> StreamError:
+        """What is said of a file that is not as it was written."""
+        return StreamError(f"{self.path} is damaged, and a stream does not go on without its noises: open another one")
 
     def intend(self, begun: str) -> str:
         """Say, durably, under which mark the next step is begun, beside the mark that was begun last; the new one."""

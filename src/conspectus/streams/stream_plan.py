@@ -13,6 +13,7 @@ from conspectus.privacy.events import ByRelation, Event, GaussianNoise, LaplaceN
 from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.proved_kinds import proved
 from conspectus.queries.sensitivity import CountingBlock
 from conspectus.queries.workload import Workload
 
@@ -29,7 +30,7 @@ class StreamPlan:
             raise StreamError("the horizon is a number of steps from 1 on, or None where it is not known")
         if type(events) is not int or events < 1:
             raise StreamError("events, how many one person has at most, is a number from 1 on")
-        if workload.domain != schema.domain or not len(workload):
+        if proved(workload).domain != schema.domain or not len(workload):
             raise StreamError("a stream counts at least one question, built from its schema")
         if not all(isinstance(block, CountingBlock | SparseQueries) for block in workload.blocks):
             raise StreamError("a stream counts rows: functions of a whole table do not add up over time")

@@ -139,8 +139,8 @@ class NoisyAnswers(Synopsis):
 
     def narrowest(self, query: Query) -> NoisySum | PooledSum | WeightedSum | None:
         """What all counts together say of a query, or its own measurement; see `evidence.Measured`."""
-        own = self.find(query)
-        return own if own is None or not self.pooled else self._pool.narrower(query, own) or own
+        own, asked = self.find(query), canonical_query(self.domain, query) if isinstance(query, Sparse) else query
+        return own if own is None or not self.pooled else self._pool.narrower(asked, own) or own
 
     def find(self, query: Query) -> NoisySum | PooledSum | WeightedSum | None:
         """What the counts add up to for this query, as it stands or in its canonical form; None where they do not."""
@@ -238,7 +238,7 @@ class NoisyAnswers(Synopsis):
             columns = tuple(sorted(block.columns))
             if (table := self._pool.table(columns)) is not None:
                 return table.transpose([columns.index(column) for column in block.columns]).ravel()
-        return np.array([self.best_for(block.query(i)).count for i in range(len(block))])
+        return np.array([(self.find(q) or self.best_for(q)).count for q in map(block.query, range(len(block)))])
 
     def _listed_counts(self, query: Query) -> list[NoisySum]:
         """The measurements of exactly this query in blocks that list their queries."""

@@ -94,6 +94,10 @@ class StreamAnswers(Synopsis):
         """Counts describe no distribution; this always raises `CannotAnswer`."""
         raise CannotAnswer("a stream has no rows to give: release the table with a mechanism that makes a histogram")
 
+    def measurements(self) -> list[tuple[Workload, Noise, int]]:
+        """The counts, each once, by one of their draws; see `Synopsis.measurements`."""
+        return [(self.workload.distinct(), self.law, self.workload.grid)]
+
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         meta = {"total": self.total.to_json(), "law": list(self.law), "terms": self.terms}
         return meta, {"counts": pa.table({"count": self.counts}), "measured": workload_part(self.workload)}

@@ -140,10 +140,11 @@ def _types(parts: Sequence[_Part], names: Sequence[str], what: str) -> list[pa.D
     """The type in which each column is read: that of all files."""
     found = []
     for name in names:
-        kinds = {_kind(part, name) for part in parts}
+        # A file in which nobody has a value has no type for it: one person's file must not decide for the others.
+        kinds = {_kind(part, name) for part in parts} - {pa.null()}
         if len(kinds) > 1:
             raise SourceError(f'column "{name}" has several types in the files of {what}: write them alike')
-        found.append(kinds.pop())
+        found.append(kinds.pop() if kinds else pa.null())
     return found
 
 
@@ -159,12 +160,16 @@ def _batches(part: _Part, wanted: Sequence[str], schema: pa.Schema) -> Iterator[
     inside = {name: part.names.index(name) for name in wanted if name not in part.keys}
     for batch in part.file.reader(sorted(inside.values()) or [0]):
         columns = [
-            batch.column(f"c{inside[name]}")
+            _typed(batch.column(f"c{inside[name]}"), schema.types[place])
             if name in inside
             else pa.repeat(pa.scalar(part.keys[name], TEXT), batch.num_rows)
-            for name in wanted
+            for place, name in enumerate(wanted)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return pa.nulls(len(column), kind) if pa.types.is_null(column.type) else column
 
 
 def _files(source: str | Path) -> tuple[str, list[tuple[StoredFile, dict[str, str | None]]]]:

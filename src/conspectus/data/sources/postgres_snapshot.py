@@ -19,8 +19,10 @@ from conspectus.server_address import AddressError, shown
 from .origin import SourceError, text
 
 _BATCH = 4 << 20  # bytes that a connection gathers before it hands them on
-# Texts of other encodings are changed on their way, and one without a counterpart would stop a pass.
-_ENCODINGS = frozenset({"UTF8", "SQL_ASCII", "LATIN1"})
+# The encodings of databases, and that in which their texts are asked for, whatever a client has set. Each character of
+# LATIN1 has its counterpart in UTF8; of any other encoding one without a counterpart would stop a pass. Bytes of no
+# encoding come as they are, and are missing values where they are no text: to ask for UTF8 would stop at them.
+_ENCODINGS = {"UTF8": "UTF8", "LATIN1": "UTF8", "SQL_ASCII": "SQL_ASCII"}
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _SETTINGS = (
     ("DateStyle", "ISO, YMD"),
@@ -51,16 +53,17 @@ class Database:
             self.what = shown(address)
         except AddressError as error:
             raise SourceError(str(error)) from None
-        self._snapshot = ""
+        self._snapshot = self._encoding = ""
         self._holder = self._connect()
         try:
             self.table = self._locked(names)
-            self._set(self._holder)
             encoding, recovering = self.ask(
                 "SELECT pg_catalog.current_setting('server_encoding'), pg_catalog.pg_is_in_recovery()::text"
             )[0]
             if encoding not in _ENCODINGS:
                 raise SourceError(f"the database is written in {encoding}, and texts of UTF8 or LATIN1 are read here")
+            self._encoding = _ENCODINGS[encoding]
+            self._set(self._holder)
             if recovering == "false":  # a standby cannot hand its snapshot to other connections
                 self._snapshot = str(self.ask("SELECT pg_catalog.pg_export_snapshot()")[0][0])
         except BaseException:
@@ -134,7 +137,8 @@ class Database:
             return _library().connect(self._address, autocommit=True)
 
     def _set(self, connection: Any) -> None:
-        settings = ", ".join(f"pg_catalog.set_config({text(name)}, {text(value)}, true)" for name, value in _SETTINGS)
+        wanted = (*_SETTINGS, ("client_encoding", self._encoding))
+        settings = ", ".join(f"pg_catalog.set_config({text(name)}, {text(value)}, true)" for name, value in wanted)
         self._run(connection, f"SELECT {settings}")
 
     def _run(self, connection: Any, statement: str) -> None:

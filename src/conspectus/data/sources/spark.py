@@ -28,6 +28,8 @@ from .table import Table
 WHAT = "the Spark frame"
 _ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ROWS = "65536"  # Spark's own default of 10,000 rows costs half as much again
+# Which calendar old dates are in: some sessions let one such date stop the job, and with it everybody's rows.
+_CALENDARS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
 
 
 def is_spark(source: object) -> bool:
@@ -106,7 +108,11 @@ class SparkTable(Table):
                 "open that"
             )
         # Adaptive execution joins and drops partitions by what they hold, and then nobody could say how many there are.
-        with _set(self._frame.sparkSession, {"spark.sql.adaptive.enabled": "false", _ROWS_SETTING: _ROWS}):
+        session = self._frame.sparkSession
+        strict = {
+            name: "CORRECTED" for name in _CALENDARS if session.conf.get(name, "CORRECTED").upper() == "EXCEPTION"
+        }
+        with _set(session, {"spark.sql.adaptive.enabled": "false", _ROWS_SETTING: _ROWS, **strict}):
             lines = self._lines(fold)
             try:
                 expected = int(lines._jdf.queryExecution().toRdd().getNumPartitions())

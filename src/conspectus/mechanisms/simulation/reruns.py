@@ -58,6 +58,9 @@ LARGER, LARGER_STEP = 1.1, 0.1
 """By how much margins are widened, for what real tables hold beyond their synopses: up to one count, and more for each
 power of ten. Chosen on columns of Census-Income (whole and as two values each) and ACS income at ε = 0.1 to 10."""
 
+GROWTH = 0.25
+"""Among the largest answers, which are few, margins grow with this power of the answer."""
+
 FEWEST_CELLS, MOST_WEIGHT, RIDGE, MOST_LOG = 3, 50.0, 30.0, 0.7
 """For the factors of columns: the least cells of a table, its largest weight, the ridge, and the largest logarithm."""
 
@@ -268,6 +271,13 @@ def curve(errors: Errors, factors: Mapping[int, float]) -> Curve:
         sizes.append(size)
         below.append(wider * np.maximum(-np.quantile(misses[low:high], 1 - sides), 0.0))
         above.append(wider * np.maximum(np.quantile(misses[low:high], sides), 0.0))
+    # The last margins are for all answers up to the largest one, and grow slowly towards it.
+    largest = float(answers[-1])
+    if largest > 1.01 * sizes[-1]:
+        grown = (largest / sizes[-1]) ** GROWTH
+        sizes.append(largest)
+        below.append(grown * below[-1])
+        above.append(grown * above[-1])
     kept = np.concatenate([[True], np.diff(sizes) > 0])
     return Curve(np.array(sizes)[kept], np.array(below)[kept], np.array(above)[kept])
 

@@ -39,9 +39,9 @@ class Conjunctions(ArrayValue, CountingBlock):
     starts: NDArray[np.int64]
 
     def __post_init__(self) -> None:
+        for name in ("terms", "starts"):
+            object.__setattr__(self, name, fixed(getattr(self, name)))
         _check(self)
-        for array in (self.terms, self.starts):
-            array.flags.writeable = False
 
     @classmethod
     def build(
@@ -70,7 +70,7 @@ class Conjunctions(ArrayValue, CountingBlock):
         rows = np.sort(renumber[rows], axis=1)
         rows = np.where(rows == len(ordered), -1, rows).astype(np.int32)
         width = int((rows >= 0).sum(axis=1).max(initial=0))
-        rows = np.ascontiguousarray(rows[:, :width])
+        rows = np.ascontiguousarray(rows if width == rows.shape[1] else rows[:, :width])
         bounds = np.arange(len(rows) + 1) if starts is None else np.asarray(starts)
         if starts is not None and (np.diff(bounds) > 1).any():
             owner = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))

@@ -70,7 +70,7 @@ class LinearQueries(ArrayValue):
                 raise WorkloadError("a linear query speaks of a column that its table does not have")
             if weighting.steps.size != int(np.prod([sizes[c] for c in weighting.columns], dtype=object)):
                 raise WorkloadError("a linear query has a weight for each combination of codes of its columns")
-        fixed(which)
+        object.__setattr__(self, "which", fixed(which))
 
     @classmethod
     def build(cls, domain: Domain, given: Conjunctions, weightings: Sequence[Weighting], which: Indices) -> Self:

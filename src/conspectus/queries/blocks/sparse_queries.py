@@ -23,7 +23,7 @@ from conspectus.queries.address_index import AddressIndex, norms, tidied, weigh
 from conspectus.queries.ordering import starts_of, stretches
 from conspectus.queries.query import WEIGHT_STEPS, Indices, Sparse
 from conspectus.queries.rules import demand
-from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError
+from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError, fixed
 
 MOST_ENTRIES = 1 << 28
 """Weights in one block: their arrays alone take three gigabytes."""
@@ -52,9 +52,9 @@ class SparseQueries(ArrayValue):
     denominator = None
 
     def __post_init__(self) -> None:
+        for name in ("offsets", "addresses", "steps"):
+            object.__setattr__(self, name, fixed(getattr(self, name)))
         _check(self)
-        for array in (self.offsets, self.addresses, self.steps):
-            array.flags.writeable = False
 
     @classmethod
     def build(
