@@ -13,12 +13,11 @@ import os
 from collections.abc import Callable
 
 import numpy as np
-import pyarrow as pa
 from scipy.special import ndtri
 
 import conspectus as cs
 from bench import data_file, markdown, record
-from bench.ordinary import Case, adult, nltcs
+from bench.ordinary_tables import Case, adult, nltcs
 from conspectus.counting.counters import count
 from conspectus.privacy.accounting import rho_of
 from conspectus.queries.workload import Workload
@@ -53,7 +52,7 @@ def adult_small() -> Case:
     sizes = json.loads(data_file("adult_small-domain.json").read_text())
     frame = pd.read_csv(data_file("adult_small.csv.gz"))
     ordered = tuple(name for name in frame.columns if sizes[name] >= 30)
-    return Case({name: frame[name].to_numpy() for name in frame.columns}, sizes, ordered, 3)
+    return Case("ADULT-small", {name: frame[name].to_numpy() for name in frame.columns}, sizes, ordered, 3)
 
 
 def diabetic() -> Case:
@@ -70,13 +69,14 @@ def diabetic() -> Case:
         else:
             values, codes[name] = np.unique(frame[name].astype(str).to_numpy(), return_inverse=True)
             sizes[name] = len(values)
-    return Case(codes, sizes, ("age", *NUMBERS_OF_DIABETIC), 3)
+    return Case("Diabetic, first visits", codes, sizes, ("age", *NUMBERS_OF_DIABETIC), 3)
 
 
 def some(case: Case, names: tuple[str, ...]) -> Case:
     """Some columns of a table."""
     kept = tuple(name for name in case.ordered if name in names)
-    return Case({name: case.codes[name] for name in names}, {name: case.sizes[name] for name in names}, kept, 3)
+    codes, sizes = ({name: each[name] for name in names} for each in (case.codes, case.sizes))
+    return Case(f"{case.title}, {len(names)} of them", codes, sizes, kept, 3)
 
 
 CASES: dict[str, tuple[str, Callable[[], Case], tuple[str, ...]]] = {
@@ -104,26 +104,15 @@ def main() -> None:
         "the true count, and their mean half-width in counts, with ends below 0 cut. A cell whose count is 0 "
         "is covered by every interval that reaches 0, so that sparse tables are covered more often than 95 % "
         "in all. Plain noise is the half-width of measuring all these marginals with Gaussian noise for the "
-        "same budget. Intervals of `adaptive` are simulated: how far they are widened was chosen on Census- "
-        "Income and ACS income. Those of `projection` are proved, or simulated."
+        "same budget. Intervals of `adaptive` are simulated: how far they are widened was chosen on Census-Income "
+        "and ACS income. Those of `projection` are proved, or simulated."
     )
     record("coverage", "Whether intervals cover", markdown(heads, lines) + "\n\n" + note, "python -m bench coverage")
 
 
 def _line(title: str, case: Case, mechanism: str, epsilon: float, **settings: str) -> list[str]:
-    columns = {
-        key: {"type": "integer", "min": 0, "max": size - 1}
-        if key in case.ordered
-        else {"type": "categorical", "values": [str(code) for code in range(size)]}
-        for key, size in case.sizes.items()
-    }
-    schema = cs.Schema.from_dict({"name": "table", "neighbours": "add-remove", "columns": columns})
-    data = {
-        key: pa.array(codes) if key in case.ordered else pa.array(codes).cast(pa.string())
-        for key, codes in case.codes.items()
-    }
-    table = cs.open_table(pa.table(data), schema)
-    workload = cs.marginals(schema, case.order)
+    table = case.table()
+    workload = cs.marginals(table.schema, case.order)
     counts, _ = count(workload, table.chunks())
     held, cells, widths = (np.zeros(len(HEADS)) for _ in range(3))
     for _ in range(RUNS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import logging
@@ -25,7 +26,7 @@ from conspectus.curator.stable_statistics import BINS, LogScale, StableMedian, S
 from conspectus.curator.subsamples import parts_of
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import NoMechanism, ProblemError, SettingError
-from conspectus.privacy.accounting import BudgetExceeded, Filter, price_approximate
+from conspectus.privacy.accounting import BudgetExceeded, Filter, Unpriced, price, price_approximate
 from conspectus.privacy.events import ByRelation, StableValue, from_json, to_json
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
@@ -42,6 +43,7 @@ from conspectus.queries.blocks.subsample_results import (
 )
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
+from conspectus.report.provenance import describe
 from conspectus.stability.aggregated import AggregateError
 from conspectus.stability.released_value import run_value
 from conspectus.stability.value_plan import least_threshold
@@ -655,6 +657,15 @@ def test_a_release_is_told_and_stored(people, tmp_path):
     assert "exact" in repr(release)
     [act] = release.events
     assert from_json(to_json(act)) == act
+    assert "reaches" in describe(act, Neighbours.REPLACE)
+    assert "noise of ε" not in describe(act, Neighbours.REPLACE)
+    with pytest.raises(Unpriced):
+        price(act, "zcdp", Neighbours.REPLACE)
+    with pytest.raises(Unpriced):
+        price(act, "pure", Neighbours.REPLACE)
+    low = dataclasses.replace(act, threshold=2)  # as low as one unit alone may be
+    with pytest.raises(Unpriced):
+        price_approximate(low, Neighbours.REPLACE)
     pure, concentrated = (cost_of(act, currency, Neighbours.REPLACE) for currency in ("pure", "zcdp"))
     assert pure.price**2 / 2 == concentrated.price
     assert pure.delta == concentrated.delta
