@@ -176,21 +176,28 @@ def run(
     allowance, debit = _allowed(table, chosen, ledger, inside) if spending is None else spending(chosen)
     if truth is None:
         truth = _truth(table, problem, chosen.mechanism, progress)
+    truth.public_rows = problem.rows
     if _entry(chosen.mechanism).whole_rows:
         truth.read()  # it counts nothing ahead, and a damaged source must not cost its budget
     curator = Curator(truth, allowance, neighbours=problem.neighbours, debit=debit, sampler=sampler, progress=progress)
     within: WithinBins | None = None
-    if inside is not None and narrow is not None:
-        looking = Curator(
-            Truth(narrow, columns=inside.columns, once=True, progress=progress),
-            allowance,
-            neighbours=problem.neighbours,
-            debit=debit,
-            sampler=sampler,
-            progress=progress,
-        )
-        within = inside.bought(table.schema, looking)
-    outcome = chosen.release(curator)
+    try:
+        if inside is not None and narrow is not None:
+            looking = Curator(
+                Truth(narrow, columns=inside.columns, once=True, progress=progress),
+                allowance,
+                neighbours=problem.neighbours,
+                debit=debit,
+                sampler=sampler,
+                progress=progress,
+            )
+            within = inside.bought(table.schema, looking)
+        outcome = chosen.release(curator)
+    except KeyboardInterrupt:
+        # Whoever stops a release has paid for the acts that were written down, and gets the rest back.
+        if isinstance(debit, Reservation):
+            debit.settle()
+        raise
     # A release that died before this line has spent all that it reserved: a crash loses budget, never privacy.
     if isinstance(debit, Reservation):
         debit.settle()
