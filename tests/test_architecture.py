@@ -42,7 +42,9 @@ synopses               -> synopses.fitting*, synopses.intervals, queries.builder
                           privacy.noise_plus_shift, privacy.mixed_noise, suggestions
 mechanisms.registry    -> suggestions
 mechanisms.simulation  -> curator.scores, synopses*, privacy
-mechanisms             -> mechanisms.registry, mechanisms.simulation, curator, synopses*, privacy, privacy.composition
+mechanisms.update_rules -> synopses*
+mechanisms             -> mechanisms.registry, mechanisms.simulation, mechanisms.update_rules, curator, synopses*,
+                          privacy, privacy.composition
 mechanisms.adaptive    -> mechanisms*, compiled
 mechanisms.live_mixture -> mechanisms.adaptive, mechanisms.online, mechanisms*
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project

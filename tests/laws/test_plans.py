@@ -145,7 +145,7 @@ def test_the_parts_of_a_plan_are_not_planned_again(monkeypatch):
     sampling = parameters.plan_sampling
     monkeypatch.setattr(parameters, "plan_sampling", lambda *a, **k: searched.append(1) or sampling(*a, **k))
     home = "conspectus.mechanisms.iterative_construction.promised_alpha"
-    monkeypatch.setattr(home, lambda *a: solved.append(1) or promised_alpha(*a))
+    monkeypatch.setattr(home, lambda *a, **more: solved.append(1) or promised_alpha(*a, **more))
     cs.release(table, cs.marginals(schema, 2), epsilon=1, mechanism="boosting")
     cs.release(table, cs.marginals(schema, 2), epsilon=1e5, mechanism="iterative", theorem=True)
     assert (len(searched), len(solved)) == (1, 1)

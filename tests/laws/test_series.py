@@ -234,6 +234,28 @@ def test_of_processes_that_race_for_a_period_one_draws(tmp_path: Path) -> None:
     assert spent_in(series, "a") <= cap_of(series.budget_of("a"))[1]
 
 
+def test_a_period_that_another_process_begins_meanwhile_is_not_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the worst moment: after this process found out what is due, and before its first act."""
+    series, other = opened(tmp_path), cs.resume_series(tmp_path / "visits.series")
+    due, begun = Series._due, []
+
+    def while_the_other_releases(self: Series, *args: object, **kwargs: object) -> str:
+        named = due(self, *args, **kwargs)  # type: ignore[arg-type]
+        if not begun:
+            begun.append(named)
+            other.release(grown(1), named)
+        return named
+
+    monkeypatch.setattr(Series, "_due", while_the_other_releases)
+    with pytest.raises(SeriesError, match="another process"):
+        series.release(grown(1), "a")
+    monkeypatch.undo()
+    assert begun == ["a"]
+    assert spent_in(series, "a") <= cap_of(series.budget_of("a"))[1]
+
+
 def test_a_retired_ledger_ends_a_series(tmp_path: Path) -> None:
     series = opened(tmp_path)
     series.release(grown(1))

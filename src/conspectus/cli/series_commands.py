@@ -34,6 +34,10 @@ def open_(
     schema: options.SchemaFile,
     questions: options.Questions,
     spending: options.Spending,
+    shares: Annotated[
+        str | None,
+        typer.Option("--shares", metavar="SIZES", help="How the budget is cut, as in 2,1,1; equal parts unless told."),
+    ] = None,
     study: options.StudyName = "",
     by: options.AskedBy = "",
     mechanism: MechanismName = AUTO,
@@ -52,12 +56,20 @@ def open_(
         periods=int(periods) if periods.isdigit() else options.columns_of(periods),
         ledger=named_ledger(ledger, study, by) or ledger,
         path=path,
+        shares=None if shares is None else _sizes(shares),
         **spending.budget,
         **facts,
         **options.settings_of(setting or ()),
     )
     print(f'Planned {len(series.periods):,} releases of "{declared.name}" in {path}.')
     printing.facts([("all of them keep", str(series.guarantee)), ("first period", series.periods[0])])
+
+
+def _sizes(text: str) -> list[float]:
+    try:
+        return [float(size) for size in text.split(",")]
+    except ValueError:
+        raise options.OptionError(f"--shares takes numbers, one for each period, as in 2,1,1, not {text!r}") from None
 
 
 def release(

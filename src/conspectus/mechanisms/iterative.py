@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,16 +122,28 @@ class LoopPlan:
         return cls(candidates=candidates, rounds=rounds, select=select, measure=price / rounds - select)
 
 
-def steps(
-    curator: Curator, problem: Problem, plan: LoopPlan, rule: MultiplicativeWeights | Refit, total: float
-) -> Iterator[Step]:
+class Rule(Protocol):
+    """An update algorithm U, with its state: it answers every question, and learns from a measured one."""
+
+    def answers(self, workload: Workload, total: float) -> Vector:
+        """What it says to every question, as fractions."""
+
+    def update(self, step: Step, total: float) -> None:
+        """Take in what one turn of the loop measured."""
+
+
+def by_histogram(weights: Vector, columns: tuple[int, ...], workload: Workload, total: float) -> Vector:
+    """What a histogram over some columns says to every question, as fractions."""
+    return Histogram(workload.domain, weights, Total(value=total, exact=True), columns).answer(workload)
+
+
+def steps(curator: Curator, problem: Problem, plan: LoopPlan, rule: Rule, total: float) -> Iterator[Step]:
     """Run the loop. The caller updates the rule after each step, or stops."""
     candidates = plan.candidates
     workload = candidates.workload
     for turn in range(plan.rounds):
         curator.report_progress("rounds", turn, plan.rounds)
-        guess = Histogram(workload.domain, rule.weights, Total(value=total, exact=True), rule.columns).answer(workload)
-        guess *= total
+        guess = rule.answers(workload, total) * total
         score = WorstErrors(workload, guess, candidates.starts)
         index = int(curator.select(score, problem.selection(plan.select))[0])
         question = candidates[index]
@@ -175,6 +188,9 @@ class MultiplicativeWeights:
         self.rate = rate
         self.weights: Vector = np.full(self.held.cells, 1 / self.held.cells)
 
+    def answers(self, workload: Workload, total: float) -> Vector:
+        return by_histogram(self.weights, self.columns, workload, total)
+
     def update(self, step: Step, total: float) -> None:
         off = np.clip(step.noisy, 0.0, total) - step.guessed
         towards = off / (2 * total) if self.rate is None else self.rate * np.sign(off)
@@ -205,6 +221,9 @@ class Refit:
     @property
     def weights(self) -> Vector:
         return self._fit.weights
+
+    def answers(self, workload: Workload, total: float) -> Vector:
+        return by_histogram(self.weights, self.columns, workload, total)
 
     def update(self, step: Step, total: float) -> None:
         self.take_in(step, total)

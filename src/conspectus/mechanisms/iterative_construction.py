@@ -1,4 +1,4 @@
-"""The book's Algorithm 8, the iterative construction mechanism, with the multiplicative-weights rule.
+"""The book's Algorithm 8, the iterative construction mechanism, with the multiplicative-weights rule or two others.
 
     A_0 = uniform over X
     for t = 1 … T(α/2):
@@ -14,6 +14,10 @@
 | q_t, m_t | `Step.question`, `Step.noisy`; steps 1 and 2 are `iterative.steps`, which goes through the curator |
 | η | `MultiplicativeWeights.rate`: 2α with `theorem=True`, else half of the error that was seen |
 | A_t | `rule.weights`, a histogram over the columns asked about |
+
+With `rule` the update of step 4 is that of the median (Algorithm 9) or of the perceptron (Algorithm 10) in place of
+Algorithm 5, with their own T(α); a release then holds the histogram that is nearest to what the rule says
+(`update_rules/offline_rules.py`).
 
 With free parameters the weights are now and then solved to agree with everything measured so far, which is
 post-processing.
@@ -37,6 +41,7 @@ from typing import ClassVar
 from scipy.optimize import brentq
 
 from conspectus.curator.curator import Curator
+from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
@@ -72,12 +77,21 @@ from .mechanism import (
     refuse_for,
 )
 from .total import find_total, left_after_total, of_fractions
+from .update_rules.offline_rules import MOST_TERMS, MedianRule, PerceptronRule
+from .update_rules.update_counts import median_updates, perceptron_updates
 
 USUAL_ROWS = 10_000.0
 """What a plan takes the number of rows to be where nobody has said it."""
 
 REFIT, RIDGE = 20, 0.1
 """With free parameters: how often the weights are solved anew, in rounds, and with which ridge."""
+
+MOST_NET_CELLS = 64
+RULES = {"multiplicative": multiplicative_updates, "median": median_updates, "perceptron": perceptron_updates}
+"""The update rules by name, and T(α) of each."""
+
+HELD = {"multiplicative": 1.0, "median": 2.5, "perceptron": 2.0}
+"""How many times α the histogram that is released may be off, where what the rule says is off by α at most."""
 
 CITES = ("Dwork & Roth 2014, Theorems 5.4 to 5.7 (constants corrected)", "Dwork & Roth 2014, Algorithms 5 and 8")
 
@@ -106,11 +120,18 @@ def printed_alpha(problem: Problem) -> float:
     return _root(excess)
 
 
-def promised_alpha(problem: Problem, certificate: float, failure: float = FAILURE) -> float:
+def promised_alpha(
+    problem: Problem,
+    certificate: float,
+    failure: float = FAILURE,
+    *,
+    updates: Callable[[float, int], float] | None = None,
+) -> float:
     """The smallest α that Theorem 5.4 promises for the noise that really runs; 1 or more promises nothing.
 
     The theorem asks that all T(α/2) measurements are within α/8 (with probability 1 − β/2) and that the distinguisher
-    is, F = (2/ε₀) ln(2T|Q|/β) ≤ α/8 in counts (Theorem 5.5). Each is taken at the exact price of a round.
+    is, F = (2/ε₀) ln(2T|Q|/β) ≤ α/8 in counts (Theorem 5.5). Each is taken at the exact price of a round. `updates` is
+    T of the rule at a level and a number of cells; that of multiplicative weights by default.
     """
     if not problem.rows:
         return math.inf
@@ -118,7 +139,10 @@ def promised_alpha(problem: Problem, certificate: float, failure: float = FAILUR
     single, grid = problem.sensitivity(problem.workload[:1]), problem.workload[:1].grid
 
     def excess(alpha: float) -> float:
-        turns = max(1, math.ceil(multiplicative_updates(alpha / 2, cells)))
+        needed = (updates or multiplicative_updates)(alpha / 2, cells)
+        if not math.isfinite(needed):
+            return -math.inf
+        turns = max(1, math.ceil(needed))
         half = problem.cap * (1 - Fraction(certificate)) / turns / 2
         tail = maximum_bound(in_counts(problem.law(single, half), grid), turns, failure / 2)
         distinguisher = 2 / float(problem.selection(half)) * math.log(2 * turns * queries / failure)
@@ -132,7 +156,11 @@ def _root(excess: Callable[[float], float]) -> float:
     low, high = 1e-4, 1e9
     if excess(low) >= 0:
         return low
-    return float(brentq(excess, low, high)) if excess(high) > 0 else math.inf
+    if not excess(high) > 0:
+        return math.inf
+    while math.isinf(excess(low)):  # up to where a net is small enough to hold
+        low *= 1.1
+    return float(brentq(excess, low, high)) if excess(low) < 0 else low
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +194,8 @@ class IterativeConstruction(Mechanism[IterativePlan]):
     measures whole marginals and refits, is more accurate.
 
     Args:
+        rule: How the guess learns from a measured answer: "multiplicative" (Algorithm 5), "median" (Algorithm 9, over
+            a net of databases, for at most 64 cells) or "perceptron" (Algorithm 10). For comparison, mostly.
         theorem: Take α and the rounds from Theorem 5.4. Refused where the theorem promises nothing.
         alpha: The largest error aimed at, as a fraction; rounds stop once it seems to be reached. By default what the
             noise of the rounds allows.
@@ -190,6 +220,7 @@ class IterativeConstruction(Mechanism[IterativePlan]):
     rounds: int | None = None
     selection: float = 0.5
     certificate: float = 0.03
+    rule: str = "multiplicative"
 
     name: ClassVar[str] = "iterative"
 
@@ -201,11 +232,13 @@ class IterativeConstruction(Mechanism[IterativePlan]):
                 not self.theorem or (self.alpha is None and self.rounds is None),
                 "theorem=True sets alpha and rounds itself: leave them out",
             ),
+            (self.rule in RULES, f"rule, how the guess learns, is one of {', '.join(RULES)}"),
         )
 
     def plan(self, problem: Problem) -> IterativePlan:
         refuse_for(no_histogram(problem))
-        promised = promised_alpha(problem, self.certificate)
+        refuse_for(self._no_rule(problem))
+        promised = promised_alpha(problem, self.certificate, updates=RULES[self.rule])
         if self.theorem and not problem.total_is_public:
             raise CannotServe("Theorem 5.4 is for replaced rows and a public number of rows")
         if self.theorem and not promised < 1:
@@ -213,7 +246,8 @@ class IterativeConstruction(Mechanism[IterativePlan]):
             raise CannotServe(f"{said}: leave theorem=True out")
         rows = float(problem.rows or USUAL_ROWS)
         if self.theorem:
-            aim = Aim(alpha=promised, rounds=math.ceil(multiplicative_updates(promised / 2, problem.cells)), rows=rows)
+            turns = max(1, math.ceil(RULES[self.rule](promised / 2, problem.cells)))
+            aim = Aim(alpha=promised, rounds=turns, rows=rows)
         else:
             aim = self._aim(problem, rows)
         return IterativePlan(
@@ -231,7 +265,7 @@ class IterativeConstruction(Mechanism[IterativePlan]):
         largest = expected_maximum(law, aim.rounds) + left
         bound = None
         if self.theorem:
-            bound = ErrorBound(value=plan.promised, theorem=CITES[0])
+            bound = ErrorBound(value=HELD[self.rule] * plan.promised, theorem=CITES[0])
         claim = Claim(
             mechanism=self.name,
             expected_max=largest,
@@ -256,8 +290,8 @@ class IterativeConstruction(Mechanism[IterativePlan]):
         aim = plan.aim if self.theorem or rows == plan.aim.rows else self._aim(problem, rows)
         selection = Fraction(1, 2) if self.theorem else Fraction(self.selection)
         loop = LoopPlan.of(plan.candidates, aim.rounds, price=plan.price, selection=selection)
-        rate = multiplicative_rate(aim.alpha / 2) if self.theorem else None
-        rule = MultiplicativeWeights(asked.domain, problem.held, rate)
+        rate = multiplicative_rate(aim.alpha / 2) if self.theorem and self.rule == "multiplicative" else None
+        rule = self._rule(asked.domain, problem.held, aim.alpha / 2 if self.theorem else None, rate)
         held = asked.domain.project(problem.held)
         known: list[Measurement] = []
         used = 0
@@ -268,13 +302,35 @@ class IterativeConstruction(Mechanism[IterativePlan]):
                 break
             rule.update(step, rows)
             # Each update forgets a little of the ones before: weights that agree with all of them cost nothing.
-            if not self.theorem and used % REFIT == 0:
+            if not self.theorem and used % REFIT == 0 and isinstance(rule, MultiplicativeWeights):
                 rule.weights = fit_histogram(held, known, rows, steps=REFIT, ridge=RIDGE).weights
-        weights = rule.weights if self.theorem else fit_histogram(held, known, rows, steps=400, ridge=RIDGE).weights
-        parameters = {"alpha": aim.alpha, "rounds": aim.rounds, "rounds_used": used, "rate": rate}
+        if not self.theorem:
+            weights = fit_histogram(held, known, rows, steps=400, ridge=RIDGE).weights
+        else:
+            weights = rule.weights if isinstance(rule, MultiplicativeWeights) else rule.weights(asked, rows)
+        parameters = {"alpha": aim.alpha, "rounds": aim.rounds, "rounds_used": used, "rate": rate, "rule": self.rule}
         return outcome(
             curator, problem, weights=weights, total=total, certificate=self.certificate, parameters=parameters
         )
+
+    def _rule(
+        self, domain: Domain, columns: tuple[int, ...], level: float | None, rate: float | None
+    ) -> MultiplicativeWeights | MedianRule | PerceptronRule:
+        if self.rule == "median":
+            return MedianRule(domain, columns, level)
+        if self.rule == "perceptron":
+            return PerceptronRule(domain, columns, level)
+        return MultiplicativeWeights(domain, columns, rate)
+
+    def _no_rule(self, problem: Problem) -> str | None:
+        """Why the rule cannot serve this, if it cannot."""
+        if self.rule == "multiplicative":
+            return None
+        if self.rule == "median" and problem.cells > MOST_NET_CELLS:
+            return f"a median is taken over a net of databases of at most {MOST_NET_CELLS} cells: leave rule out"
+        if problem.cells * len(problem.workload) > MOST_TERMS:
+            return f"the {self.rule} holds every question on every cell, which is too much here: leave rule out"
+        return None
 
     def _aim(self, problem: Problem, rows: float) -> Aim:
         """Free parameters: those that are set, and otherwise as many rounds as keep the noise below a quarter of α."""

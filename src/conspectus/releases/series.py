@@ -10,6 +10,8 @@ changes, and no copy of it knows less than another.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,19 @@ _LINES = pa.schema(
         ("acts", pa.int64()),
     ]
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Standing:
+    """Where a series stands: the acts of every period that has one, the place of the last of them, whether it was
+    ended, the next period, and how many lines the ledger has of it. All at one moment: what is due is debited only if
+    no line was added since."""
+
+    done: Mapping[str, tuple[Entry, ...]]
+    last: int
+    ended: bool
+    next: str | None
+    lines: int
 
 
 @suggest_keywords
@@ -81,15 +96,12 @@ class Series(Tabular):
     @property
     def next(self) -> str | None:
         """The name of the period that is released next; None when all are over or the series was ended."""
-        done = self._done()
-        last = max((self.periods.index(period) for period in done), default=-1)
-        over = last + 1 == len(self.periods) or self.ended
-        return None if over else self.periods[last + 1]
+        return self._standing().next
 
     @property
     def ended(self) -> bool:
         """Whether the series was ended, or its ledger retired."""
-        return any(entry.kind == "settle" for entry in self._lines())
+        return self._standing().ended
 
     def budget_of(self, period: str) -> Budget:
         """What one period may spend.
@@ -120,9 +132,8 @@ class Series(Tabular):
         """
         terms = self._terms
         able = candidates(terms.mechanism, terms.settings, call="plan", keywords=KEYWORDS)
-        problem = dataclasses.replace(
-            period_problem(self.schema, terms, self._known(period or self._upcoming())), rows=rows
-        )
+        named = self._due(self._standing(), None) if period is None else self._known(period)
+        problem = dataclasses.replace(period_problem(self.schema, terms, named), rows=rows)
         return rank(problem, able)[1]
 
     def release(
@@ -160,9 +171,10 @@ class Series(Tabular):
         terms = self._terms
         if table.schema.fingerprint != self.schema.fingerprint or str(table.schema.unit) != str(self.schema.unit):
             raise SeriesError("this table has another schema than the series: open it with the schema of the series")
-        named = self._due(period, skip=skip)
+        standing = self._standing()
+        named = self._due(standing, period, skip=skip)
         problem = dataclasses.replace(period_problem(self.schema, terms, named, filtered=table.filtered), rows=rows)
-        debit = _PeriodDebit(self._reservation, named, len(self._acts()))
+        debit = _PeriodDebit(self._reservation, named, standing.lines)
         made = run(
             table,
             problem,
@@ -191,8 +203,8 @@ class Series(Tabular):
 
     def to_arrow(self) -> pa.Table:
         """One line for each period: its state, when it was released, its share of the budget, and its acts."""
-        done, ended, upcoming = self._done(), self.ended, self.next
-        last = max((self.periods.index(period) for period in done), default=-1)
+        standing = self._standing()
+        done, ended, upcoming, last = standing.done, standing.ended, standing.next, standing.last
         rows = []
         for place, period in enumerate(self.periods):
             acts = done.get(period, ())
@@ -205,24 +217,23 @@ class Series(Tabular):
         return pa.Table.from_pylist(rows, schema=_LINES)
 
     def __repr__(self) -> str:
-        done = len(self._done())
+        done = len(self._standing().done)
         return f'<Series of "{self.schema.name}": {done} of {len(self.periods)} periods released>'
 
     def _heading(self) -> str:
         return repr(self).strip("<>")
 
-    def _lines(self) -> tuple[Entry, ...]:
-        return self.ledger.entries_of(self._reservation.number)
-
-    def _acts(self) -> list[Entry]:
-        return [entry for entry in self._lines() if entry.kind == "debit"]
-
-    def _done(self) -> dict[str, tuple[Entry, ...]]:
-        """The acts of every period that has one, by its name."""
-        found: dict[str, tuple[Entry, ...]] = {}
-        for entry in self._acts():
-            found[entry.label] = (*found.get(entry.label, ()), entry)
-        return found
+    def _standing(self) -> _Standing:
+        """Where the series stands, by the lines of its ledger at one moment."""
+        entries = self.ledger.entries_of(self._reservation.number)
+        acts = [entry for entry in entries if entry.kind == "debit"]
+        done: dict[str, tuple[Entry, ...]] = {}
+        for entry in acts:
+            done[entry.label] = (*done.get(entry.label, ()), entry)
+        last = max((self.periods.index(period) for period in done), default=-1)
+        ended = any(entry.kind == "settle" for entry in entries)
+        upcoming = None if ended or last + 1 == len(self.periods) else self.periods[last + 1]
+        return _Standing(done=done, last=last, ended=ended, next=upcoming, lines=len(acts))
 
     def _known(self, period: str) -> str:
         if period in self.periods:
@@ -231,24 +242,19 @@ class Series(Tabular):
         right = did_you_mean(str(period), self.periods)
         raise SeriesError(f"this series has no period {period!r}{right}; its periods are {known}")
 
-    def _upcoming(self) -> str:
-        upcoming = self.next
-        if upcoming is None:
-            raise SeriesError("all periods of this series are over: open another one")
-        return upcoming
-
-    def _due(self, period: str | None, *, skip: bool) -> str:
+    def _due(self, standing: _Standing, period: str | None, *, skip: bool = False) -> str:
         """The period to release now, or why not."""
-        if self.ended:
+        if standing.ended:
             raise SeriesError("this series was ended, and what it did not spend went back: open another one")
-        named = self._upcoming() if period is None else self._known(period)
-        done, place = self._done(), self.periods.index(named)
+        if period is None and standing.next is None:
+            raise SeriesError("all periods of this series are over: open another one")
+        named = self._known(period or standing.next or "")
+        done, place, last = standing.done, self.periods.index(named), standing.last
         if named in done:
             day = done[named][0].made.partition("T")[0]
             raise SeriesError(
                 f"{named} was released on {day}, or died while it was: its share is spent, and nothing is drawn for it"
             )
-        last = max((self.periods.index(each) for each in done), default=-1)
         if place < last:
             raise SeriesError(f"{named} is over, since {self.periods[last]} was released: it stays left out")
         if place > last + 1 and not skip:

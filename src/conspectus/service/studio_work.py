@@ -148,7 +148,9 @@ def ledger_json(ledger: Ledger) -> dict[str, Any]:
         "delta": ledger.shown_delta,
         "guarantee": str(ledger.guarantee()),
         "entries": [
-            {"label": entry.label, "kind": entry.kind, "price": float(entry.price)} for entry in ledger.entries()[-200:]
+            {"label": entry.label, "kind": entry.kind, "price": float(entry.price)}
+            for entry in ledger.entries()[-200:]
+            if not entry.registers
         ],
     }
 

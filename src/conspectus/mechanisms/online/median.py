@@ -38,6 +38,7 @@ from conspectus.counting.statistic_counts import values_on_tables
 from conspectus.data.domain import Domain, code_dtype
 from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem
+from conspectus.mechanisms.update_rules.update_counts import databases
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.statistic import STATISTIC_STEPS, Statistic
@@ -70,7 +71,7 @@ class Net:
 
     @classmethod
     def of(cls, domain: Domain, rows: int) -> Self:
-        return cls(domain, np.array(list(_databases(domain.cells, rows)), dtype=np.int64), rows)
+        return cls(domain, np.array(list(databases(domain.cells, rows)), dtype=np.int64), rows)
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -98,16 +99,6 @@ class TrivialNet(Net):
         if query.replaced > 1:
             raise WorkloadError("one unit moves this function by two rows, more than a watch allows for: release it")
         return values_on_tables(self._domain, query, self._counts) / (STATISTIC_STEPS * self._rows)
-
-
-def _databases(cells: int, rows: int) -> Iterator[tuple[int, ...]]:
-    """All ways to put so many rows into so many cells."""
-    if cells == 1:
-        yield (rows,)
-        return
-    for first in range(rows + 1):
-        for rest in _databases(cells - 1, rows - first):
-            yield (first, *rest)
 
 
 class Mixtures:

@@ -19,10 +19,14 @@ from fractions import Fraction
 from conspectus.mechanisms.iterative import multiplicative_updates
 from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.mechanisms.sparse_vector import FAILURE, SparsePlan, plan_sparse
+from conspectus.mechanisms.update_rules.update_counts import MOST_MEMBERS as MOST_MEMBERS
+from conspectus.mechanisms.update_rules.update_counts import finest_net as finest_net
+from conspectus.mechanisms.update_rules.update_counts import median_updates as median_updates
+from conspectus.mechanisms.update_rules.update_counts import net_rows as net_rows
+from conspectus.mechanisms.update_rules.update_counts import net_size as net_size
+from conspectus.mechanisms.update_rules.update_counts import perceptron_updates as perceptron_updates
 
 CITES = ("Dwork & Roth 2014, Algorithms 3 and 11, Theorems 5.13 to 5.15",)
-MOST_MEMBERS = 1 << 15
-"""The largest net of databases that a median is taken of."""
 
 
 # --- T(α): how often a rule can be off by α
@@ -55,46 +59,6 @@ def sparse_updates(alpha: float, sparsity: int) -> float:
 def book_sparse_updates(alpha: float, sparsity: int) -> float:
     """B(α) = 4 (ln s + 1)/α² as the paper prints it, with its own s (Theorem 3.5)."""
     return 4 * (math.log(sparse_variables(sparsity, alpha / math.sqrt(8))) + 1) / alpha**2
-
-
-def net_size(cells: int, rows: int) -> int:
-    """The number of databases of so many rows: C(|X| + m − 1, m)."""
-    return math.comb(cells + rows - 1, rows)
-
-
-def net_rows(cells: int, alpha: float) -> int:
-    """How many rows make the databases of that many an α-net for any class of queries: m ≥ |X|/4α.
-
-    Rounding the fractions of a table over |X| cells to multiples of 1/m, by largest remainders, moves any query by at
-    most |X|/4m: if k remainders are rounded up, the rises add up to at most k(1 − k/|X|)/m.
-    """
-    return math.ceil(cells / (4 * alpha))
-
-
-def finest_net(cells: int) -> int:
-    """The most rows that the databases of a net of at most `MOST_MEMBERS` can have."""
-    rows = 1
-    while net_size(cells, rows + 1) <= MOST_MEMBERS:
-        rows += 1
-    return rows
-
-
-def median_updates(alpha: float, cells: int) -> float:
-    """T(α) = log₂|N|, for an α-net N (Theorem 5.8); infinite where the net is too large to hold.
-
-    The member nearest to the table is never removed by an update of level α, and each update removes at least half.
-    """
-    size = net_size(cells, net_rows(cells, alpha))
-    return math.log2(size) if size <= MOST_MEMBERS else math.inf
-
-
-def perceptron_updates(alpha: float, cells: int) -> float:
-    """T(α) = |X|/α² (Theorem 5.11, with a public bound on the private norm of the table: ‖x*‖₂ ≤ ‖x*‖₁ = 1).
-
-    ‖x* − x‖² falls by at least α²/‖f‖² ≥ α²/|X| in every update of level α, from ‖x*‖² at first, where x* is the table
-    as fractions.
-    """
-    return cells / alpha**2
 
 
 # --- the level of OnlineIC, for the noise that really runs
