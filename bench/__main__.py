@@ -27,9 +27,11 @@ NAMES = (
     "live",
     "live_wide",
     "rows_quality",
+    "rows_tables",
     "sessions",
     "passing",
     "streaming",
+    "far",
     "running",
     "service",
 )

@@ -105,7 +105,8 @@ def main() -> None:
         "is covered by every interval that reaches 0, so that sparse tables are covered more often than 95 % "
         "in all. Plain noise is the half-width of measuring all these marginals with Gaussian noise for the "
         "same budget. Intervals of `adaptive` are simulated: how far they are widened was chosen on Census-Income "
-        "and ACS income. Those of `projection` are proved, or simulated."
+        "and ACS income. Those of `projection` are proved, or the narrower of proved and simulated ones. "
+        "`BENCH_BUDGETS=0.1,1,10` adds the other ε."
     )
     record("coverage", "Whether intervals cover", markdown(heads, lines) + "\n\n" + note, "python -m bench coverage")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import itertools
+import math
 import os
 import random
 import signal
@@ -267,8 +268,12 @@ class Askers:
                 time.sleep(0.05)
 
 
-def measured_kills() -> list[str]:
-    """Kill a home, a worker or the parent while four clients ask; then file, ledger and answers agree."""
+def measured_kills(seconds: float = math.inf) -> list[str]:
+    """Kill a home, a worker or the parent while four clients ask; then file, ledger and answers agree.
+
+    Stops after so many seconds, however many were killed by then.
+    """
+    last = time.perf_counter() + seconds
     rng = random.Random(11)
     killed: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as place:
@@ -283,15 +288,21 @@ def measured_kills() -> list[str]:
                 killed[what] += 1
                 pids = [service.process.pid] if what == "parent" else service.children(what)
                 began, family = time.perf_counter(), [*service.children("home"), *service.children("worker")]
-                os.kill(rng.choice(pids), signal.SIGKILL)
+                victim = rng.choice(pids)
+                os.kill(victim, signal.SIGKILL)
                 if what == "parent":
-                    service.process.wait()
-                    _until_gone(family)
+                    service.process.wait()  # it is our own child, and stays until it is waited for
+                _until_gone(family if what == "parent" else [victim])
+                if what == "parent":
                     service = asking.service = serve(shelf, "--workers", "2", "--log", "error")
                 service.wait(sessions=True)
                 downs.append(time.perf_counter() - began)
+                if time.perf_counter() > last:
+                    break
             asking.end()
-            about = service.call("/sessions/live", token=token)[1]
+            status, about = 0, {}
+            while status != 200:
+                status, about = service.call("/sessions/live", token=token)
         finally:
             asking.end()
             service.stop()
@@ -308,7 +319,7 @@ def measured_kills() -> list[str]:
     twice = sum(len(fractions) > 1 for fractions in said.values())
     bought = sum(answer.basis == "measured" for answer in answers.values())
     lines = [
-        f"{KILLS} times `kill -9` ({dict(killed)}) while four clients asked: {len(said):,} different questions "
+        f"{killed.total()} times `kill -9` ({dict(killed)}) while four clients asked: {len(said):,} questions "
         f"answered ({bought} of them measured), {twice} with two answers, {lost} lost, {wrong} changed; "
         f"{asking.failed:,} requests found nobody. File, ledger and answers agree after the last restart: "
         f"{'yes' if agree else 'NO'}; overspent: {'YES' if over else 'no'}; {about['watches']} watches paid, "

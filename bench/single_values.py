@@ -19,6 +19,7 @@ from conspectus.stability.value_plan import plan_of
 
 BLOCKS = (10, 30, 100, 300)
 RUNS = 200
+CHOICES = 40
 NAMES = "age workclass fnlwgt education edu marital occupation relationship race sex gain loss hours country income"
 KEPT = ("age", "edu", "hours", "marital", "occupation", "sex", "income")
 AGE, EDU, HOURS, INCOME = 0, 1, 2, 6
@@ -198,7 +199,7 @@ def rules(schema, table, codes) -> None:
     workload = sum(tables[1:], tables[0])
     for epsilon in (0.01, 0.03, 0.1, 0.3, 1.0):
         budget = {"epsilon": epsilon, "delta": 1e-9, "neighbours": "add-remove"}
-        found = [cs.best(table, listed, label, **budget) for _ in range(10)]
+        found = [cs.best(table, listed, label, **budget) for _ in range(CHOICES)]
         chosen = [exact.max() - exact[each.position] for each in found]
         released = [cs.release(table, workload, mechanism="gaussian", **budget) for _ in range(3)]
         learned = [exact.max() - exact[each.best(listed, label).position] for each in released]
@@ -209,7 +210,8 @@ def rules(schema, table, codes) -> None:
     note = (
         f"Adult, {len(codes):,} rows, add-remove, δ = 1e-9; {len(listed):,} rules of one or two conditions for incomes "
         f"above 50K, of which the best is right on {exact.max():.4f} of the rows. By how much the rule that was chosen "
-        "is right less often: the mean of 10 choices on the table itself, the bound that holds with probability 0.94, "
+        f"is right less often: the mean of {CHOICES} choices on the table itself, the bound that holds with "
+        "probability 0.94, "
         "and the mean of 3 choices by post-processing a release of the ten tables of two columns and income that the "
         "rules need, by `gaussian` at the same budget, which answers all other questions about them too."
     )

@@ -19,7 +19,10 @@ suggestions, compiled, interrupts, server_address
                        ->
 tabular                -> suggestions
 data                   -> suggestions, compiled, interrupts, server_address
-data.sources           -> data*
+data.sources.postgres  -> data*, data.sources.batches, data.sources.origin, data.sources.sql
+data.sources.spark     -> data*, data.sources.many_files, data.sources.origin, data.sources.parquet, data.sources.table,
+                          data.sources.units
+data.sources           -> data*, data.sources.postgres, data.sources.spark
 privacy.composition    ->
 privacy                -> privacy.composition, compiled
 privacy.ledger         -> privacy, suggestions, tabular, server_address
@@ -111,9 +114,7 @@ CATCH_ALL = (
     "data.sources.frames",
     "data.sources.many_files",  # a store or a server may quote rows and keys in what it says: told in one sentence
     "data.sources.postgres",
-    "data.sources.postgres_snapshot",
     "data.sources.spark",
-    "data.sources.spark_parts",
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 from conspectus import audit
 
 TRIALS = 8_000
-LATER = ("top-exponential", "top-noisy-max", "stream-user", "residuals-joint")
+LATER = ("subsample-ranks", "top-exponential", "top-noisy-max", "stream-user", "residuals-joint")
 """Left to `make audit`: the same doors are attacked by the others."""
 ONCE = (
     "top",

@@ -129,7 +129,7 @@ class Bench:
         Analysts(self._folder).add("ann", questions=20, share=0.5, names=["live"])
         Analysts(self._folder).add("bob")
         wide = ("session", TABLE, "--schema", "table.toml", "--path", "wide.session", "--questions", "20")
-        self._must(*wide, "--epsilon", "200", "--mechanism", "live-mixture", "--quiet")
+        self._must(*wide, "--epsilon", "200", "--delta", "1e-6", "--mechanism", "live-mixture", "--quiet")
         self._must(*_ask(PREDICATES[0], "wide.session"))
 
     def judged(self, seed: int, number: int) -> tuple[str, str]:
@@ -300,7 +300,7 @@ class Bench:
         else:
             _change_rows(random, self._folder / "analysts.db")
         words = random.choice((("list",), ("list",), ("add", "carl"), ("revoke", "bob")))
-        return Case(("serve", "token", words[0], ".", *words[1:]))
+        return Case(("serve", "token", *words, "--folder", "."))
 
     def mixture_session(self, random: Random) -> Case:
         return self.session(random, "wide.session")

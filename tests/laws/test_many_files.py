@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -131,6 +132,26 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     assert "secret-word" not in str(caught.value)
 
 
+def test_a_store_that_cannot_be_read_here_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Built:
+        """Arrow without any store: it raises for a file system that it was built without."""
+
+        def __getattr__(self, name: str) -> Any:
+            raise ImportError(name)
+
+    with pytest.raises(SourceError, match="hadoop classpath --glob"):
+        cs.open_table("hdfs://127.0.0.1:1/rows", SCHEMA)
+    monkeypatch.setattr(many_files, "fs", Built())
+    for address, system in (
+        ("s3://b/r", "S3"),
+        ("gs://b/r", "Gcs"),
+        ("abfss://c@a/r", "Azure"),
+        ("HDFS://h/r", "Hadoop"),
+    ):
+        with pytest.raises(SourceError, match=rf"built without \({system}FileSystem\): install"):
+            cs.open_table(address, SCHEMA)
+
+
 def test_an_object_store_is_read_as_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrow's own file systems serve every store; here one that looks into a folder stands for them."""
     rows = made()
@@ -142,7 +163,7 @@ def test_an_object_store_is_read_as_a_folder(tmp_path: Path, monkeypatch: pytest
     store = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
 
     class Stores:
-        FileType, FileSelector = fs.FileType, fs.FileSelector
+        FileType, FileSelector, S3FileSystem = fs.FileType, fs.FileSelector, fs.LocalFileSystem
 
         class FileSystem:
             @staticmethod

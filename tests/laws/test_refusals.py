@@ -90,18 +90,24 @@ PUBLIC = {
     "it reads the catalogue of a database, or the names and types that the files of one table have": [
         "data/sources/parquet.py:read_footer",
         "data/sources/parquet.py:read_footers",
-        "data/sources/postgres.py:Pages._find",
-        "data/sources/postgres_snapshot.py:_library",
+        "data/sources/postgres/pages.py:Pages._find",
+        "data/sources/postgres/snapshot.py:_library",
     ],
     "it says that the machine lost a file": ["data/spool.py:Spool._get"],
+    "it says that a job failed, in one sentence": ["data/sources/spark/job.py:collected"],
     "it never leaves: a partition that cannot be read is a line, and one sentence for all": [
-        "data/sources/spark_parts.py:folded_people.chunks",
+        "data/sources/spark/partitions.py:folded_people.chunks",
     ],
     "it passes on what was raised below": [
         "data/sources/__init__.py:_kept",
-        "data/sources/postgres.py:_kept",
-        "data/sources/postgres.py:Pages.batches",
+        "data/sources/postgres/pages.py:_kept",
+        "data/sources/postgres/pages.py:Pages.batches",
+        "data/sources/postgres/pages.py:_waited",
         "data/sources/sql.py:_closing",
+    ],
+    "it turns whatever a server says into one sentence, which is always the same": [
+        "data/sources/postgres/snapshot.py:Database.stream",
+        "data/sources/postgres/copying.py:*",
     ],
     "it never leaves: `guarded` turns it into one sentence without a value": [
         "data/sources/delimited.py:Delimited.reader.batches",
@@ -138,6 +144,7 @@ ELSEWHERE = {
         *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy", "CannotPlot"),
         *("CannotQuery", "AttackError", "HypothesisError"),
     ],
+    "it never leaves: the guard of a database turns it into one sentence": ["CopyError"],
     "told of a survey, before anybody's answer is looked at, or of reports, which are public": ["LocalError"],
     "told of a ledger by its lines, and of a series by its terms and the lines of its ledger, before a row is read": [
         *("LedgerRetired", "SeriesError"),

@@ -145,6 +145,29 @@ def test_distances_are_true_on_all_neighbours_of_all_tiny_tables(kind, settings,
     )
 
 
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize(("kind", "settings"), STATISTICS)
+def test_distances_of_votes_are_true_whatever_one_or_two_parts_do(kind, settings, neighbours):
+    """All results of five parts, and all that one changed part, or two where a unit is replaced, make of them."""
+    domain, levels = Domain(("x",), (2,)), 4 if kind is LogScale else 3
+    votes = SubsampleVotes(domain, Subsampling(len, 5, Listed(tuple(range(levels)), (0,)), 1.0, 0))
+    what = kind(Workload(domain, (votes,)), **settings)
+    relation = Relation(neighbours)
+    far = what.moved(relation).under(neighbours)
+    single = {counts for counts in tables(levels, 5) if sum(counts) == 5}
+    known = {counts: what.of(np.array(counts)) for counts in single}
+    for counts, here in known.items():
+        others = set(moved(counts, Neighbours.REPLACE))  # one part votes for something else
+        if neighbours is Neighbours.REPLACE:
+            others |= {there for each in others for there in moved(each, Neighbours.REPLACE)}
+        for there in (known[other] for other in others):
+            assert abs(here.distance - there.distance) <= far
+            apart = abs(here.value - there.value) > what.spread
+            if kind is LogScale:
+                apart = bin_of(what, here.value) != bin_of(what, there.value)
+            assert not apart or max(here.distance, there.distance) <= far
+
+
 def slow_median(counts) -> int:
     rows = [place for place, count in enumerate(counts) for _ in range(count)]
     return rows[(len(rows) - 1) // 2] if rows else 0

@@ -1,4 +1,4 @@
-"""One server, and one cluster, for all tests of a process."""
+"""One database server and one Spark session for all tests of a process."""
 
 from __future__ import annotations
 

@@ -106,7 +106,6 @@ def running() -> Iterator[Server]:
     if programs is None:
         pytest.skip(WHY_NOT)
     pytest.importorskip("psycopg")
-    pytest.importorskip("adbc_driver_postgresql")
     folder = Path(tempfile.mkdtemp(prefix="conspectus-server-"))
     server = Server(folder, programs)
     try:

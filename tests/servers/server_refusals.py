@@ -128,26 +128,26 @@ def _opens(name: str, site: str, act: Callable[[Far], Any]) -> Case:
 
 
 POSTGRES: list[Case] = [
-    _opens("no such table", "postgres_snapshot.py:Database._locked", lambda side: side.opened("nobody")),
-    _opens("a materialized view", "postgres_snapshot.py:Database._locked", lambda side: side.opened("kept")),
+    _opens("no such table", "postgres/snapshot.py:Database._locked", lambda side: side.opened("nobody")),
+    _opens("a materialized view", "postgres/snapshot.py:Database._locked", lambda side: side.opened("kept")),
     _opens(
         "an address that is none",
-        "postgres.py:open_postgres",
+        "postgres/pages.py:open_postgres",
         lambda s: s.opened(address="postgresql://u:pa#ss@127.0.0.1/x"),
     ),
-    _opens("another encoding", "postgres_snapshot.py:Database.__init__", foreign),
-    _opens("no name", "postgres.py:open_postgres", lambda side: side.opened("")),
-    _opens("a view", "postgres.py:Pages._leaf", lambda side: side.opened("seen")),
-    _opens("rules", "postgres.py:Pages._leaf", lambda side: side.opened("ruled")),
-    _opens("row security", "postgres.py:Pages._leaf", lambda side: side.opened("secured")),
-    _opens("no partitions", "postgres.py:Pages._parts", lambda side: side.opened("parted")),
-    _opens("guarded partitions", "postgres.py:Pages._parts", lambda side: side.opened("guarded")),
-    _opens("a list", "postgres.py:Pages.check", lambda side: side.opened("lists")),
+    _opens("another encoding", "postgres/snapshot.py:Database.__init__", foreign),
+    _opens("no name", "postgres/pages.py:open_postgres", lambda side: side.opened("")),
+    _opens("a view", "postgres/pages.py:Pages._leaf", lambda side: side.opened("seen")),
+    _opens("rules", "postgres/pages.py:Pages._leaf", lambda side: side.opened("ruled")),
+    _opens("row security", "postgres/pages.py:Pages._leaf", lambda side: side.opened("secured")),
+    _opens("no partitions", "postgres/pages.py:Pages._parts", lambda side: side.opened("parted")),
+    _opens("guarded partitions", "postgres/pages.py:Pages._parts", lambda side: side.opened("guarded")),
+    _opens("a list", "postgres/pages.py:Pages.check", lambda side: side.opened("lists")),
     _opens("a missing column", "origin.py:Origin.column", lambda side: side.opened(schema=heavier(side))),
     _opens(
-        "no server", "postgres_snapshot.py:_Guard.__exit__", lambda s: s.opened(address="postgresql://x@127.0.0.1:1/x")
+        "no server", "postgres/snapshot.py:_Guard.__exit__", lambda s: s.opened(address="postgresql://x@127.0.0.1:1/x")
     ),
-    _opens("a server that goes", "origin.py:guarded", terminated),
+    Case("a server that goes", "SourceError", terminated),  # type: ignore[arg-type]
     *(
         Case(f"SELECT {number}", "SourceError", lambda side, form=form: side.opened(form))  # type: ignore[attr-defined]
         for number, form in enumerate(
@@ -255,6 +255,9 @@ def changed(side: Spread) -> Any:
         shutil.rmtree(folder)
 
 
+PLAN = "spark/spark_plan.py"
+
+
 def _frames(name: str, site: str, change: Callable[[Spread, Any], Any]) -> Case:
     def act(side: Any) -> Any:
         return cs.open_table(change(side, side.frame), side.schema)
@@ -273,40 +276,47 @@ def _connect(side: Spread, frame: Any) -> Any:
 
 
 SPARK: list[Case] = [
-    _frames("a limit", "spark_plan.py:Plan.__init__", lambda side, frame: frame.limit(3)),
-    _frames("a join", "spark_plan.py:Plan.__init__", lambda side, frame: frame.join(frame.select("person"), "person")),
-    _frames("distinct rows", "spark_plan.py:Plan.__init__", lambda side, frame: frame.distinct()),
+    _frames("a limit", f"{PLAN}:Plan.__init__", lambda side, frame: frame.limit(3)),
+    _frames("a join", f"{PLAN}:Plan.__init__", lambda side, frame: frame.join(frame.select("person"), "person")),
+    _frames("distinct rows", f"{PLAN}:Plan.__init__", lambda side, frame: frame.distinct()),
     _frames(
-        "a cast", "spark_plan.py:_check_expression", lambda side, frame: frame.withColumn("age", frame.age.cast("int"))
+        "a cast",
+        f"{PLAN}:_check_expression",
+        lambda side, frame: frame.withColumn("age", frame.age.cast("int")),
     ),
-    _frames("a draw", "spark_plan.py:_check_expression", lambda side, frame: frame.filter(_functions().rand() > 0.5)),
+    _frames("a draw", f"{PLAN}:_check_expression", lambda side, frame: frame.filter(_functions().rand() > 0.5)),
     _frames(
         "rows of Python",
-        "spark_plan.py:Plan.__init__",
+        f"{PLAN}:Plan.__init__",
         lambda side, frame: side.cluster.createDataFrame(list(side.rows)),
     ),
     _frames(
         "a CSV file",
-        "spark_plan.py:_check_files",
+        f"{PLAN}:_check_files",
         lambda side, frame: side.cluster.read.csv(str(side.file), header=True),
     ),
-    _frames("a frame of Connect", "spark.py:SparkTable.__init__", _connect),
-    _frames("a column less", "spark.py:SparkTable._column", lambda side, frame: frame.drop("age")),
-    _frames("a column twice", "spark.py:SparkTable._column", lambda side, frame: frame.select("*", "age")),
-    Case("a file that is cut", "SourceError", cut_short, f"{SOURCES}spark.py:SparkTable._checked"),  # type: ignore[arg-type]
-    Case("a frame that changes", "SourceError", changed, f"{SOURCES}spark.py:SparkTable._checked"),  # type: ignore[arg-type]
+    _frames("a frame of Connect", "spark/spark_table.py:SparkTable.__init__", _connect),
+    _frames("a column less", "spark/spark_table.py:SparkTable._column", lambda side, frame: frame.drop("age")),
+    _frames("a column twice", "spark/spark_table.py:SparkTable._column", lambda side, frame: frame.select("*", "age")),
+    Case("a file that is cut", "SourceError", cut_short, f"{SOURCES}spark/spark_table.py:SparkTable._checked"),  # type: ignore[arg-type]
+    Case("a frame that changes", "SourceError", changed, f"{SOURCES}spark/spark_table.py:SparkTable._checked"),  # type: ignore[arg-type]
     Case(
         "rows one by one",
         "FoldError",
         lambda side: next(iter(side.table.chunks())),
-        f"{SOURCES}spark.py:SparkTable.chunks",
+        f"{SOURCES}spark/spark_table.py:SparkTable.chunks",
     ),
-    Case("raw rows", "SourceError", lambda side: next(iter(side.table.raw([0]))), f"{SOURCES}spark.py:SparkTable.raw"),
+    Case(
+        "raw rows",
+        "SourceError",
+        lambda side: next(iter(side.table.raw([0]))),
+        f"{SOURCES}spark/spark_table.py:SparkTable.raw",
+    ),
     Case(
         "functions of all rows",
         "FoldError",
         lambda side: side.release(workload=cs.unsafe_functions(side.schema, {"f": (threshold, 1.0)}), rows=40),
-        f"{SOURCES}spark.py:SparkTable.fold",
+        f"{SOURCES}spark/spark_table.py:SparkTable.fold",
     ),
     Case("too much", "BudgetExceeded", lambda side: side.release(epsilon=2.0)),
     Case("another currency", "LedgerMismatch", lambda side: side.release(delta=1e-6, mechanism="gaussian")),

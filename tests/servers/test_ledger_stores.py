@@ -149,7 +149,7 @@ def _check_race(ledger: Ledger, counts: list[tuple[int, int]]) -> None:
     assert [entry.number for entry in ledger.entries()] == list(range(1, 3 * 64 + 1))
 
 
-@pytest.mark.parametrize("places", ["database"], indirect=True)
+@everywhere
 def test_processes_at_once_never_overspend(places: Callable[[str], str]) -> None:
     ledger = made(places("raced"))
     _check_race(ledger, race(places("raced"), 10, 8))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,8 @@ import conspectus as cs
 from conspectus.cli import run
 from conspectus.counting.counters import Counting
 from conspectus.data.fold import Fold, RowCount
-from conspectus.data.sources import SourceError, Table, postgres
+from conspectus.data.sources import SourceError, Table
+from conspectus.data.sources.postgres import copying, pages
 from conspectus.queries.workload import Workload
 
 from .postgres_server import Server
@@ -98,6 +100,17 @@ def test_every_type_reads_as_in_memory(edges: Server) -> None:
         assert codes(far) == codes(cs.open_table(python_rows(edges, names), EDGE_SCHEMA))
 
 
+def test_rows_are_the_same_with_and_without_the_library_at_hand(edges: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with cs.open_table(edges.address, EDGE_SCHEMA, table="edges") as far:
+        assert sys.platform != "linux" or copying.libpq() is not None
+        expected = codes(far)
+        monkeypatch.setattr(copying, "libpq", lambda: None)
+        assert codes(far) == expected
+        monkeypatch.undo()
+        monkeypatch.setattr(copying, "BLOCK", 64)  # shorter than a row
+        assert codes(far) == expected
+
+
 def test_a_type_that_is_not_listed_is_refused_where_it_is_asked_for(edges: Server) -> None:
     schema = cs.Schema.from_dict({"name": "e", "columns": {"list": {"type": "boolean"}}})
     with pytest.raises(SourceError, match=r'column "list" .* has a type that is not read here'):
@@ -145,7 +158,7 @@ def test_page_ranges_add_up_for_every_kind_of_block(
     counting = Counting(Workload(SCHEMA.domain, BLOCKS[kind]))
     expected, count = cs.open_table(rows, SCHEMA).fold(counting)
     for ranges in (1, 16):
-        monkeypatch.setattr(postgres, "RANGES", ranges)
+        monkeypatch.setattr(pages, "RANGES", ranges)
         with cs.open_table(server.address, SCHEMA, table="Folded") as far:
             found, seen = far.fold(Counting(Workload(SCHEMA.domain, BLOCKS[kind])))
         assert seen == count

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from conspectus.curator.acts import Net, Rule
 from conspectus.curator.curator import Curator
-from conspectus.curator.scores import LargestCounts, Score
+from conspectus.curator.scores import LargestCounts, MiddleRanks, Score
 from conspectus.curator.stable_statistics import StableMedian, StableMode, StableStatistic
 from conspectus.curator.subsamples import part_numbers
 from conspectus.data.domain import Domain
@@ -24,10 +24,10 @@ from conspectus.queries.blocks.unsafe_functions import in_order
 from conspectus.queries.workload import Workload
 from conspectus.stability.value_plan import least_threshold
 
-from .doors import Play, Tables, case
+from .doors import ForgottenFactor, Play, Tables, case
 from .plays import Experiment
 
-PARTS, WIDTH = 8, 6
+PARTS, WIDTH, MIDDLE = 8, 6, 56
 DELTA, EPSILON = 0.01, Fraction(1, 2)
 
 
@@ -90,6 +90,7 @@ def cases(neighbours: Neighbours) -> Iterator[Experiment]:
     """Votes that move as far as they can, rows that all move up, and values that one unit changes."""
     yield case("subsample-votes", neighbours, _flipped(neighbours), _voting(odd_rows), HalfTheVotes)
     yield case("subsample-parts", neighbours, _shifted(neighbours), _voting(odd_ones), ByPosition)
+    yield case("subsample-ranks", neighbours, _leaning(neighbours), _ranking(), ForgottenFactor)
     moved = 2 if neighbours is Neighbours.REPLACE else 1
     scale = float(moved / EPSILON)
     level = least_threshold(scale, moved, Fraction(DELTA))
@@ -140,6 +141,23 @@ def _shifted(neighbours: Neighbours) -> Tables:
     first = np.zeros((1, WIDTH), dtype=np.int64)
     kept = rows[:-1] if neighbours is Neighbours.REPLACE else rows
     return rows, np.concatenate([first, kept])
+
+
+def _leaning(neighbours: Neighbours) -> Tables:
+    """Rows at both ends and few at the median; one more on the left lifts all on that side, and lowers the others."""
+    left, middle, right = (4, 2, 4) if neighbours is Neighbours.REPLACE else (4, 1, 4)
+    here = [left, middle, right]
+    there = [left + 1, middle, right - 1 if neighbours is Neighbours.REPLACE else right]
+    numbers = np.array([0, MIDDLE, (1 << WIDTH) - 1])
+    cells = np.stack([(numbers >> bit) & 1 for bit in reversed(range(WIDTH))], axis=1)
+    return np.repeat(cells, here, axis=0), np.repeat(cells, there, axis=0)
+
+
+def _ranking() -> Play:
+    """Whether a position on the right of the median is chosen, of all cells of the table in a row."""
+    domain = Domain(tuple(f"c{i}" for i in range(WIDTH)), (2,) * WIDTH)
+    score = MiddleRanks(Workload(domain, (Marginal(domain, tuple(range(WIDTH))),)))
+    return lambda curator: float(curator.select(score, Fraction(1))[0] > MIDDLE)
 
 
 def _coins(neighbours: Neighbours, further: int) -> Tables:

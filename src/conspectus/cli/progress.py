@@ -34,7 +34,8 @@ def _bar() -> Iterator[Progress]:
         def tell(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
+            far = f"{what} {done:,} of {total:,}" if total else what
+            bar.update(tasks[what], completed=done, total=total, description=far)
 
         yield tell
 
@@ -49,7 +50,7 @@ def _lines() -> Progress:
         with lock:
             if said.get(what, -1) < quarter:
                 said[what] = quarter
-                share = f" {25 * quarter} %" if quarter else " …"
+                share = f" {25 * quarter} % ({done:,} of {total:,})" if quarter else " …"
                 print(f"{what}{share}", file=sys.stderr, flush=True)
 
     return tell

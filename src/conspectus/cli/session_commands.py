@@ -160,7 +160,7 @@ def _opened(
     source = {"data": where, "schema": str(schema.absolute())}
     with cs.open_table(data, cs.Schema.load(schema)) as table:
         facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}
-        truth = Truth.of(table)
+        truth = Truth.of(table, progress)
         problem = live.session_problem(truth, allowed, mechanism, **facts)
         with live.begin(truth, problem, mechanism, ledger=book, path=path, source=source, progress=progress) as opened:
             yield opened

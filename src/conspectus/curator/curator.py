@@ -1,15 +1,17 @@
 """The one room where rows and coins meet: five doors and no sixth.
 
-A mechanism receives a `Curator` and never a row, a count or a coin. Each door first has its act admitted by the
-allowance (and written to the ledger, where there is one), then draws, then lets only the noisy result out.
+A mechanism receives a `Curator` and never a row, a count or a coin. Each door finds the exact numbers it will hide, has
+its act admitted by the allowance (and written to the ledger, where there is one), then draws, then lets only the noisy
+result out.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +56,7 @@ from .stable_statistics import StableStatistic
 from .truth import Progress, Truth, lists_records
 from .watch import Watch
 
+Found = TypeVar("Found")
 HALF = Fraction(1, 2)
 """The share of a watch's ε that the book gives to its threshold."""
 
@@ -118,9 +121,9 @@ class Curator:
         Guarantee: the act is LaplaceNoise or GaussianNoise with the joint sensitivity of everything it publishes.
         """
         with self._lock:
-            self._debit(measurement(what, law, relation=self.relation))
+            exact = self._debited(measurement(what, law, relation=self.relation), lambda: self._truth(what))
             draw = noise.discrete_laplace if law.kind == "laplace" else noise.discrete_gaussian
-            return draw(self._truth(what), law.scale, self._sampler)
+            return draw(exact, law.scale, self._sampler)
 
     def measure_residuals(self, residuals: Sequence[Residual], scales: Sequence[float]) -> list[NDArray[np.float64]]:
         """Noisy residuals in counts: `measure` of whole tables, of which only the projections leave.
@@ -131,8 +134,9 @@ class Curator:
         Guarantee: the act is MixedGaussianNoise with the joint shift of the residuals, not that of their tables.
         """
         with self._lock:
-            self._debit(residual_act(residuals, scales, relation=self.relation))
-            counts = self._truth(Workload(residuals[0].domain, tuple(residual.table for residual in residuals)))
+            tables = Workload(residuals[0].domain, tuple(residual.table for residual in residuals))
+            act = residual_act(residuals, scales, relation=self.relation)
+            counts = self._debited(act, lambda: self._truth(tables))
             found: list[NDArray[np.float64]] = []
             at = 0
             for residual, drawn in zip(residuals, self._residual_noise(residuals, scales)):
@@ -182,16 +186,16 @@ class Curator:
                 return self._largest(score, moved, rule, epsilon / here, draws=draws, barred=barred)
             rate = selection_rate(here / 2, epsilon)
             bounds = moved.mapped(lambda each: selection_range(each / 2, rate))
-            self._debit(ExponentialDraws(range=bounds, draws=draws))
+            asked = score.workload if isinstance(score, Net) else score
+            exact = self._debited(ExponentialDraws(range=bounds, draws=draws), lambda: self._truth(asked))
             if isinstance(score, Net):
-                ranked = score.ranked(self._truth(score.workload), levels.cutoff(score.mass, rate))
+                ranked = score.ranked(exact, levels.cutoff(score.mass, rate))
                 known = ranked.distances, ranked.masses
                 drawn = levels.draw_levels(*known, total=score.mass, rate=rate, draws=draws, sampler=self._sampler)
                 return np.array([ranked.member(level, rank) for level, rank in drawn], dtype=np.int64)
-            scores = self._truth(score)
             if barred is None:
-                return exponential.draw(scores, rate=rate, draws=draws, sampler=self._sampler)
-            return exponential.peel(scores, barred, rate=rate, draws=draws, sampler=self._sampler)
+                return exponential.draw(exact, rate=rate, draws=draws, sampler=self._sampler)
+            return exponential.peel(exact, barred, rate=rate, draws=draws, sampler=self._sampler)
 
     def _largest(
         self,
@@ -206,12 +210,12 @@ class Curator:
         """The candidates with the largest scores, one after the other, each with fresh noise on all that are left."""
         if rule == "noisy-max":
             scale = scale_up(1 / rate)
-            self._debit(choice_act(spread, 1 / Fraction(scale), draws))
+            act = choice_act(spread, 1 / Fraction(scale), draws)
             choose = partial(exponential.report_noisy_max, scale=scale, sampler=self._sampler)
         else:
-            self._debit(choice_act(spread, rate, draws))
+            act = choice_act(spread, rate, draws)
             choose = partial(permute_and_flip, rate=rate, sampler=self._sampler)
-        return exponential.peeled(self._truth(score), barred, draws, choose)
+        return exponential.peeled(self._debited(act, lambda: self._truth(score)), barred, draws, choose)
 
     def above_threshold(
         self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1
@@ -257,8 +261,7 @@ class Curator:
         Guarantee: the act is StableKeys: (ε, δ)-differentially private with ε = L1/scale and the δ of the threshold.
         """
         with self._lock:
-            self._debit(keys_act(scale, threshold, max_rows=self.relation.max_rows))
-            keys, counts = self._keys()
+            keys, counts = self._debited(keys_act(scale, threshold, max_rows=self.relation.max_rows), self._keys)
             return shown_keys(keys, noise.discrete_laplace(counts, scale, self._sampler), threshold)
 
     def stable_value(
@@ -273,8 +276,8 @@ class Curator:
         own noise, and the δ of the threshold.
         """
         with self._lock:
-            self._debit(stable_act(what, scale, threshold, noise_scale, relation=self.relation))
-            found = what.of(self._truth(what.workload))
+            act = stable_act(what, scale, threshold, noise_scale, relation=self.relation)
+            found = what.of(self._debited(act, lambda: self._truth(what.workload)))
             value = np.array([found.value], dtype=np.int64)
             distance = noise.discrete_laplace(np.array([found.distance], dtype=np.int64), scale, self._sampler)
             shown = value if noise_scale is None else noise.discrete_laplace(value, noise_scale, self._sampler)
@@ -291,6 +294,18 @@ class Curator:
                 raise ValueError("one unit moves this query by more than a watch allows for: measure it instead")
             error = error_of(int(self._truth(query)[0]), query.grid, guess)
             return int(noise.discrete_laplace(np.array([error], dtype=np.int64), scale, self._sampler)[0])
+
+    def _debited(self, event: Event, find: Callable[[], Found]) -> Found:
+        """Exact numbers, found before the act that draws on them is debited: whoever stops a long pass spends nothing.
+
+        An act that the allowance does not admit is refused before the pass.
+        """
+        with self._lock:
+            if not self._allowance.admits(event):
+                self._debit(event)
+            found = find()
+            self._debit(event)
+            return found
 
     def _debit(self, event: Event) -> None:
         """Admit an act and write it down. The one way to debit, for releases and sessions: nothing is drawn before."""

@@ -44,7 +44,7 @@ class Truth:
         columns: The positions of the columns that may be asked about: the first pass puts them all aside.
         keys: Whether the keys of whole rows may be asked for, so that the first pass puts these aside too.
         once: Whether the first count will be the last, so that it need not put anything aside.
-        progress: Told that counting goes on, and nothing else.
+        progress: Told that counting goes on, and how far it is where rows lie elsewhere; nothing about the rows.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Truth:
     ) -> None:
         self.table = table
         self.progress = progress
+        self.public_rows: int | None = None  # what may be told of the number of rows
         self._once = once
         self._records = keys and table.reads_records
         self._columns = {*columns, *(range(len(table.domain)) if keys and not self._records else ())}
@@ -69,9 +70,11 @@ class Truth:
         self._held: HeldTable | None = None
 
     @classmethod
-    def of(cls, table: Table | Truth) -> Truth:
+    def of(cls, table: Table | Truth, progress: Progress | None = None) -> Truth:
         """What is known of a table of which anything may be asked; a truth is itself."""
-        return table if isinstance(table, Truth) else cls(table, columns=range(len(table.domain)))
+        if isinstance(table, Truth):
+            return table
+        return cls(table, columns=range(len(table.domain)), progress=progress)
 
     def rows(self) -> int:
         """The number of rows: as the source says, or from the first pass."""
@@ -130,7 +133,7 @@ class Truth:
         self._tell()
         counting = Counting(wanted)
         plain = self._once and self._spool is None and self._held is None
-        values, self._known.rows = self.table.fold(counting) if plain else self._fold(counting)
+        values, self._known.rows = self.table.fold(counting, self._tell_parts) if plain else self._fold(counting)
         found = {}
         for block, start in zip(wanted.blocks, wanted.offsets):
             # Kept in the block's own steps: the next workload that holds it may have another grid.
@@ -142,6 +145,16 @@ class Truth:
         if self.progress is not None:
             self.progress("counting", 0, None)  # once: one call per chunk would tell the number of rows
 
+    def _tell_parts(self, done: int, total: int) -> None:
+        """Parts of a table that lies elsewhere, and its public number of rows in proportion to them.
+
+        How many rows a part really has is never told: parts may be those of a value, and then it is an exact count.
+        """
+        if self.progress is not None:
+            self.progress("counting parts", done, total)
+            if self.public_rows is not None:
+                self.progress("counting rows", self.public_rows * done // total, self.public_rows)
+
     def _fold(self, fold: Fold[Result]) -> Result:
         """Run a fold over the rows, which are read from their source if they were not put aside before."""
         if self._held is not None and not fold.records:
@@ -149,12 +162,12 @@ class Truth:
         if self._spool is not None and self._spool.covers(fold):
             return self._spool.fold(fold)
         if self.table.in_memory or self.table.elsewhere:
-            return self.table.fold(fold)
+            return self.table.fold(fold, self._tell_parts)
         # What may be asked about later is put aside now; columns that nobody spoke of cost another pass.
         self._columns |= set(fold.columns)
         self._records |= fold.records
         spool = Spool(self.table.domain, self._columns, records=self._records)
-        result, _ = self.table.fold(Beside(fold, spool))
+        result, _ = self.table.fold(Beside(fold, spool), self._tell_parts)
         if spool.complete:
             self._spool = spool
         return result

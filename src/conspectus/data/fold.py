@@ -11,7 +11,7 @@ Some folds must hold rows (functions of one's own, the codes that are put aside)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,6 +23,8 @@ from conspectus.compiled import processors
 from .domain import CodedRows, Codes, Domain, code_dtype
 
 Vectors = tuple[NDArray[np.int64], ...]
+Tell = Callable[[int, int], None]
+"""Told how many parts of the rows are done, and how many there are; never how many rows they hold."""
 Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
 
@@ -146,13 +148,23 @@ class _Parts:
         return self._part.vectors()
 
 
-def fold_chunks(fold: Fold[Result], chunks: Iterable[CodedRows], *, threads: int | None = None) -> Result:
+def fold_chunks(
+    fold: Fold[Result],
+    chunks: Iterable[CodedRows],
+    *,
+    threads: int | None = None,
+    each: Callable[[], None] | None = None,
+    stop: Callable[[], None] | None = None,
+) -> Result:
     """Run a fold over chunks of rows in this process: the next chunk is read while the last one is taken in.
 
     Args:
         fold: What to compute.
         chunks: The rows, with at least the columns that the fold reads.
         threads: How many threads count; by default as many as there are processors.
+        each: Called here after every chunk that was taken in.
+        stop: Ends what makes the chunks. It is called when the fold is given up, by an error or by Ctrl-C, since the
+            next chunk may be long in coming.
 
     Returns:
         What the fold makes of the rows.
@@ -164,11 +176,19 @@ def fold_chunks(fold: Fold[Result], chunks: Iterable[CodedRows], *, threads: int
     with ThreadPoolExecutor(workers) as pool, ThreadPoolExecutor(1) as reader:
         part = fold.start(workers, pool)
         rest = iter(chunks)
-        coming = reader.submit(next, rest, None)
-        while (chunk := coming.result()) is not None:
+        complete = False
+        try:
             coming = reader.submit(next, rest, None)
-            part.add(chunk)
-            rows += chunk.rows
+            while (chunk := coming.result()) is not None:
+                coming = reader.submit(next, rest, None)
+                part.add(chunk)
+                rows += chunk.rows
+                if each is not None:
+                    each()
+            complete = True
+        finally:
+            if stop is not None and not complete:
+                stop()
         return fold.finish(part.vectors(), rows)
 
 

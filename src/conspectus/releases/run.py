@@ -142,10 +142,17 @@ def run(
     allowance, debit = _allowed(table, chosen, ledger) if spending is None else spending(chosen)
     if truth is None:
         truth = _truth(table, problem, chosen.mechanism, progress)
+    truth.public_rows = problem.rows
     if _entry(chosen.mechanism).whole_rows:
         truth.read()  # it counts nothing ahead, and a damaged source must not cost its budget
     curator = Curator(truth, allowance, neighbours=problem.neighbours, debit=debit, sampler=sampler, progress=progress)
-    outcome = chosen.release(curator)
+    try:
+        outcome = chosen.release(curator)
+    except KeyboardInterrupt:
+        # Whoever stops a release has paid for the acts that were written down, and gets the rest back.
+        if isinstance(debit, Reservation):
+            debit.settle()
+        raise
     # A release that died before this line has spent all that it reserved: a crash loses budget, never privacy.
     if isinstance(debit, Reservation):
         debit.settle()

@@ -145,7 +145,7 @@ class Analysts:
 
     def spent(self, name: str, session: str) -> float:
         """What the questions of an analyst took from a session's budget so far."""
-        with self._lock:
+        with self._lock, self._told():
             row = (
                 self._connected()
                 .execute("SELECT spent FROM spending WHERE analyst = ? AND session = ?", (name, session))
@@ -154,25 +154,35 @@ class Analysts:
         return 0.0 if row is None else float(row[0])
 
     def _rows(self) -> list[tuple[str, Analyst]]:
-        with self._lock:
+        with self._lock, self._told():
             if self._connection is None and not self.path.is_file():
                 return []
             query = "SELECT digest, name, questions, share, names, made, asked FROM analysts ORDER BY name"
             rows = self._connected().execute(query).fetchall()
-        return [
-            (
-                digest,
-                Analyst(
-                    name=name,
-                    questions=questions,
-                    share=share,
-                    names=None if names is None else tuple(json.loads(names)),
-                    made=made,
-                    asked=asked,
-                ),
-            )
-            for digest, name, questions, share, names, made, asked in rows
-        ]
+            return [
+                (
+                    digest,
+                    Analyst(
+                        name=name,
+                        questions=questions,
+                        share=share,
+                        names=None if names is None else _names(names),
+                        made=made,
+                        asked=asked,
+                    ),
+                )
+                for digest, name, questions, share, names, made, asked in rows
+            ]
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say in a sentence that the file is damaged, or busy for too long."""
+        try:
+            yield
+        except sqlite3.DatabaseError as problem:
+            raise AnalystError(
+                f"{self.path} cannot be used ({problem}): restore it, or remove it and make new tokens"
+            ) from None
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -193,7 +203,7 @@ class Analysts:
 
     @contextmanager
     def _writing(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        with self._lock, self._told():
             if create and not self.path.is_file():
                 self._make()
             connection = self._connected()
@@ -218,6 +228,16 @@ class Analysts:
                 connection.execute(table)
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
         connection.close()
+
+
+def _names(written: str) -> tuple[str, ...]:
+    try:
+        names = json.loads(written)
+    except (ValueError, TypeError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise sqlite3.DatabaseError("the names of an analyst are no list")
+    return tuple(names)
 
 
 def _digest(token: str) -> str:

@@ -98,7 +98,7 @@ def open_session(
     chosen = asked_for(mechanism, settings, keywords=KEYWORDS)
     check_table(table, "cs.open_session")
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    truth = Truth.of(table)
+    truth = Truth.of(table, progress)
     problem = session_problem(truth, budget, chosen, questions=questions, neighbours=neighbours, rows=rows)
     if isinstance(ledger, str | Path):
         ledger = Ledger.open(ledger)
@@ -168,6 +168,7 @@ def session_problem(
     schema = truth.table.schema
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=truth.table.filtered)
     known = truth.rows() if relation.total_is_public else rows
+    truth.public_rows = known
     problem = problem_for(schema, budget, relation=relation, rows=known, questions=1)
     return prepared(problem, mechanism, questions)
 
@@ -271,7 +272,7 @@ def go_on(
         with store.alone():
             terms = store.terms()
             reservation, settled = reservation_of(_ledger_of(store, terms, ledger), terms)
-            truth = Truth.of(table)
+            truth = Truth.of(table, progress)
             problem = _same_table(truth, terms)
             mechanism = make_online(terms.mechanism, settled_settings(terms))
             account = Account(terms, store, reservation)

@@ -79,10 +79,12 @@ class StreamFile:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
         try:
+            self._connection.execute("BEGIN IMMEDIATE")
             yield
             self._connection.execute("COMMIT")
+        except sqlite3.DatabaseError as problem:
+            raise StreamError(f"{self.path} cannot be written to ({problem}): check the file and its disk") from None
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -116,6 +118,9 @@ class StreamFile:
             levels: For a number of steps, the levels of the noises that go on after them.
         """
         try:
+            # A trigger of somebody else could write other noises than were drawn.
+            if {sql for (sql,) in self._connection.execute("SELECT sql FROM sqlite_master")} != set(_STATEMENTS):
+                raise self.damaged()
             outputs = self._connection.execute("SELECT step, rows, typeof(content), length(content) FROM outputs")
             for step, (number, rows, kind, size) in enumerate(outputs.fetchall()):
                 if (number, kind, size) != (step, "blob", 8 * length) or type(rows) is not int or rows < 0:

@@ -22,9 +22,9 @@ from .origin import Connection, Origin, SourceError, guarded
 from .pairs import PairsTable, discovered
 from .parquet import SUFFIXES as PARQUET
 from .parquet import open_parquet
-from .postgres import open_postgres
+from .postgres.pages import open_postgres
 from .record_tables import frame_records, open_records
-from .spark import SparkTable, is_spark
+from .spark.spark_table import SparkTable, is_spark
 from .sql import WHAT, is_query, is_relation, open_query, open_relation
 from .table import Table
 

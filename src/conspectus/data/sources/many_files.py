@@ -30,7 +30,15 @@ from .origin import Connection, Origin, SourceError, guarded
 from .parquet import SUFFIXES as PARQUET
 from .parquet import Parquet, check_twins, read_footers
 
-STORES = ("s3://", "gs://", "gcs://", "abfs://", "abfss://", "hdfs://")
+_SYSTEMS = {
+    "s3": "S3FileSystem",
+    "gs": "GcsFileSystem",
+    "gcs": "GcsFileSystem",
+    "abfs": "AzureFileSystem",
+    "abfss": "AzureFileSystem",
+    "hdfs": "HadoopFileSystem",
+}
+STORES = tuple(f"{scheme}://" for scheme in _SYSTEMS)
 _MARKS = "*?["
 _KEY = re.compile(r"([^=/]+)=([^/]*)")
 _AHEAD = 1 << 20  # bytes that are fetched from a store at a time
@@ -212,7 +220,19 @@ def _keys(place: str) -> dict[str, str | None]:
 def _in_store(address: str) -> tuple[str, list[str], Any]:
     """The files at an address of an object store: one, all below it, or all that match it."""
     what = f'"{PurePosixPath(address.partition("?")[0]).name or "the store"}"'
+    scheme = address.partition("://")[0].casefold()
     cure = "check the address, and that the keys of the store are where its own tools look for them"
+    if scheme == "hdfs":
+        cure = (
+            "check the address, and that Hadoop's own libraries are installed, with JAVA_HOME and HADOOP_HOME set and "
+            "CLASSPATH as `hadoop classpath --glob` prints it"
+        )
+    if not _has(_SYSTEMS[scheme]):
+        raise SourceError(
+            f"{what} lies in a store that the installed pyarrow was built without ({_SYSTEMS[scheme]}): install a "
+            "build that has it, as with pip install --force-reinstall pyarrow on Linux or macOS, or mount the store as "
+            "a folder"
+        )
     try:
         # Options of an address may hold keys: nothing of what the library says is shown.
         fixed, pattern = _fixed(address)
@@ -226,6 +246,14 @@ def _in_store(address: str) -> tuple[str, list[str], Any]:
     if pattern is not None:
         places = [place for place in places if fnmatch.fnmatchcase(place, f"{root.rstrip('/')}/{pattern}")]
     return what, places, store
+
+
+def _has(system: str) -> bool:
+    """Whether Arrow was built with a file system: one that is missing raises when it is asked for."""
+    try:
+        return getattr(fs, system, None) is not None
+    except ImportError:
+        return False
 
 
 def _fixed(address: str) -> tuple[str, str | None]:

@@ -39,6 +39,17 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
+class Far(Protocol):
+    """A source whose passes run elsewhere, in parts."""
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """How many parts of the latest pass are done, and how many it has."""
+
+    def stop(self) -> None:
+        """End every pass that runs now; each of them raises."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """A way to start a pass over the raw rows.
@@ -51,7 +62,8 @@ class Origin:
     without a pass: a frame knows, and so does the footer of a Parquet file. `batches`, where nothing of SQL is to be
     done, is a pass over some columns of the relation in their order, at most so many rows at a time, in types that
     `arrays.tidy` gives: then a dictionary stays one, and DuckDB does not write its texts out for every row. `held` is
-    closed with the origin: what lies behind it, such as a snapshot of a database.
+    closed with the origin: what lies behind it, such as a snapshot of a database. `far` is there where passes run
+    elsewhere: they are watched and stopped through it.
     """
 
     connection: Connection
@@ -64,6 +76,7 @@ class Origin:
     rows: int | None = None
     batches: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]] | None = None
     held: Closable | None = None
+    far: Far | None = None
 
     def column(self, name: str, what: str, wanted: Collection[str] = ()) -> str:
         """The relation's name of a column that the schema asks for."""

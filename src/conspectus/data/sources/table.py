@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.chunks import SetChunk
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
-from conspectus.data.fold import Fold, Result, fold_chunks
+from conspectus.data.fold import Fold, Result, Tell, fold_chunks
 from conspectus.data.records.canonical_form import CANONICAL, shortened_forms
 from conspectus.data.records.fingerprints import FINGERPRINTS
 from conspectus.data.records.record import Record
@@ -22,7 +22,7 @@ from conspectus.suggestions import suggest_keywords
 
 from .batches import gathered
 from .lines import Tally
-from .origin import Origin, SourceError, exported, guarded
+from .origin import Far, Origin, SourceError, exported, guarded
 from .units import bounded, people
 
 _ROWS = 1 << 16
@@ -42,6 +42,8 @@ class Table:
     in_memory = False
     """Whether the table holds its own codes, so that a second fold does not read the source again."""
 
+    _far: Far | None = None
+
     elsewhere = False
     """Whether the rows stay where they lie: every fold is a job there, and nothing of them is put aside here."""
 
@@ -51,6 +53,7 @@ class Table:
         self.schema = schema
         self._beside = beside
         self._origin = origin
+        self._far = origin.far
         self._what = what
         self._seed = public_seed
         named = schema.domain.names
@@ -75,16 +78,32 @@ class Table:
         return None if self.filtered else self._origin.rows
 
     @attentive()
-    def fold(self, fold: Fold[Result]) -> Result:
+    def fold(self, fold: Fold[Result], tell: Tell | None = None) -> Result:
         """Run a public program over the rows: one pass over the source.
 
         Args:
             fold: What to compute; it says which columns it reads.
+            tell: Told how many parts of the rows are done, where they lie elsewhere in several.
 
         Returns:
             What the fold makes of all rows. It is exact, and as private as the rows.
         """
-        return fold_chunks(fold, self._complete(self._stream(fold.columns, records=fold.records)))
+        chunks = self._complete(self._stream(fold.columns, records=fold.records))
+        far = self._far
+        if far is None:
+            return fold_chunks(fold, chunks)
+        told = 0
+
+        def look() -> None:
+            nonlocal told
+            done, total = far.parts
+            if tell is not None and done > told:
+                told = done
+                tell(done, total)
+
+        result = fold_chunks(fold, chunks, each=look, stop=far.stop)
+        look()
+        return result
 
     def _complete(self, chunks: Iterable[Chunk | SetChunk]) -> Iterator[Chunk | SetChunk]:
         """The chunks, which hold as many rows as the source said it has."""

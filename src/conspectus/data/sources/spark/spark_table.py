@@ -16,14 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from conspectus.data.domain import Chunk
-from conspectus.data.fold import Fold, FoldError, Result, Vectors, summed
+from conspectus.data.fold import Fold, FoldError, Result, Tell, Vectors, summed
 from conspectus.data.schema import Schema
+from conspectus.data.sources.origin import SourceError
+from conspectus.data.sources.table import Table
 from conspectus.interrupts import attentive
 
-from .origin import SourceError
-from .spark_parts import FAILED, LINES, RECEIPT, Reading, bounded_rows, folded, folded_files, folded_people
+from .job import CANNOT, collected
+from .partitions import FAILED, LINES, RECEIPT, Reading, bounded_rows, folded, folded_files, folded_people, receipt
 from .spark_plan import Plan
-from .table import Table
 
 WHAT = "the Spark frame"
 _ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -89,11 +90,12 @@ class SparkTable(Table):
         return False
 
     @attentive()
-    def fold(self, fold: Fold[Result]) -> Result:
-        """Run a public program over the rows, in Spark's executors: one job.
+    def fold(self, fold: Fold[Result], tell: Tell | None = None) -> Result:
+        """Run a public program over the rows, in Spark's executors: one job, which ends when this does.
 
         Args:
             fold: What to compute; it says which columns it reads.
+            tell: Told how many tasks of the job are done.
 
         Returns:
             What the fold makes of all rows. It is exact, and as private as the rows.
@@ -116,9 +118,9 @@ class SparkTable(Table):
             lines = self._lines(fold)
             try:
                 expected = int(lines._jdf.queryExecution().toRdd().getNumPartitions())
-                found = lines.collect()
             except Exception:  # what Spark says may quote rows
-                raise SourceError(f"{WHAT} cannot be read to its end: check that its files are complete") from None
+                raise SourceError(CANNOT) from None
+            found = collected(lines, tell)
         return fold.finish(*self._checked(fold, found, expected))
 
     def _lines(self, fold: Fold[Any]) -> Any:
@@ -153,19 +155,21 @@ class SparkTable(Table):
             parts[line.part][line.place] = line
         whole = all(
             RECEIPT in lines
-            and int.from_bytes(lines[RECEIPT].numbers, "little") == len(lines) - 1
+            and set(lines) == {RECEIPT, *range(len(lines) - 1)}
             and len({line.rows for line in lines.values()}) == 1
-            for lines in parts.values()
+            and bytes(lines[RECEIPT].numbers) == receipt(part, lines[RECEIPT].rows, _vectors(lines))
+            for part, lines in parts.items()
         )
         if set(parts) != set(range(expected)) or not whole:
             raise SourceError(f"{WHAT} did not hand over all of its partitions: run it again")
         receipts = {part: int(lines[RECEIPT].rows) for part, lines in parts.items()}
-        before, self._receipts = self._receipts, receipts
         known = receipts if not self._plan.moves else {0: sum(receipts.values())}
-        if before is not None and known != (before if not self._plan.moves else {0: sum(before.values())}):
+        if self._receipts is None:
+            self._receipts = known
+        elif known != self._receipts:
             raise SourceError(f"{WHAT} has other rows than in the pass before: cache it, or write it to Parquet first")
         vectors = (
-            tuple(np.frombuffer(lines[place].numbers, dtype="<i8") for place in range(len(lines) - 1))
+            tuple(np.frombuffer(numbers, dtype="<i8") for numbers in _vectors(lines))
             for _, lines in sorted(parts.items())
         )
         return summed(fold, vectors), sum(receipts.values())
@@ -194,6 +198,10 @@ def _set(session: Any, settings: dict[str, str]) -> Iterator[None]:
     finally:
         for name, value in usual.items():
             session.conf.set(name, value)
+
+
+def _vectors(lines: dict[int, Any]) -> list[bytes]:
+    return [bytes(lines[place].numbers) for place in range(len(lines) - 1)]
 
 
 def _numbered(dealt: tuple[Any, int]) -> tuple[int, Any]:

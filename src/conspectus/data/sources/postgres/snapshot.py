@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from conspectus.data.sources.origin import SourceError, text
 from conspectus.server_address import AddressError, shown
 
-from .origin import SourceError, text
+from .copying import CopyError, Decoder, blocks
 
-_BATCH = 4 << 20  # bytes that a connection gathers before it hands them on
 # The encodings of databases, and that in which their texts are asked for, whatever a client has set. Each character of
 # LATIN1 has its counterpart in UTF8; of any other encoding one without a counterpart would stop a pass. Bytes of no
 # encoding come as they are, and are missing values where they are no text: to ask for UTF8 would stop at them.
@@ -54,6 +54,8 @@ class Database:
         except AddressError as error:
             raise SourceError(str(error)) from None
         self._snapshot = self._encoding = ""
+        self._busy: list[Any] = []
+        self._lock = threading.Lock()
         self._holder = self._connect()
         try:
             self.table = self._locked(names)
@@ -91,15 +93,8 @@ class Database:
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         """Rows of the catalogue, which is public."""
-        with self._guarded(), self._holder.cursor() as cursor:
-            cursor.execute(query)
-            return [tuple(row) for row in cursor.fetchall()]
-
-    def types(self, query: str) -> list[pa.DataType]:
-        """The types of Arrow that the columns of a SELECT arrive in."""
-        with self._guarded(), self._holder.cursor() as cursor:
-            cursor.execute(query)
-            return list(cursor.fetch_record_batch().schema.types)
+        with self._guarded():
+            return [tuple(map(_said, row)) for row in self._holder.execute(query.encode()).fetchall()]
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
@@ -117,15 +112,51 @@ class Database:
             with suppress(Exception):
                 connection.close()
 
-    def stream(self, connection: Any, query: str, given_up: threading.Event) -> Iterator[pa.RecordBatch]:
-        """The batches of one SELECT on a connection that reads, until the pass is given up."""
-        with self._guarded(), connection.cursor() as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_BATCH)})
-            cursor.execute(query)
-            for batch in cursor.fetch_record_batch():
-                yield batch
-                if given_up.is_set():
+    def stream(
+        self, connection: Any, query: str, kinds: Sequence[str], given_up: threading.Event
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches of one SELECT on a connection that reads, until the pass is given up.
+
+        Args:
+            connection: What `reading` gave.
+            query: The SELECT.
+            kinds: The types of its columns, by the names of `copying.KINDS`.
+            given_up: Set when nobody wants the rest.
+
+        Yields:
+            The rows, whose columns are called c0, c1, …
+        """
+        with self._guarded(), self._cancellable(connection):
+            wire = connection.pgconn
+            wire.exec_(f"COPY ({query}) TO STDOUT (FORMAT binary)".encode())
+            decoder = Decoder(kinds)
+            for block in blocks(wire):
+                batch = None if given_up.is_set() else decoder.batch(block)
+                if batch is not None:
+                    yield batch
+                elif connection is not self._holder:  # that one reads to the end, and keeps its snapshot
                     return
+            if wire.get_result().status != _library().pq.ExecStatus.COMMAND_OK:
+                raise CopyError
+            wire.get_result()
+
+    def cancel(self) -> None:
+        """Have the server end whatever is being read from it."""
+        with self._lock, suppress(Exception):
+            for connection in self._busy:
+                connection.cancel()
+
+    @contextmanager
+    def _cancellable(self, connection: Any) -> Iterator[None]:
+        """Note what is being read; not on the connection that holds the snapshot, which would be lost with it."""
+        noted = [connection] if connection is not self._holder else []
+        with self._lock:
+            self._busy += noted
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy = [each for each in self._busy if each not in noted]
 
     def close(self) -> None:
         """Let the snapshot go."""
@@ -134,7 +165,7 @@ class Database:
 
     def _connect(self) -> Any:
         with self._guarded():
-            return _library().connect(self._address, autocommit=True)
+            return _library().connect(self._address, autocommit=True, prepare_threshold=None, client_encoding="UTF8")
 
     def _set(self, connection: Any) -> None:
         wanted = (*_SETTINGS, ("client_encoding", self._encoding))
@@ -142,11 +173,16 @@ class Database:
         self._run(connection, f"SELECT {settings}")
 
     def _run(self, connection: Any, statement: str) -> None:
-        with self._guarded(), connection.cursor() as cursor:
-            cursor.execute(statement)
+        with self._guarded():
+            connection.execute(statement.encode())
 
     def _guarded(self) -> Any:
         return _Guard(self.what)
+
+
+def _said(value: Any) -> Any:
+    """A value of the catalogue: of a database without an encoding its texts come as bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 class _Guard:
@@ -168,9 +204,9 @@ class _Guard:
 
 def _library() -> Any:
     try:
-        import adbc_driver_postgresql.dbapi as library
+        import psycopg
     except ImportError:
         raise SourceError(
             'a table of PostgreSQL needs more packages: install them with pip install "conspectus[postgres]"'
         ) from None
-    return library
+    return psycopg

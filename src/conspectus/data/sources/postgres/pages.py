@@ -19,12 +19,13 @@ import pyarrow as pa
 from conspectus.compiled import processors
 from conspectus.data.columns.arrays import tidied, tidy
 from conspectus.data.schema import Schema
+from conspectus.data.sources.batches import cut
+from conspectus.data.sources.origin import Connection, Origin, SourceError, quoted, text
+from conspectus.data.sources.sql import Base, is_query, open_over
 from conspectus.server_address import AddressError, without
 
-from .batches import cut
-from .origin import Connection, Origin, SourceError, quoted, text
-from .postgres_snapshot import Database
-from .sql import Base, is_query, open_over
+from .copying import KINDS
+from .snapshot import Database
 
 RANGES = 16
 """Ranges of pages that a pass consists of: a fixed number, since that of the pages tells how much the rows hold."""
@@ -32,10 +33,7 @@ _WAITING = 4  # batches that wait for whoever counts
 _LOOK = 0.2  # seconds between two looks at whether a pass was given up
 # Types whose values arrive as what they are; those of _WRITTEN arrive as the texts that the server prints, and a number
 # of any length is one of them, since Arrow has no type for it.
-_SAME = frozenset(
-    ["bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "name", "date", "timestamp"]
-    + ["timestamptz", "bytea"]
-)
+_SAME = frozenset([*KINDS, "varchar", "bpchar", "name"])
 _WRITTEN = frozenset(["numeric", "uuid", "json", "jsonb", "time", "timetz", "interval", "inet", "cidr", "macaddr"])
 _READ = _SAME | _WRITTEN | {"enum"}
 
@@ -90,7 +88,7 @@ def open_postgres(address: str, table: str | None, schema: Schema | None, *, mem
         for pages in read:
             pages.database.close()
         raise
-    return replace(origin, held=read[0].database)
+    return replace(origin, held=read[0].database, far=read[0])
 
 
 @contextmanager
@@ -122,7 +120,7 @@ def _plain(pages: Pages, schema: Schema | None, memory_limit: str | None) -> Ori
                 held = [batch.column(f"c{position}") for position in positions] or [batch.column(0)]
                 yield from cut(pa.RecordBatch.from_arrays(held, names=list(columns) or ["c"]), rows)
 
-    return Origin(connection, relation, names, batches=batches, held=pages.database)
+    return Origin(connection, relation, names, batches=batches, held=pages.database, far=pages)
 
 
 def _spellings(*parts: str) -> list[str]:
@@ -148,6 +146,8 @@ class Pages:
     def __init__(self, database: Database, *, readable: bool = False) -> None:
         """The table that a database was opened for; `readable` leaves out columns that are not read here."""
         self.database = database
+        self.parts = (0, 0)
+        self._running: list[threading.Event] = []
         with _kept(self):
             self._find(readable)
 
@@ -163,7 +163,6 @@ class Pages:
         self.names = tuple(name for name, _ in columns)
         self._kinds = [kind for _, kind in columns]
         self._leaves = self._parts(int(place)) if found[3] == "p" else [self._leaf(found)]
-        self._arrow: dict[int, pa.DataType] = {}
 
     def check(self, positions: Sequence[int]) -> None:
         """Refuse columns of types that are not read here."""
@@ -178,20 +177,20 @@ class Pages:
         """One pass over the columns at some positions, in the types that are read here, named c0, c1, …"""
         places = list(positions) or [0]
         self.check(places)
-        missing = [place for place in places if place not in self._arrow]
-        if missing:
-            self._look(missing)
-        kind = pa.schema([(f"c{place}", self._arrow[place]) for place in places])
+        kind = pa.schema([(f"c{place}", tidied(KINDS[self._sent(place)])) for place in places])
         return pa.RecordBatchReader.from_batches(kind, self.batches(places))
 
     def batches(self, positions: Sequence[int]) -> Generator[pa.RecordBatch, None, None]:
         """One pass, whose ranges of pages are read side by side; their order means nothing."""
         self.check(positions)
         tasks: queue.SimpleQueue[str] = queue.SimpleQueue()
-        for query in self._queries(positions):
+        queries = self._queries(positions)
+        for query in queries:
             tasks.put(query)
-        ready: queue.Queue[pa.RecordBatch | Exception | None] = queue.Queue(_WAITING)
+        ready: queue.Queue[pa.RecordBatch | Exception | str | None] = queue.Queue(_WAITING)
         given_up = threading.Event()
+        self.parts = (0, len(queries))
+        self._running.append(given_up)
         workers = max(1, min(processors(), RANGES)) if self.database.shared else 1
         threads = [
             threading.Thread(target=self._work, args=(tasks, ready, given_up, positions), daemon=True)
@@ -202,17 +201,26 @@ class Pages:
         try:
             done = 0
             while done < workers:
-                found = ready.get()
+                found = _waited(ready, given_up)
                 if isinstance(found, Exception):
                     raise found
                 if found is None:
                     done += 1
+                elif isinstance(found, str):
+                    self.parts = (self.parts[0] + 1, len(queries))
                 else:
                     yield found
         finally:
+            self._running.remove(given_up)
             given_up.set()
             for thread in threads:
                 thread.join()
+
+    def stop(self) -> None:
+        """End every pass that runs now, and what the server does for it; each of them raises."""
+        for given_up in list(self._running):
+            given_up.set()
+        self.database.cancel()
 
     def _work(
         self,
@@ -228,14 +236,16 @@ class Pages:
                     return
 
         names = [f"c{place}" for place in positions]
+        kinds = [self._sent(place) for place in positions] or ["bool"]
         try:
             with self.database.reading() as connection:
                 while not given_up.is_set() and (query := _next(tasks)) is not None:
-                    for batch in self.database.stream(connection, query, given_up):
+                    for batch in self.database.stream(connection, query, kinds, given_up):
                         if not positions:
                             hand_on(pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows)], names=["c"]))
                             continue
-                        hand_on(pa.RecordBatch.from_arrays([_tidy(column) for column in batch.columns], names=names))
+                        hand_on(pa.RecordBatch.from_arrays([tidy(column) for column in batch.columns], names=names))
+                    hand_on(query)
             hand_on(None)
         except Exception as problem:
             hand_on(problem if isinstance(problem, SourceError) else SourceError(f"{self.what} cannot be read"))
@@ -260,11 +270,10 @@ class Pages:
         name = quoted(self.names[place])
         return name if self._kinds[place] in _SAME else f"{name}::pg_catalog.text"
 
-    def _look(self, places: Sequence[int]) -> None:
-        """Which types of Arrow columns arrive in: those of no rows."""
-        select = ", ".join(self._column(place) for place in places)
-        query = f"SELECT {select} FROM ONLY {self._leaves[0].name} LIMIT 0"
-        self._arrow |= {place: tidied(kind) for place, kind in zip(places, self.database.types(query))}
+    def _sent(self, place: int) -> str:
+        """The type that a column is sent in."""
+        kind = self._kinds[place]
+        return kind if kind in KINDS else "text"
 
     def _leaf(self, found: tuple[Any, ...]) -> _Leaf:
         _, space, name, kind, secured, ruled, temporary, pages = found
@@ -288,13 +297,16 @@ class Pages:
         return [self._leaf(leaf) for leaf in found]
 
 
+def _waited(ready: queue.Queue[Any], given_up: threading.Event) -> Any:
+    """What comes next; a pass that was stopped has no end, and raises."""
+    while not given_up.is_set():
+        with suppress(queue.Empty):
+            return ready.get(timeout=_LOOK)
+    raise SourceError("the pass over the table was stopped")
+
+
 def _next(tasks: queue.SimpleQueue[str]) -> str | None:
     try:
         return tasks.get_nowait()
     except queue.Empty:
         return None
-
-
-def _tidy(column: pa.Array) -> pa.Array:
-    # A number of any length comes in a type of its own, over its text.
-    return tidy(column.storage if isinstance(column.type, pa.BaseExtensionType) else column)

@@ -7,6 +7,7 @@ too, without a word about it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,15 +21,14 @@ from conspectus.data.columns.arrays import tidy
 from conspectus.data.domain import Chunk, code_dtype
 from conspectus.data.fold import Fold
 from conspectus.data.schema import Schema
-
-from .many_files import ObjectFile
-from .origin import Connection
-from .parquet import read_footers
-from .units import bounded, people
+from conspectus.data.sources.many_files import ObjectFile
+from conspectus.data.sources.origin import Connection
+from conspectus.data.sources.parquet import read_footers
+from conspectus.data.sources.units import bounded, people
 
 LINES = "part int, rows bigint, place int, numbers binary"
-"""A line of what a partition holds: which one it is, its rows, and one of its vectors; place −1 is its receipt, and −2
-says that it failed."""
+"""A line of what a partition holds: which one it is, its rows, and one of its vectors; place −1 is its receipt, a
+digest of all that, and −2 says that it failed."""
 RECEIPT, FAILED = -1, -2
 _LINES = pa.schema([("part", pa.int32()), ("rows", pa.int64()), ("place", pa.int32()), ("numbers", pa.binary())])
 _BATCH = 1 << 16
@@ -148,9 +148,18 @@ def _told(work: Callable[[], tuple[tuple[np.ndarray[Any, Any], ...], int]]) -> B
     except Exception:
         yield _line(part, 0, FAILED, b"")
         return
-    for place, vector in enumerate(vectors):
-        yield _line(part, rows, place, np.ascontiguousarray(vector, dtype="<i8").tobytes())
-    yield _line(part, rows, RECEIPT, len(vectors).to_bytes(4, "little"))
+    numbers = [np.ascontiguousarray(vector, dtype="<i8").tobytes() for vector in vectors]
+    for place, each in enumerate(numbers):
+        yield _line(part, rows, place, each)
+    yield _line(part, rows, RECEIPT, receipt(part, rows, numbers))
+
+
+def receipt(part: int, rows: int, vectors: Sequence[bytes]) -> bytes:
+    """What a partition signs for: its number, its rows, and every vector in its place."""
+    digest = hashlib.sha256(f"{part} {rows} {[len(each) for each in vectors]}".encode())
+    for each in vectors:
+        digest.update(each)
+    return digest.digest()
 
 
 def _line(part: int, rows: int, place: int, numbers: bytes) -> pa.RecordBatch:
