@@ -19,7 +19,7 @@ from conspectus.stability.value_plan import plan_of
 
 BLOCKS = (10, 30, 100, 300)
 RUNS = 200
-CHOICES = 40
+CHOICES = 10
 NAMES = "age workclass fnlwgt education edu marital occupation relationship race sex gain loss hours country income"
 KEPT = ("age", "edu", "hours", "marital", "occupation", "sex", "income")
 AGE, EDU, HOURS, INCOME = 0, 1, 2, 6

@@ -249,7 +249,10 @@ def changed(side: Spread) -> Any:
     try:
         table = cs.open_table(side.cluster.read.parquet(str(folder)), side.schema)
         table.fold(RowCount())
-        pq.write_table(pa.concat_tables([pq.read_table(folder / "0.parquet")] * 2), folder / "0.parquet")
+        rows = pq.read_table(folder / "0.parquet")
+        others = pa.array([f"{person}-too" for person in rows["person"].to_pylist()], rows["person"].type)
+        more = rows.set_column(rows.column_names.index("person"), "person", others)
+        pq.write_table(pa.concat_tables([rows, more]), folder / "0.parquet")
         return table.fold(RowCount())
     finally:
         shutil.rmtree(folder)

@@ -33,7 +33,7 @@ def test_short_and_long_work_take_turns() -> None:
 
     async def main() -> list[object]:
         line = LineUp(100, _no_fault)
-        turns = [line.turn(functools.partial(work, number), short=number % 3 > 0) for number in range(9)]
+        turns = [line.turn(functools.partial(work, number), short=lambda n=number: n % 3 > 0) for number in range(9)]
         found = await asyncio.gather(*turns, return_exceptions=True)
         line.close()
         return found
@@ -90,10 +90,10 @@ def test_whoever_names_a_column_of_a_surprise_waits_for_the_refit(short: bool) -
             done.append("surprise")
 
         turns = [
-            asyncio.ensure_future(line.turn(surprise, (1, 2), short=short)),
-            asyncio.ensure_future(line.turn(lambda: done.append("same column"), (0, 2), short=short)),
-            asyncio.ensure_future(line.turn(lambda: done.append("another column"), (0, 3), short=short)),
-            asyncio.ensure_future(line.turn(lambda: done.append("no column"), short=short)),
+            asyncio.ensure_future(line.turn(surprise, (1, 2), short=lambda: short)),
+            asyncio.ensure_future(line.turn(lambda: done.append("same column"), (0, 2), short=lambda: short)),
+            asyncio.ensure_future(line.turn(lambda: done.append("another column"), (0, 3), short=lambda: short)),
+            asyncio.ensure_future(line.turn(lambda: done.append("no column"), short=lambda: short)),
         ]
         until = time.monotonic() + 10
         while "no column" not in done and time.monotonic() < until:
@@ -118,8 +118,8 @@ def test_only_questions_close_to_the_surprise_wait(known: int, columns: tuple[in
         def refit() -> None:
             fitted.wait(10)
 
-        await line.turn(lambda: line.hand_over((1, 2, 3), known, refit), (1, 2, 3), short=True)
-        asked = asyncio.ensure_future(line.turn(lambda: 7, columns, short=True))
+        await line.turn(lambda: line.hand_over((1, 2, 3), known, refit), (1, 2, 3), short=lambda: True)
+        asked = asyncio.ensure_future(line.turn(lambda: 7, columns, short=lambda: True))
         await asyncio.sleep(0.02)
         waited = not asked.done()
         fitted.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +103,25 @@ def test_a_full_queue_says_503_and_spends_nothing(folder: Path) -> None:
         assert (asked, analysts.all()[0].asked) == (1, 3)  # whoever was told to come again was not counted
 
     _run(folder, main, queue=3)
+
+
+def test_an_answer_that_was_given_waits_for_no_other_process(folder: Path) -> None:
+    """Somebody else holds the session's lock: new questions wait for it, repeated ones do not."""
+    path = add_session(folder)
+    token = Analysts(folder).add("ada")
+
+    async def main(living: Living) -> None:
+        first = (await living.call(ASK, {"where": QUESTIONS[0]}, token=token))[1]
+        with path.with_name(path.name + ".lock").open("a") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            new = asyncio.ensure_future(living.call(ASK, {"where": QUESTIONS[1]}, token=token))
+            await asyncio.sleep(0.1)
+            status, again = await asyncio.wait_for(living.call(ASK, {"where": QUESTIONS[0]}, token=token), 20)
+            assert (status, again["repeated"], again["fraction"]) == (200, True, first["fraction"])
+            assert not new.done()
+        assert (await asyncio.wait_for(new, 20))[0] == 200
+
+    _run(folder, main)
 
 
 def test_a_question_of_many_at_once_is_put_once(folder: Path) -> None:

@@ -16,6 +16,11 @@ def put(session: Session, asked: Question, *, confidence: float, outright: bool 
     return session._measured(asked, confidence) if outright else session._asked(asked, confidence)
 
 
+def free(session: Session) -> bool:
+    """Whether no other process holds the session at this moment, so that a question need not wait for one."""
+    return session._store.free()
+
+
 def refit_aside(session: Session, hand_over: HandOver) -> None:
     """Leave the refits of the session's guess to somebody else, so that no other question waits for them.
 

@@ -219,6 +219,16 @@ class Store:
             if self._lock is not None and not self._held:
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
 
+    def free(self) -> bool:
+        """Whether no other process holds the session at this moment."""
+        if self._lock is not None and not self._held:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+        return True
+
     @contextmanager
     def _writing(self, *, sure: bool) -> Iterator[sqlite3.Connection]:
         """One transaction.

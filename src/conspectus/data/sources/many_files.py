@@ -251,9 +251,10 @@ def _in_store(address: str) -> tuple[str, list[str], Any]:
 def _has(system: str) -> bool:
     """Whether Arrow was built with a file system: one that is missing raises when it is asked for."""
     try:
-        return getattr(fs, system, None) is not None
+        getattr(fs, system, None)
     except ImportError:
         return False
+    return True
 
 
 def _fixed(address: str) -> tuple[str, str | None]:

@@ -26,7 +26,7 @@ from conspectus.service.journal import Journal, take_over
 from conspectus.service.refusing import NOTHING, Refused, internal, refusal_of
 from conspectus.service.shelf import Hosted
 from conspectus.sessions.answered import Answered
-from conspectus.sessions.at_home import put, refit_aside
+from conspectus.sessions.at_home import free, put, refit_aside
 from conspectus.sessions.live_answer import LiveAnswer
 from conspectus.sessions.questions import Question
 from conspectus.sessions.session import Session
@@ -108,7 +108,7 @@ class Home:
             else:
                 work = functools.partial(self._put, asked, told["analyst"], confidence, outright)
                 # A task of its own: it goes on when whoever asked has gone away.
-                asking = asyncio.create_task(self._line.turn(work, asked.workload.columns, short=True))
+                asking = asyncio.create_task(self._line.turn(work, asked.workload.columns, short=self._at_once))
                 self._asking[key] = asking
                 asking.add_done_callback(lambda _: self._asking.pop(key, None))
                 found = await asyncio.shield(asking)
@@ -126,6 +126,10 @@ class Home:
         if answer.cost:
             self._spent(who, answer.cost)
         return answer
+
+    def _at_once(self) -> bool:
+        """Whether a question is short work: not while another process holds the session, for who knows how long."""
+        return free(self._session)
 
     def _spent(self, who: dict[str, Any], cost: float) -> None:
         self._analysts.spend(who["name"], self.name, cost)

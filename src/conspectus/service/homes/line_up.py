@@ -27,12 +27,12 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class _Turn:
-    """Somebody who waits: what to do, which columns it is about (None for none in particular), whether it is short,
-    and who is told."""
+    """Somebody who waits: what to do, which columns it is about (None for none in particular), whether it is short
+    when its turn comes, and who is told."""
 
     call: Callable[[], Any]
     columns: frozenset[int] | None
-    short: bool
+    short: Callable[[], bool]
     done: asyncio.Future[Any]
 
 
@@ -53,7 +53,9 @@ class LineUp:
         """Whether the next one is told to come again."""
         return len(self._waiting) + self._busy >= self._most
 
-    async def turn(self, call: Callable[[], T], columns: Iterable[int] | None = None, *, short: bool = False) -> T:
+    async def turn(
+        self, call: Callable[[], T], columns: Iterable[int] | None = None, *, short: Callable[[], bool] = lambda: False
+    ) -> T:
         """The result of a piece of work, once it was done; refused at once where too many wait."""
         if self.full:
             raise busy()
@@ -96,7 +98,7 @@ class LineUp:
         else:
             return
         self._busy = True
-        if turn.short:
+        if turn.short():
             ended: asyncio.Future[Any] = self._loop.create_future()
             try:
                 ended.set_result(turn.call())
