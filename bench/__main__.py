@@ -15,6 +15,7 @@ NAMES = (
     "boosting",
     "faithful",
     "functions",
+    "numbers",
     "crossover",
     "planner",
     "dual_query",

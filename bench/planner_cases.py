@@ -72,3 +72,24 @@ def made(kind: str, rows: int, *, columns: int = BITS) -> tuple[cs.Schema, Any]:
     names = [f"a{c}" for c in range(columns)]
     schema = cs.Schema.from_dict({"name": kind, "columns": {name: {"type": "boolean"} for name in names}})
     return schema, cs.open_table(pa.table({name: row.astype(bool) for name, row in zip(names, values)}), schema)
+
+
+@cache
+def column(bins: int, rows: int = 20_000) -> tuple[cs.Schema, Any]:
+    """One long ordered column."""
+    rng = np.random.Generator(np.random.PCG64(8))
+    values = np.minimum(rng.gamma(2.0, bins / 12, rows).astype(int), bins - 1)
+    schema = cs.Schema.from_dict({"name": "column", "columns": {"x": {"type": "integer", "min": 0, "max": bins - 1}}})
+    return schema, cs.open_table(pa.table({"x": values}), schema)
+
+
+@cache
+def groups(rows: int = 20_000) -> tuple[cs.Schema, Any]:
+    """A number from 0 to 99 in groups of two columns."""
+    rng = np.random.Generator(np.random.PCG64(9))
+    first, second = rng.integers(0, 12, rows), np.minimum(rng.geometric(0.3, rows) - 1, 9)
+    value = np.clip(rng.normal(30 + 3 * first, 15, rows), 0, 99).astype(int)
+    sizes = {"a": 12, "b": 10, "x": 100}
+    columns = {name: {"type": "integer", "min": 0, "max": size - 1} for name, size in sizes.items()}
+    schema = cs.Schema.from_dict({"name": "groups", "columns": columns})
+    return schema, cs.open_table(pa.table({"a": first, "b": second, "x": value}), schema)

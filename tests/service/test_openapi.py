@@ -42,8 +42,11 @@ def test_requests_made_from_the_description(
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, cwd=folder.parent, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     print(done.stdout[-800:])
+    before = service.call("/sessions/people", token=token)[1]
+    status, answer = service.call("/sessions/people/ask", {"where": "smoker AND ill AND age >= 42"}, token=token)
     about = service.call("/sessions/people", token=token)[1]
-    assert about["asked"] > 0
+    assert status == 200  # the session is as sound as before
+    assert about["spent"] == pytest.approx(before["spent"] + answer["cost"])
     assert about["spent"] <= about["total"] * (1 + 1e-12)
     assert service.stop() == 0
     assert token not in service.log.read_text()

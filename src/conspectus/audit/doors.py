@@ -123,16 +123,18 @@ def case(
     claim: tuple[float, float] = (1.0, 0.0),
     *,
     effort: int = 1,
+    opened: Callable[[NDArray[np.int64]], Table] | None = None,
 ) -> Experiment:
     """A door, two neighbouring tables, a play and its claim.
 
-    A table is codes (rows × columns, all two-valued), or records of any kind (objects, in one dimension).
+    A table is codes (rows × columns, all two-valued), or records of any kind (objects, in one dimension); or what
+    `opened` makes of its codes.
     """
     currency: Currency = "zcdp" if claim[1] else "pure"
 
     def views(kind: type[Curator], side: int, trials: int) -> NDArray[np.float64]:
         rows = tables[side]
-        table = open_records(rows.tolist()) if rows.ndim == 1 else _coded(rows)
+        table = open_records(rows.tolist()) if rows.ndim == 1 else (opened or _coded)(rows)
         endless = Filter(currency, Fraction(10**12), neighbours, missing=Fraction(10**12))
         curator = kind(table, endless, neighbours=neighbours, sampler=DrawnAhead())
         return np.array([play(curator) for _ in range(trials)])

@@ -154,6 +154,14 @@ def release(
         int | None,
         typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
     ] = None,
+    within_bins: Annotated[
+        float | None,
+        typer.Option(
+            "--within-bins",
+            metavar="SHARE",
+            help="The share of the budget, as in 0.1, for the mean and the spread of values inside bins.",
+        ),
+    ] = None,
     without_questions: Annotated[
         bool, typer.Option("--without-questions", help="Leave the questions out of the file, which then is smaller.")
     ] = False,
@@ -189,6 +197,7 @@ def release(
         told: dict[str, Any] = {
             "mechanism": mechanism,
             "objective": objective,
+            "within_bins": within_bins,
             "ledger": book,
             "rows": rows,
             "progress": progress,

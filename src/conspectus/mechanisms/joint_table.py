@@ -39,6 +39,10 @@ from .sums_of_noise import largest_of, typical_width
 MOST_CELLS = 1 << 20
 """The largest table that is measured cell by cell."""
 
+PREFIXES, BRIDGED, RANGES = 7, 15, 32
+"""Of as many independent errors the largest is like that of all prefixes of a column, of the same where the number of
+rows is public, and of all its intervals."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class JointTable(Mechanism[Noise]):
@@ -72,11 +76,14 @@ class JointTable(Mechanism[Noise]):
         return cheaper_noise(dataclasses.replace(problem, workload=joint_table(problem)))
 
     def claim(self, problem: Problem, plan: Noise) -> Claim:
-        cells = summed_cells(problem.workload, problem.held)
-        if problem.total_is_public:
-            cells = np.minimum(cells, np.maximum(problem.cells - cells, 0.0))
+        parts = [_noises(block, problem) for block in problem.workload.blocks]
+        cells = np.concatenate(parts) if parts else np.zeros(0)
         spreads = deviation_of(plan) * np.sqrt(cells)
-        largest, mean = largest_of(spreads, plan, single=cells <= 1)
+        _, mean = largest_of(spreads, plan, single=cells <= 1)
+        known = problem.total_is_public
+        apart = [_far_apart(block, part, known=known) for block, part in zip(problem.workload.blocks, parts)]
+        few = np.concatenate(apart) if apart else cells
+        largest, _ = largest_of(deviation_of(plan) * np.sqrt(few), plan, single=few <= 1)
         return Claim(
             mechanism=self.name,
             expected_max=largest,
@@ -98,6 +105,34 @@ class JointTable(Mechanism[Noise]):
         return dataclasses.replace(made, answers=made.synopsis.answer(problem.workload), parameters=parameters)
 
 
+def _noises(block: Block, problem: Problem) -> NDArray[np.float64]:
+    """For each query how many noises its error adds up, in variance.
+
+    Where the number of rows is public, what the cells sum to beyond it is taken away from each of them: of m cells of C
+    the noise of m(C − m)/C is left. Of sums of weights that is not known here, and they are taken as they are.
+    """
+    cells = _share_of_cells(block) * problem.cells
+    if not problem.total_is_public:
+        return cells
+    if isinstance(block, LinearQueries):
+        return np.asarray(np.minimum(cells, np.maximum(problem.cells - cells, 0.0)))
+    return np.asarray(cells * np.maximum(1 - cells / problem.cells, 0.0))
+
+
+def _far_apart(block: Block, noises: NDArray[np.float64], *, known: bool) -> NDArray[np.float64]:
+    """Some queries of a block whose errors are about independent of each other.
+
+    The errors of prefixes are a walk of C steps. Its largest distance from 0 is 1.25 times the deviation of its end, or
+    1.74 times that of its middle where both ends are known: as of few independent ones. The largest interval between
+    two of its places is like that of some more.
+    """
+    if not isinstance(block, Intervals):
+        return noises
+    few = RANGES if not block.prefixes_only else BRIDGED if known else PREFIXES
+    some = np.linspace(0, len(noises) - 1, min(len(noises), few)).astype(np.int64)
+    return np.asarray((noises if block.prefixes_only else np.sort(noises))[some])
+
+
 def joint_table(problem: Problem) -> Workload:
     """The marginal of all columns asked about."""
     domain = problem.workload.domain
@@ -114,13 +149,6 @@ def cheaper_noise(problem: Problem) -> Noise:
 
 def _additive(law: Noise) -> Laplace | Gaussian:
     return Laplace() if law.kind == "laplace" else Gaussian()
-
-
-def summed_cells(workload: Workload, held: tuple[int, ...]) -> NDArray[np.float64]:
-    """For each query how many cells of the columns held it sums; with weights, the sum of their squares."""
-    cells = workload.domain.project(held).cells
-    found = [_share_of_cells(block) * cells for block in workload.blocks]
-    return np.concatenate(found) if found else np.zeros(0)
 
 
 def _share_of_cells(block: Block) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from conspectus.suggestions import suggest_keyword
 
 MEASURE = ("measure-laplace", "measure-gaussian")
-NUMBERS = ("linear-sum", "linear-mean")
+NUMBERS = ("linear-sum", "linear-mean", "inside-bins")
 PROJECT = (
     *(f"project-{form}-laplace" for form in ("sparse-1", "sparse-2", "dense-3")),
     *(f"project-{form}-gaussian" for form in ("sparse-2", "dense-3")),

@@ -17,6 +17,8 @@ from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Synopsis
 
+from .within_bins import WithinBins
+
 
 def contradicted(
     schema: Schema,
@@ -24,14 +26,19 @@ def contradicted(
     events: Sequence[Event],
     synopses: Iterable[Synopsis],
     certificate: Certificate | None,
+    within: WithinBins | None = None,
 ) -> bool:
-    """Whether some noise of the synopses, of their totals or of the certificate was drawn by none of the acts.
+    """Whether some noise of the synopses, of their totals, of the certificate or inside bins was drawn by none of the
+    acts.
 
     Where a single act has drawn noise of a law, all that is published with this law is its own: it must allow for as
     much as one unit moves these questions together.
     """
     held = tuple(synopses)
     measured = [found for synopsis in held for found in synopsis.measurements()]
+    if within is not None:
+        _, asked = within.asked()
+        measured.append((asked, within.law, asked.grid))
     laws = [law for _, law, _ in measured] + [synopsis.total.law for synopsis in held]
     if certificate is not None:
         laws += [certificate.law] if certificate.potential is None else [certificate.law, certificate.potential.law]

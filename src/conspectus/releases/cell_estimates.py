@@ -24,10 +24,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.data.columns.kinds import Column
 from conspectus.privacy.events import Noise
-from conspectus.privacy.mixed_noise import mixed_margin
-from conspectus.privacy.tails import variance_of
+from conspectus.privacy.mixed_noise import Term, mixed_margin
+from conspectus.privacy.tails import variance_of, weighted_quantile
 from conspectus.synopses.estimate import Basis
+from conspectus.synopses.noisy_vectors import NARROW
 
 Vector = NDArray[np.float64]
 _STEPS = 60
@@ -95,14 +97,29 @@ class CellCounts:
         """How far a weighted sum of the cells is off at most, but for this probability."""
         if self.law is None:
             return float(np.abs(weights).sum()) * (math.inf if self.reach is None else self.reach(failure))
+        narrow = self.narrow(weights, failure)
+        if narrow is not None:
+            return narrow
+        terms = tuple(sorted(self.terms(weights)))
+        return mixed_margin(terms, 1 - failure) if terms else 0.0
+
+    def narrow(self, weights: Vector, failure: float) -> float | None:
+        """The margin where noise is hardly ever drawn, and so has no smooth law: a moment bound, a step at least."""
+        if self.law is None or self.law.scale >= NARROW:
+            return None
+        sizes = np.repeat(np.abs(weights[weights != 0]), self.copies) / self.grid
+        return max(weighted_quantile(self.law, sizes, 1 - failure), float(sizes.max(initial=0.0)))
+
+    def terms(self, weights: Vector) -> list[Term]:
+        """The noises of a weighted sum: law, weight, and how many."""
+        assert self.law is not None
         # Noise of a weight that differs in the last digits alone has the same law, to more than those digits.
         sizes, times = np.unique(np.abs(weights[weights != 0]), return_counts=True)
         rounded: dict[float, int] = {}
         for size, often in zip(sizes.tolist(), times.tolist()):
             near = float(f"{size / self.grid:.6g}") * (1 + 1e-5)
             rounded[near] = rounded.get(near, 0) + often * self.copies
-        terms = tuple((self.law, size, often) for size, often in sorted(rounded.items()))
-        return mixed_margin(terms, 1 - failure) if terms else 0.0
+        return [(self.law, size, often) for size, often in rounded.items()]
 
     def deviation(self, weights: Vector) -> float:
         """The standard deviation of a weighted sum; without a law the margin itself takes its place."""
@@ -118,15 +135,31 @@ class CellCounts:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """What rows of each cell add: the middle of what is possible, the least and the greatest."""
+    """What rows of each cell add: what is estimated, the least and the greatest; and the variance inside the cell."""
 
     middle: Vector
     low: Vector
     high: Vector
+    inner: Vector | float = 0.0
 
     @classmethod
     def of(cls, exact: Vector) -> Values:
-        return cls(exact, exact, exact)
+        return Values(exact, exact, exact)
+
+    def taken(self, places: NDArray[np.bool_]) -> Values:
+        """Those of some cells."""
+        inner = self.inner if isinstance(self.inner, float) else self.inner[places]
+        return Values(self.middle[places], self.low[places], self.high[places], inner)
+
+    @property
+    def ones(self) -> Vector:
+        """What each cell adds to the number of rows."""
+        return np.ones(len(self.middle))
+
+    @property
+    def possible(self) -> tuple[float, float] | None:
+        """Between what a mean of the values lies, where the cells do not tell it."""
+        return None
 
     def times(self, other: Values) -> Values:
         """Products, by cell."""
@@ -134,12 +167,29 @@ class Values:
         return Values(self.middle * other.middle, np.minimum.reduce(corners), np.maximum.reduce(corners))
 
     def minus(self, centre: float) -> Values:
-        return Values(self.middle - centre, self.low - centre, self.high - centre)
+        return Values(self.middle - centre, self.low - centre, self.high - centre, self.inner)
 
     def squared(self) -> Values:
         ends = np.square(self.low), np.square(self.high)
         least = np.where((self.low < 0) & (self.high > 0), 0.0, np.minimum(*ends))
-        return Values(np.square(self.middle), least, np.maximum(*ends))
+        return Values(np.square(self.middle) + self.inner, least, np.maximum(*ends))
+
+
+def code_ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The least and the greatest number that each code stands for; of codes without a number 0, which nobody asks."""
+    low = np.zeros(column.size)
+    if column.kind == "date":  # quantiles alone are asked of dates, and take the codes
+        return low, low
+    if column.kind == "boolean":
+        low[1] = 1.0
+        return low, low
+    if not column.ordered:
+        low[: column.regular] = [float(column.own_value(code)) for code in range(column.regular)]
+        return low, low
+    high = low.copy()
+    low[: column.regular] = column.lows  # type: ignore[attr-defined]
+    high[: column.regular] = column.highs  # type: ignore[attr-defined]
+    return low, high
 
 
 def total(cells: CellCounts, values: Values, failure: float, known: float | None = None) -> Interval:
@@ -149,8 +199,9 @@ def total(cells: CellCounts, values: Values, failure: float, known: float | None
         return Interval(value=value, low=None, high=None, basis="unguaranteed")
     centre = 0.0 if known is None or not len(values.low) else float(values.low.min() + values.high.max()) / 2
     rest = 0.0 if known is None else centre * known
-    low = rest + float((values.low - centre) @ cells.measured) - cells.margin(values.low - centre, failure)
-    high = rest + float((values.high - centre) @ cells.measured) + cells.margin(values.high - centre, failure)
+    below, above = values.low - centre * values.ones, values.high - centre * values.ones
+    low = rest + float(below @ cells.measured) - cells.margin(below, failure)
+    high = rest + float(above @ cells.measured) + cells.margin(above, failure)
     return Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
 
 
@@ -160,9 +211,13 @@ def ratio(cells: CellCounts, above: Values, below: Vector, failure: float) -> In
     if not len(below) or not below.any():
         return Interval(value=None, low=None, high=None, basis="unguaranteed")
     counted = below > 0
-    outside = bool((above.low[~counted] < 0).any() or (above.high[~counted] > 0).any())
-    least = -math.inf if outside else float((above.low[counted] / below[counted]).min())
-    most = math.inf if outside else float((above.high[counted] / below[counted]).max())
+    ends = above.possible
+    outside = ends is None and bool((above.low[~counted] < 0).any() or (above.high[~counted] > 0).any())
+    if ends is not None:
+        least, most = ends
+    else:
+        least = -math.inf if outside else float((above.low[counted] / below[counted]).min())
+        most = math.inf if outside else float((above.high[counted] / below[counted]).max())
     middle = (least + most) / 2 if math.isfinite(most - least) else 0.0
     value = float(above.middle @ cells.counts) / weight if weight > 0 else middle
     value = min(max(value, least), most)
@@ -225,7 +280,7 @@ def _crossing(test: Callable[[float], float], least: float, most: float, *, risi
 
 def variance(cells: CellCounts, values: Values, failure: float) -> Interval:
     """The mean squared distance from the mean."""
-    ones = np.ones(len(values.middle))
+    ones = values.ones
     mean = ratio(cells, values, ones, failure / 2)
     if mean.value is None:
         return mean

@@ -35,7 +35,7 @@ def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment
         high=found.high,
         basis=found.basis,
         confidence=confidence,
-        notes=_notes(schema, moment),
+        notes=middle_notes(schema, moment),
     )
 
 
@@ -101,7 +101,7 @@ def derived_answers(workload: Workload, shares: NDArray[np.float64], total: Tota
     return np.concatenate(found) if found else np.zeros(0)
 
 
-def _notes(schema: Schema, moment: Moment) -> tuple[str, ...]:
+def middle_notes(schema: Schema, moment: Moment) -> tuple[str, ...]:
     """What must be said of the values: bins count as their middles, and values outside the range are clamped."""
     said = []
     for axis in moment.numbers:

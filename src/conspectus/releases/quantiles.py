@@ -8,6 +8,7 @@ so the interval holds with its confidence, however the noise of different values
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,12 +36,16 @@ from conspectus.synopses.synopsis import CannotAnswer, Synopsis
 from conspectus.synopses.tree_counts import TreeCounts
 
 from .answer import Answer, checked_confidence, count_confidence
+from .within_bins import BinValues, WithinBins
 
 BOX = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 """The quantiles of a box plot: whiskers, box and median."""
 
 PROBES = 12
 """Values whose noise is looked at: the largest of their margins is taken for all."""
+
+LOOKS, NEARLY = 3, 0.05
+"""How often the values that are left are looked at again, unless all of them have nearly the same noise."""
 
 TRUE = Predicate(((),))
 
@@ -54,6 +59,7 @@ class Ordered:
     evidence: Evidence
     column: str
     where: Predicate
+    inside: BinValues | None = None
 
     @property
     def place(self) -> int:
@@ -116,10 +122,13 @@ class Ordered:
         return noisy_vector(measured, sides) if isinstance(measured, NoisyAnswers) else None
 
 
-def asked_of(schema: Schema, synopsis: Synopsis, evidence: Evidence, column: str, where: Where) -> Ordered:
+def asked_of(
+    schema: Schema, synopsis: Synopsis, evidence: Evidence, column: str, where: Where, within: WithinBins | None
+) -> Ordered:
     """What is asked about a column of a release: it, and the rows that count."""
     chosen = where_predicate(schema, where)
-    return Ordered(schema=schema, synopsis=synopsis, evidence=evidence, column=column, where=chosen)
+    inside = None if within is None else within.values(position(schema, column))
+    return Ordered(schema=schema, synopsis=synopsis, evidence=evidence, column=column, where=chosen, inside=inside)
 
 
 def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
@@ -134,19 +143,13 @@ def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
         raise CannotAnswer(f"by this release no row counts here, so that {asked.column!r} has no quantile")
     rising = np.maximum.accumulate(sums)
     place = min(int(np.searchsorted(rising, q * rows - 1e-9)), len(sums) - 1)
-    value = _within(column, place, q * rows, rising)
-    probes = np.unique(np.append(np.linspace(0, len(sums) - 1, PROBES).astype(np.int64), place))
-    margins = [asked.margin(int(code), q, confidence) for code in probes]
+    value = _within(column, place, q * rows, rising, asked.inside)
     notes = () if column.kind != "date" else (f"days since 1970-01-01; {column.label(place)}",)
+    kept = _kept(asked, q, confidence, sums, place)
     low: float | None = None
     high: float | None = None
-    if None not in margins:
-        reach = max(margin for margin in margins if margin is not None)
-        far = sums - q * rows
-        # The last value is always possible, and so is the first: nothing lies beyond them.
-        first = int(np.argmax(np.append(far[:-1] >= -reach, True)))
-        last = len(sums) - 1 - int(np.argmax(np.append((far[:-1] < reach)[::-1], True)))
-        low, high = float(_low(column, min(first, place))), float(_high(column, max(last, place)))
+    if kept is not None:
+        low, high = float(_low(column, min(kept[0], place))), float(_high(column, max(kept[1], place)))
     return Answer(
         fraction=rows / total.divisor,
         count=rows,
@@ -159,12 +162,39 @@ def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
     )
 
 
-def _within(column: Column, place: int, wanted: float, rising: NDArray[np.float64]) -> float:
+def _kept(asked: Ordered, q: float, confidence: float, sums: NDArray[np.float64], place: int) -> tuple[int, int] | None:
+    """The first and the last code that the noise could explain as the quantile; None where it is not known.
+
+    The noise of P − q·N is not the same at all codes. A first look takes the largest of all; only codes that are left
+    by it are possible, and a second look takes the largest of these.
+    """
+    far = sums - q * float(sums[-1])
+    first, last = 0, len(sums) - 1
+    for _ in range(LOOKS):
+        ends = max(first - 1, 0), max(last - 1, 0)
+        looked = {*np.linspace(*ends, PROBES).astype(np.int64).tolist(), min(max(place, ends[0]), ends[1])}
+        margins = [asked.margin(code, q, confidence) for code in sorted(looked)]
+        known = [margin for margin in margins if margin is not None]
+        if len(known) < len(margins):
+            return None
+        reach, before = max(known), (first, last)
+        # The last value is always possible, and so is the first: nothing lies beyond them.
+        first = max(first, int(np.argmax(np.append(far[:-1] >= -reach, True))))
+        last = min(last, len(sums) - 1 - int(np.argmax(np.append((far[:-1] < reach)[::-1], True))))
+        if first > last:
+            return before
+        if min(known) > (1 - NEARLY) * reach:
+            break
+    return first, last
+
+
+def _within(column: Column, place: int, wanted: float, rising: NDArray[np.float64], known: BinValues | None) -> float:
     """A value of a bin: as far into it as the quantile lies among its rows."""
     low, high = float(_low(column, place)), float(_high(column, place))
     before = float(rising[place - 1]) if place else 0.0
     inside = float(rising[place]) - before
-    return low + (high - low) * (min(max((wanted - before) / inside, 0.0), 1.0) if inside > 0 else 0.5)
+    share = min(max((wanted - before) / inside, 0.0), 1.0) if inside > 0 else 0.5
+    return low + (high - low) * share if known is None else known.quantile(place, share)
 
 
 def _low(column: Column, code: int) -> float:
@@ -187,9 +217,7 @@ def box_table(asked: Ordered, by: Iterable[str], confidence: float) -> pa.Table:
         boxes = [all_of(domain, [literal(domain, a.column, a.codes) for a in box]) for box in asked.where.boxes]
         cell = [literal(domain, c, (code,)) for c, code in zip(groups, codes)]
         given = predicate(domain, all_of(domain, [any_of(domain, boxes), *cell]))
-        here = Ordered(
-            schema=schema, synopsis=asked.synopsis, evidence=asked.evidence, column=asked.column, where=given
-        )
+        here = dataclasses.replace(asked, where=given)
         for c, code in zip(groups, codes):
             columns[domain.names[c]].append(schema.columns[c].label(code))
         for name, q in BOX.items():
@@ -209,6 +237,7 @@ class Quantiles:
 
     schema: Schema
     synopsis: Synopsis
+    within: WithinBins | None
 
     @property
     def evidence(self) -> Evidence:
@@ -234,7 +263,7 @@ class Quantiles:
             CannotAnswer: The release does not know the column, or no row counts.
             WorkloadError: The column has no order, or q is no share.
         """
-        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where)
+        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where, self.within)
         self._check_seen(asked.everything)
         return quantile_answer(asked, q, checked_confidence(confidence))
 
@@ -254,6 +283,6 @@ class Quantiles:
             CannotAnswer: The release does not know the columns together.
             WorkloadError: The column has no order.
         """
-        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where)
+        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where, self.within)
         self._check_seen(asked.everything)
         return box_table(asked, by, checked_confidence(confidence))

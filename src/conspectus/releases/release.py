@@ -41,13 +41,14 @@ from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
 from .learning import Learning
-from .numbers_from_parts import moment_answer
+from .moments_inside import answer_moment
 from .quantiles import Quantiles
 from .query_result import QueryResult
 from .release_file import read_fields, write_fields
 from .released_counts import ReleasedCounts
 from .selecting import answer_select
 from .tables import cells_table, records_table
+from .within_bins import WithinBins, decoded_rows
 
 
 class QuestionsNeeded(ValueError):
@@ -76,6 +77,7 @@ class Release(Quantiles, Learning):
             empty, and the synopsis answers as it did.
         shares: The answers to what was measured for the workload, as fractions, where that is not the workload itself
             because it has means or other moments; None otherwise.
+        within: What was bought about values inside bins, with `within_bins`; None where nothing was.
         declared: Whether its acts were fixed, one by one, before the first draw. Otherwise how many there were, or what
             they cost, is itself an outcome, and only the guarantee says what is promised.
 
@@ -114,6 +116,7 @@ class Release(Quantiles, Learning):
     left_out: int = 0
     declared: bool = False
     shares: NDArray[np.float64] | None = None
+    within: WithinBins | None = None
 
     def __post_init__(self) -> None:
         if type(self.left_out) is not int or self.left_out < 0 or (self.left_out and len(self.workload)):
@@ -195,7 +198,7 @@ class Release(Quantiles, Learning):
         self._check_seen(question)
         asked = question.query(0)
         if isinstance(asked, Moment):
-            return moment_answer(self.schema, self.synopsis, self.evidence, asked, confidence)
+            return answer_moment(self.counts, asked, confidence)
         estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self.evidence)
         answer = answer_of(estimate, self.total, confidence, asked)
         answer = dataclasses.replace(answer, question=words, notes=notes)
@@ -261,8 +264,12 @@ class Release(Quantiles, Learning):
         if not self.counts_rows:
             raise CannotAnswer("this release of functions holds no number of rows to count: ask(…) answers them")
         plan = read_select(self.schema, select, snap=snap)
-        source = ReleasedCounts(self.schema, self.synopsis, self.evidence, self._check_seen)
-        return answer_select(plan, source, confidence)
+        return answer_select(plan, self.counts, confidence)
+
+    @property
+    def counts(self) -> ReleasedCounts:
+        """Its counts, as a SELECT takes them."""
+        return ReleasedCounts(self.schema, self.synopsis, self.evidence, self._check_seen, self.within)
 
     @property
     def records(self) -> tuple[tuple[Any, int], ...]:
@@ -295,7 +302,7 @@ class Release(Quantiles, Learning):
             places = listed.drawn(rows, public_seed=public_seed).tolist()
             return pa.table({self.schema.domain.names[0]: record_array([listed.records[place] for place in places])})
         rng = np.random.Generator(np.random.PCG64(public_seed))
-        return pa.table({c.name: c.decode(codes.column(i), rng) for i, c in enumerate(self.schema.columns)})
+        return decoded_rows(self.schema, codes, rng, self.within)
 
     def synthetic_pairs(self, users: int, *, public_seed: int | None = None) -> pa.Table:
         """Synthetic users of a table of pairs, as pairs again; a user without items has none, and all are nobody.

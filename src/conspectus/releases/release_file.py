@@ -26,11 +26,14 @@ from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import load_synopsis, numbers_of, part
 
 from .acts_and_noise import contradicted
+from .within_bins import WithinBins
 
 ANSWERS = "answers"
 SHARES = "counted-shares"
 MEASURED = "measured-"
-"""What the tables of the answers, of what they follow from, and of noisy answers beside it are called in a file."""
+WITHIN = "inside-bins"
+"""What the tables of the answers, of what they follow from, of noisy answers beside it and of noisy sums inside bins
+are called in a file."""
 
 
 def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
@@ -61,7 +64,9 @@ def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
     own = {ANSWERS: pa.table({"answer": fields["answers"]})}
     if fields["shares"] is not None:
         own[SHARES] = pa.table({"share": fields["shares"]})
-    assert {ANSWERS, SHARES}.isdisjoint(tables), "a synopsis has a table of that name"
+    if fields["within"] is not None:
+        manifest["within"], own[WITHIN] = fields["within"].parts()
+    assert {ANSWERS, SHARES, WITHIN}.isdisjoint(tables), "a synopsis has a table of that name"
     files.write(path, manifest, fields["workload"].to_json(), tables | own)
 
 
@@ -82,6 +87,10 @@ def read_fields(path: Path) -> dict[str, Any]:
         if SHARES in tables:
             shares = numbers_of(part(tables, SHARES, [("share", pa.float64())])["share"])
             del tables[SHARES]
+        within = None
+        if WITHIN in tables:
+            within = WithinBins.from_parts(schema, manifest["within"], tables, WITHIN)
+            del tables[WITHIN]
         noisy = {name.removeprefix(MEASURED): tables.pop(name) for name in list(tables) if name.startswith(MEASURED)}
         measured, guarantee = manifest["measured"], manifest["guarantee"]
         claim, certificate = manifest["claim"], manifest["certificate"]
@@ -100,13 +109,14 @@ def read_fields(path: Path) -> dict[str, Any]:
         if (shares is None) != (parts == workload) or (shares is not None and shares.shape != (len(parts),)):
             raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
         held = (synopsis,) if beside is None else (synopsis, beside)
-        if contradicted(schema, promised.neighbours, events, held, proved):
+        if contradicted(schema, promised.neighbours, events, held, proved, within):
             raise files.BadSynopsisFile("its acts did not draw the noise that it speaks of: get the file again")
         return {
             "schema": schema,
             "workload": workload,
             "answers": answers,
             "shares": shares,
+            "within": within,
             "synopsis": synopsis,
             "guarantee": promised,
             "mechanism": manifest["mechanism"],

@@ -13,6 +13,7 @@ from conspectus.data.schema import Schema
 from conspectus.privacy.tails import variance_of
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
 from conspectus.synopses.evidence import Evidence
@@ -20,6 +21,7 @@ from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .cell_estimates import CellCounts, Interval
+from .within_bins import WithinBins
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +33,14 @@ class ReleasedCounts:
         synopsis: What answers.
         evidence: What is published beside it.
         check_seen: Refuses what the release never saw.
+        within: What was bought about values inside bins.
     """
 
     schema: Schema
     synopsis: Synopsis
     evidence: Evidence
     check_seen: Callable[[Workload], None]
+    within: WithinBins | None = None
 
     @property
     def total(self) -> Total:
@@ -52,6 +56,9 @@ class ReleasedCounts:
         if found.low is not None and found.high is not None:
             value = min(max(value, found.low), found.high)
         return Interval(value=value, low=found.low, high=found.high, basis=found.basis)
+
+    def moment(self, moment: Moment, failure: float) -> None:
+        """Nothing: moments follow from the cells."""
 
     def cells(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> CellCounts:
         """The counts of all cells of some columns."""

@@ -24,11 +24,24 @@ from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 
+from .moments_inside import answers_inside
 from .numbers_from_parts import derived_answers
 from .planning import candidates, check_table, problem_of, rank
 from .release import Release
+from .within_bins import InsidePlan, WithinBins
 
-KEYWORDS = ("epsilon", "delta", "rho", "mechanism", "neighbours", "objective", "ledger", "rows", "progress")
+KEYWORDS = (
+    "epsilon",
+    "delta",
+    "rho",
+    "mechanism",
+    "neighbours",
+    "objective",
+    "within_bins",
+    "ledger",
+    "rows",
+    "progress",
+)
 
 
 def release(
@@ -41,6 +54,7 @@ def release(
     mechanism: str | Mechanism[Any] = "auto",
     neighbours: str | None = None,
     objective: str | None = None,
+    within_bins: float | None = None,
     ledger: str | Path | Ledger | None = None,
     rows: int | None = None,
     progress: Progress | None = None,
@@ -60,6 +74,9 @@ def release(
         neighbours: "replace" or "add-remove": what one person may change. None means the schema's, else "replace".
         objective: "max" or "mean": which expected error "auto" compares. None means the mean one for whole marginals of
             several columns, and the largest one for anything else.
+        within_bins: The share of the budget, as in 0.1, that buys the mean and the spread of values inside each bin of
+            the workload's integer and number columns. Averages and synthetic numbers are then no longer stuck to the
+            middles of bins. None buys nothing.
         ledger: The ledger of this table, or its path: it caps all that is ever released, and is debited first.
         rows: Declares the number of rows where it is private and a claim or a warning would depend on it. Where it is
             public, the table's own number is used.
@@ -72,7 +89,8 @@ def release(
 
     Raises:
         BudgetError: the budget is none.
-        ProblemError: the workload is empty, or was built from another schema.
+        ProblemError: the workload is empty, or was built from another schema; or `within_bins` is no share, or no
+            column has bins of several numbers.
         NoMechanism: there is no such mechanism, or it cannot serve this workload and budget.
         SettingError: the mechanism has no such setting, or the value is out of range.
         BudgetExceeded: the ledger has not enough left. It is as it was.
@@ -103,10 +121,23 @@ def release(
         filtered=table.filtered,
         objective=objective,
     )
+    inside: InsidePlan | None = None
+    if within_bins is not None:
+        inside, rest = InsidePlan.of(table.schema, workload, problem.relation, budget=budget, share=within_bins)
+        problem = dataclasses.replace(problem, budget=rest)
     if ledger is not None:
         ledger = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
         problem = dataclasses.replace(problem, ledgered=True, aside=ledger.delta_remaining)
-    return run(table, problem, mechanism=mechanism, settings=settings, ledger=ledger, progress=progress, asked=workload)
+    return run(
+        table,
+        problem,
+        mechanism=mechanism,
+        settings=settings,
+        ledger=ledger,
+        progress=progress,
+        asked=workload,
+        inside=inside,
+    )
 
 
 def run(
@@ -119,11 +150,13 @@ def run(
     progress: Progress | None = None,
     sampler: Sampler | None = None,
     asked: Workload | None = None,
+    inside: InsidePlan | None = None,
     spending: Callable[[Proposal], tuple[Allowance, Debit]] | None = None,
 ) -> Release:
     """Choose, reserve, draw, settle. Refusals come before anything is spent, and from public facts alone.
 
-    `asked` is the workload whose measured form is the problem's, where it has means or other moments. `spending` says
+    `asked` is the workload whose measured form is the problem's, where it has means or other moments. `inside` buys
+    where values lie inside bins, from its own part of the budget: the problem's budget is the rest. `spending` says
     what may be spent, and where acts are written down, where that was reserved before: nothing is then reserved here.
     """
     sampler = sampler or SystemSampler()
@@ -139,14 +172,26 @@ def run(
     # Before anything is spent, and on made tables alone: sensitivities that were declared can be wrong.
     examine(problem.workload, problem.relation, rows=problem.rows)
     chosen = choose(problem, mechanism, able)
-    allowance, debit = _allowed(table, chosen, ledger) if spending is None else spending(chosen)
+    narrow = None if inside is None else table.recoded(inside.schema)  # or refused, before anything is spent
+    allowance, debit = _allowed(table, chosen, ledger, inside) if spending is None else spending(chosen)
     if truth is None:
         truth = _truth(table, problem, chosen.mechanism, progress)
     truth.public_rows = problem.rows
     if _entry(chosen.mechanism).whole_rows:
         truth.read()  # it counts nothing ahead, and a damaged source must not cost its budget
     curator = Curator(truth, allowance, neighbours=problem.neighbours, debit=debit, sampler=sampler, progress=progress)
+    within: WithinBins | None = None
     try:
+        if inside is not None and narrow is not None:
+            looking = Curator(
+                Truth(narrow, columns=inside.columns, once=True, progress=progress),
+                allowance,
+                neighbours=problem.neighbours,
+                debit=debit,
+                sampler=sampler,
+                progress=progress,
+            )
+            within = inside.bought(table.schema, looking)
         outcome = chosen.release(curator)
     except KeyboardInterrupt:
         # Whoever stops a release has paid for the acts that were written down, and gets the rest back.
@@ -156,9 +201,10 @@ def run(
     # A release that died before this line has spent all that it reserved: a crash loses budget, never privacy.
     if isinstance(debit, Reservation):
         debit.settle()
-    said = (*warnings(table, problem), *outcome.warnings)
+    whole = problem if inside is None else dataclasses.replace(problem, budget=inside.budget)
+    said = (*warnings(table, whole), *outcome.warnings)
     moments = asked is not None and any(isinstance(block, Moments) for block in asked.blocks)
-    return Release(
+    made = Release(
         schema=table.schema,
         workload=asked if asked is not None and moments else problem.workload,
         answers=derived_answers(asked, outcome.answers, outcome.total) if asked and moments else outcome.answers,
@@ -166,30 +212,44 @@ def run(
         synopsis=outcome.synopsis,
         guarantee=allowance.guarantee(str(table.schema.unit), said, private=sampler.private),
         mechanism=chosen.mechanism.name,
-        parameters=outcome.parameters,
+        parameters=outcome.parameters if inside is None else {**outcome.parameters, "within_bins": inside.told()},
         claim=chosen.claim,
         certificate=outcome.certificate,
         measured=outcome.measured,
         events=allowance.events,
-        declared=tuple(chosen.declare() or ()) == allowance.events,
+        declared=_declared(chosen, inside) == allowance.events,
+        within=within,
     )
+    if within is None or not moments:
+        return made
+    return dataclasses.replace(made, answers=answers_inside(made.counts, made.workload, made.answers))
 
 
-def _allowed(table: Table, chosen: Proposal, ledger: Ledger | None) -> tuple[Allowance, Reservation | None]:
+def _declared(chosen: Proposal, inside: InsidePlan | None) -> tuple[Event, ...] | None:
+    """All acts of a release, in order, where they are fixed before the first draw."""
+    declared = chosen.declare()
+    ahead = () if inside is None else (inside.act,)
+    return None if declared is None else (*ahead, *declared)
+
+
+def _allowed(
+    table: Table, chosen: Proposal, ledger: Ledger | None, inside: InsidePlan | None
+) -> tuple[Allowance, Reservation | None]:
     """What a release may spend, and where it writes its acts down before they are drawn."""
     problem = chosen.problem
+    budget = problem.budget if inside is None else inside.budget
     if ledger is None:
-        declared = chosen.declare()
+        declared = _declared(chosen, inside)
         if declared is not None:
-            return Declared(declared, problem.budget, problem.neighbours), None
-        terms = chosen.mechanism.terms(problem, chosen.plan)
+            return Declared(declared, budget, problem.neighbours), None
+        terms = chosen.mechanism.terms(problem, chosen.plan) if inside is None else None
         if terms is not None:
-            return GaussianFilter(terms, problem.budget, problem.neighbours), None
-        return Filter.of(problem.budget, problem.neighbours), None
+            return GaussianFilter(terms, budget, problem.neighbours), None
+        return Filter.of(budget, problem.neighbours), None
     own = _with_own_delta(chosen)
-    allowance = Filter.of(problem.budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))
+    allowance = Filter.of(budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))
     reservation = ledger.reserve(
-        problem.budget,
+        budget,
         f"{chosen.mechanism.name} on {len(problem.workload):,} queries",
         fingerprint=table.schema.fingerprint,
         neighbours=problem.neighbours,

@@ -17,15 +17,21 @@ from numpy.typing import NDArray
 
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
+from conspectus.queries.blocks.moments import KINDS, Moment, Numbers
 from conspectus.queries.formulas import Formula, all_of, literal, predicate
-from conspectus.queries.language.select_plan import Measure, Output, Select, columns_in
+from conspectus.queries.language.numbers import code_values
+from conspectus.queries.language.select_plan import Measure, Select, columns_in
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Literal, Predicate
+from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 
 from . import cell_estimates as cells
-from .cell_estimates import CellCounts, Interval, Values
+from .binned_cells import with_inside
+from .cell_estimates import CellCounts, Interval, Values, code_ends
 from .query_result import QueryResult, table_of
+from .select_lines import Line, number_of, rank_of, value_of
+from .within_bins import BinValues, WithinBins
 
 MOST_CELLS = 1 << 20
 Mask = NDArray[np.bool_]
@@ -40,19 +46,18 @@ class CountSource(Protocol):
     @property
     def total(self) -> Total: ...
 
+    @property
+    def within(self) -> WithinBins | None:
+        """What is known of values inside bins."""
+
     def count(self, query: Predicate, failure: float) -> Interval:
         """How many rows satisfy a predicate."""
 
     def cells(self, columns: tuple[int, ...], needed: Mask) -> CellCounts:
         """The counts of all cells of some columns, row-major; of those that are not needed anything may be said."""
 
-
-@dataclass(frozen=True)
-class Line:
-    """One line of a result: the values of its keys, and what was found for each measure."""
-
-    keys: tuple[Any, ...]
-    measures: tuple[Any, ...]
+    def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
+        """A moment, where it is asked for by itself; None where it follows from cells."""
 
 
 def answer_select(plan: Select, source: CountSource, confidence: float) -> QueryResult:
@@ -62,11 +67,21 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     found = [asked.measured(measure, [formulas for _, formulas in groups]) for measure in plan.measures]
     lines = [Line(keys, tuple(column[at] for column in found)) for at, (keys, _) in enumerate(groups)]
     if plan.having is not None:
-        lines = [line for line in lines if _value(plan.having, line, plan) is True]
+        lines = [line for line in lines if value_of(plan.having, line, plan) is True]
     for expression, down in reversed(plan.order):
-        lines.sort(key=lambda line: _rank(_value(expression, line, plan), down))
+        lines.sort(key=lambda line: rank_of(value_of(expression, line, plan), down))
     lines = lines[plan.offset :][: plan.limit]
     return _result(plan, lines, confidence, asked.notes)
+
+
+def measured_alone(
+    source: CountSource, measure: Measure, where: Formula, failure: float
+) -> tuple[Interval, tuple[str, ...]]:
+    """One measure over the rows that satisfy a formula, and what must be said besides."""
+    plan = Select(keys=(), where=where, measures=(measure,), outputs=())
+    asked = _Asked(plan, source, failure)
+    found: Interval = asked.measured(measure, [()])[0]
+    return found, tuple(asked.notes)
 
 
 class _Asked:
@@ -87,7 +102,25 @@ class _Asked:
         if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
             rows = max(self.source.total.value, 1.0)
             return [self._count(measure.where, group).scaled(1 / rows) for group in groups]
-        return self._from_cells(measure, groups)
+        moments = [self._moment(measure, group) for group in groups]
+        return [one for one in moments if one is not None] or self._from_cells(measure, groups)
+
+    def _moment(self, measure: Measure, group: tuple[Formula, ...]) -> Interval | None:
+        """A moment that the source takes as one question; None where it takes cells, or bins hold several values."""
+        kind = "variance" if measure.kind == "deviation" else measure.kind
+        columns = [self.schema.columns[c] for c in sorted(set(measure.columns))]
+        exact = all(getattr(column, "one_value_each", column.kind == "boolean") for column in columns)
+        if kind not in KINDS or not exact or len(columns) != len(measure.columns):
+            return None
+        rows = predicate(self.domain, all_of(self.domain, [self.plan.where, measure.where, *group]))
+        axes = tuple(Numbers(self.domain.position(column.name), code_values(column)) for column in columns)
+        found = self.source.moment(Moment(kind, rows, axes), self.failure)
+        if found is None:
+            return None
+        told = Interval(value=found.value, low=found.low, high=found.high, basis=found.basis)
+        held = max(found.count or 2.0, 2.0)
+        told = told.scaled(held / (held - 1)) if measure.sample else told
+        return _rooted(told) if measure.kind == "deviation" else told
 
     def _count(self, where: Formula, group: tuple[Formula, ...]) -> Interval:
         rows = predicate(self.domain, all_of(self.domain, [self.plan.where, where, *group]))
@@ -117,7 +150,8 @@ class _Asked:
         needed = wanted & (over if measure.kind in ("share", "ratio") else kept)
         counts = self._cells(columns, np.ascontiguousarray(needed).ravel())
         ranked = ranked_alone(measure)
-        values = [self._values(c, columns, shape, codes=ranked) for c in measure.columns]
+        whole = self._inside(measure, shape) is not None
+        values = [self._values(c, columns, shape, codes=ranked, whole=whole) for c in measure.columns]
         if measure.kind in ("ratio", "share"):
             if not counts.known:
                 return self._quotients(measure, groups, columns)
@@ -163,22 +197,30 @@ class _Asked:
 
     def _one(self, measure: Measure, counts: CellCounts, values: list[Values], held: Mask, shape: Any) -> Any:
         chosen = counts.taken(held)
-        taken = [Values(one.middle[held], one.low[held], one.high[held]) for one in values]
+        taken = [one.taken(held) for one in values]
+        inside = self._inside(measure, shape)
+        if inside is not None:
+            chosen, taken[0] = with_inside(chosen, inside, np.flatnonzero(held))
         if measure.kind == "sum":
             every = bool(held.all()) and self.source.total.exact
             return cells.total(chosen, taken[0], self.failure, self.source.total.value if every else None)
         if measure.kind == "mean":
-            return cells.ratio(chosen, taken[0], np.ones(len(taken[0].middle)), self.failure)
+            return cells.ratio(chosen, taken[0], taken[0].ones, self.failure)
         if measure.kind == "quantile":
             return self._quantile(measure, chosen, taken[0])
         if measure.kind in ("variance", "deviation"):
             found = cells.variance(chosen, taken[0], self.failure)
-            found = _of_sample(found, chosen) if measure.sample else found
+            found = _of_sample(found, counts.taken(held)) if measure.sample else found
             return _rooted(found) if measure.kind == "deviation" else found
         if measure.kind == "covariance":
             found = cells.covariance(chosen, taken[0], taken[1], self.failure)
             return _of_sample(found, chosen) if measure.sample else found
         return cells.correlation(chosen, taken[0], taken[1], self.failure)
+
+    def _inside(self, measure: Measure, shape: tuple[int, ...]) -> BinValues | None:
+        """What is known inside bins, where the cells are those of the column alone: then all rows of a bin count."""
+        within, served = self.source.within, measure.kind in ("sum", "mean", "variance", "deviation")
+        return within.values(measure.columns[0]) if within is not None and served and len(shape) == 1 else None
 
     def _quantile(self, measure: Measure, chosen: CellCounts, codes: Values) -> Any:
         column = self.schema.columns[measure.columns[0]]
@@ -186,7 +228,8 @@ class _Asked:
         found = cells.quantile(chosen, places, column.regular, measure.q, self.failure)
         if found is None:
             return Interval(value=None, low=None, high=None, basis="unguaranteed")
-        return _Quantile.of(column, found)
+        within = self.source.within
+        return _Quantile.of(column, found, None if within is None else within.values(measure.columns[0]))
 
     def _cells(self, columns: tuple[int, ...], needed: Mask) -> CellCounts:
         key = (*columns, hash(needed.tobytes()))
@@ -201,20 +244,23 @@ class _Asked:
         names = " and ".join(f'"{self.domain.names[c]}"' for c in columns) or "the total"
         return f"no noise or bound is known for {names} together: numbers from there have no interval"
 
-    def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool) -> Values:
-        """The values of a column in every cell; for a quantile its codes."""
+    def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool, whole: bool) -> Values:
+        """The values of a column in every cell; for a quantile its codes. With `whole`, what bins hold was measured."""
         column = self.schema.columns[at]
         low, high = code_ends(column)
-        if (low[: column.regular] != high[: column.regular]).any():
+        middle, inner = (low + high) / 2, np.zeros(column.size)
+        known = None if self.source.within is None else self.source.within.values(at)
+        if known is not None:
+            middle[: column.regular], inner[: column.regular] = known.mean, known.variance
+        if (low[: column.regular] != high[: column.regular]).any() and not whole:
             self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
         if column.ordered:
             self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
         if codes:
-            low = high = np.arange(column.size, dtype=np.float64)
+            low = high = middle = np.arange(column.size, dtype=np.float64)
         axes = [1] * len(shape)
         axes[columns.index(at)] = column.size
-        spread = [np.broadcast_to(end.reshape(axes), shape).ravel() for end in ((low + high) / 2, low, high)]
-        return Values(*spread)
+        return Values(*(np.broadcast_to(end.reshape(axes), shape).ravel() for end in (middle, low, high, inner)))
 
 
 @dataclass(frozen=True)
@@ -227,10 +273,12 @@ class _Quantile:
     basis: str
 
     @classmethod
-    def of(cls, column: Column, found: cells.QuantileCodes) -> _Quantile:
+    def of(cls, column: Column, found: cells.QuantileCodes, inside: BinValues | None) -> _Quantile:
         first, last = column.bounds(found.code)  # type: ignore[attr-defined]
         exact = first == last or column.kind == "date"
         value = first if exact else first + found.into * (last - first)
+        if inside is not None and not exact:
+            value = inside.quantile(found.code, found.into)
         if found.low is None or found.high is None:
             return cls(value, None, None, "unguaranteed")
         low, high = column.bounds(found.low)[0], column.bounds(found.high)[1]  # type: ignore[attr-defined]
@@ -241,23 +289,6 @@ class _Quantile:
             return self
         value, low, high = (None if end is None else end * factor for end in (self.value, self.low, self.high))
         return _Quantile(value, low, high, self.basis)
-
-
-def code_ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The least and the greatest number that each code stands for; of codes without a number 0, which nobody asks."""
-    low = np.zeros(column.size)
-    if column.kind == "date":  # quantiles alone are asked of dates, and take the codes
-        return low, low
-    if column.kind == "boolean":
-        low[1] = 1.0
-        return low, low
-    if not column.ordered:
-        low[: column.regular] = [float(column.own_value(code)) for code in range(column.regular)]
-        return low, low
-    high = low.copy()
-    low[: column.regular] = column.lows  # type: ignore[attr-defined]
-    high[: column.regular] = column.highs  # type: ignore[attr-defined]
-    return low, high
 
 
 def _mask(formula: Formula, columns: tuple[int, ...], shape: tuple[int, ...]) -> Mask:
@@ -294,68 +325,6 @@ def _rooted(found: Interval) -> Interval:
     return Interval(value=value, low=low, high=high, basis=found.basis)
 
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-}
-
-
-def _value(expression: Any, line: Line, plan: Select) -> Any:
-    """A condition or a number over one line; None where something in it is not known."""
-    what, *parts = expression
-    if what == "key":
-        return line.keys[parts[0]]
-    if what == "measure":
-        return line.measures[parts[0]].value
-    if what == "output":
-        output = plan.outputs[parts[0]]
-        return line.keys[output.key] if output.key is not None else _number(output, line).value
-    if what == "value":
-        return parts[0]
-    if what in ("and", "or", "not"):
-        truths = [_value(part, line, plan) for part in parts]
-        if what == "not":
-            return None if truths[0] is None else not truths[0]
-        return all(t is True for t in truths) if what == "and" else any(t is True for t in truths)
-    if what == "in":
-        inner = _value(parts[0], line, plan)
-        return any(_value(one, line, plan) == inner for one in parts[1])
-    first, second = (_value(part, line, plan) for part in parts)
-    if first is None or second is None:
-        return None
-    try:
-        return _OPERATORS[what](first, second)
-    except TypeError:
-        raise CannotQuery(f"{first!r} and {second!r} cannot be compared: compare numbers with numbers") from None
-
-
-def _rank(value: Any, down: bool) -> tuple[bool, Any]:
-    """What lines are sorted by: what is not known comes last."""
-    if value is None:
-        return True, 0
-    return False, _Downward(value) if down else value
-
-
-@dataclass(frozen=True)
-class _Downward:
-    value: Any
-
-    def __lt__(self, other: _Downward) -> bool:
-        return bool(other.value < self.value)
-
-
-def _number(output: Output, line: Line) -> Any:
-    assert output.measure is not None
-    return line.measures[output.measure].scaled(output.factor)
-
-
 def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: dict[str, None]) -> QueryResult:
     names: list[str] = []
     columns: list[list[Any]] = []
@@ -367,7 +336,7 @@ def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: dict[
             labels.append(output.name)
             columns.append([line.keys[output.key] for line in lines])
             continue
-        found = [_number(output, line) for line in lines]
+        found = [number_of(output, line) for line in lines]
         ends = (output.name, f"{output.name}_low", f"{output.name}_high")
         measures.append(ends)
         names += ends

@@ -10,6 +10,7 @@ from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.linear_queries import LinearQueries
+from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.blocks.statistic import Statistic, Statistics
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.language import from_sql as language
@@ -63,6 +64,8 @@ def _normal(question: Workload) -> Workload:
     (block,) = [block for block in question.blocks if len(block)]
     if isinstance(block, Conjunctions) and isinstance(query, Predicate) and len(query.boxes) == 1:
         return Workload(domain, (block,))
+    if isinstance(query, Moment):
+        raise WorkloadError("a sum, mean, variance or covariance is answered by ask(…), from its parts")
     if isinstance(query, Statistic):
         return Workload(domain, (Statistics(domain, (query,)),))
     if isinstance(query, TableFunction):

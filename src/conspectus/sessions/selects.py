@@ -17,22 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.online_mechanism import Margin, OnlineRun
+from conspectus.mechanisms.online_mechanism import OnlineRun
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.language.from_select import read_select
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import checked_confidence
 from conspectus.releases.cell_estimates import CellCounts, Interval
+from conspectus.releases.numbers_from_parts import middle_notes
 from conspectus.releases.query_result import QueryResult
 from conspectus.releases.selecting import answer_select
 from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 
+from .live_answer import LiveAnswer
+from .moments_asked import from_parts, law_of, moment_of, part_questions
 from .questions import Question, canonical
 from .quote import Quote, quoted
 from .store import Given, Standing, Store
@@ -43,12 +48,14 @@ MOST_QUESTIONS = 5_000
 
 @dataclass(eq=False)
 class AskedCounts:
-    """Counts that are asked one by one."""
+    """Counts that are asked one by one; with `by_parts` sums of values by the parts of their moments, too."""
 
     schema: Schema
     total: Total
     put: Callable[[Question], Given]
+    by_parts: bool = False
     asked: int = field(default=0, init=False)
+    within: None = field(default=None, init=False)
 
     def count(self, query: Predicate, failure: float) -> Interval:
         """How many rows satisfy a predicate."""
@@ -76,6 +83,14 @@ class AskedCounts:
         counts[places] = [given.count for given in found]
         return _counted(counts, found)
 
+    def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
+        """A sum, mean, variance or covariance from its parts; None where its cells are asked for."""
+        if not self.by_parts:
+            return None
+        parts = part_questions(self.schema, moment, self.total)
+        self.asked += len(parts)
+        return from_parts(self.schema.domain, moment, [self.put(part) for part in parts], self.total, 1 - failure)
+
     def _given(self, query: Predicate) -> Given:
         self.asked += 1
         domain = self.schema.domain
@@ -88,7 +103,7 @@ def _counted(counts: NDArray[np.float64], found: list[Given]) -> CellCounts:
     known = [margin for margin in margins if margin is not None]
     if len(known) < len(margins):
         return CellCounts(counts=counts, measured=counts, law=None, basis="unguaranteed")
-    laws = {_law(margin) for margin in known}
+    laws = {law_of(margin) for margin in known}
     if len(laws) == 1 and (law := laws.pop()) is not None:
         noise, grid = law
         return CellCounts(counts=counts, measured=counts, law=Noise(noise.kind, noise.scale * grid), grid=grid)
@@ -99,12 +114,6 @@ def _counted(counts: NDArray[np.float64], found: list[Given]) -> CellCounts:
     measured = all(given.basis == "measured" for given in found)
     basis = "measured" if measured else "guessed"
     return CellCounts(counts=counts, measured=counts, law=None, reach=reach, basis=basis)  # type: ignore[arg-type]
-
-
-def _law(margin: Margin) -> tuple[Noise, int] | None:
-    """The law of a count that was measured with one noise; None for any other."""
-    one = margin.offset == 0 and margin.summed is None and len(margin.noises) == 1 and margin.noises[0][1] == 1
-    return (margin.noises[0][0], margin.grid) if one else None
 
 
 @suggest_keywords
@@ -158,9 +167,9 @@ class Selecting:
             cost += 0.0 if repeated else float(given.price)
             return given
 
-        self._asked_for(select, snap=snap)  # refused before anything is spent
         with self._lock:
-            found = answer_select(plan, AskedCounts(self.schema, self._learned().total, put), confidence)
+            by_parts, _ = self._cheaper(select, snap=snap)  # or refused, before anything is spent
+            found = answer_select(plan, AskedCounts(self.schema, self._learned().total, put, by_parts), confidence)
         return dataclasses.replace(found, cost=cost)
 
     def quote(self, question: str | Workload, *, snap: bool = False, outright: bool = False) -> Quote:
@@ -180,16 +189,53 @@ class Selecting:
             WorkloadError: The mechanism does not take such a question.
             SessionError: The session is closed, belongs to another process, or its file cannot be used.
         """
-        if isinstance(question, str) and question.lstrip()[:6].casefold() in ("select", "with\n", "with a"):
-            asked = self._asked_for(question, snap=snap)
-        else:
-            asked = [canonical(self.schema, question, snap=snap)]
         with self._lock:
-            held = self._fresh()
-            over = self._over(self._store.look())
-            return quoted(self._learned(), self._store, held, asked, over=over, outright=outright)
+            if isinstance(question, str) and question.lstrip()[:6].casefold() in ("select", "with\n", "with a"):
+                return self._cheaper(question, snap=snap, outright=outright)[1]
+            moment = moment_of(question)
+            if moment is not None:
+                return self._quoted(part_questions(self.schema, moment, self._learned().total), outright=outright)
+            return self._quoted([canonical(self.schema, question, snap=snap)], outright=outright)
 
-    def _asked_for(self, select: str, *, snap: bool) -> list[Question]:
+    def _quoted(self, asked: list[Question], *, outright: bool = False) -> Quote:
+        held = self._fresh()
+        over = self._over(self._store.look())
+        return quoted(self._learned(), self._store, held, asked, over=over, outright=outright)
+
+    def _cheaper(self, select: str, *, snap: bool, outright: bool = False) -> tuple[bool, Quote]:
+        """Whether a SELECT costs less by the parts of its moments than by the cells of their columns; and its quote.
+
+        Marginals that were bought in advance answer cells for nothing, and two parts of a mean are fewer questions than
+        the cells of a long column. Both quotes are public, and the smaller one is taken.
+        """
+        parts = self._quoted(self._asked_for(select, snap=snap, by_parts=True), outright=outright)
+        try:
+            cells = self._quoted(self._asked_for(select, snap=snap, by_parts=False), outright=outright)
+        except CannotQuery:  # too many cells
+            return True, parts
+        fewer = (parts.cost, parts.questions) < (cells.cost, cells.questions)
+        return (True, parts) if fewer else (False, cells)
+
+    def _ask_moment(self, moment: Moment, confidence: float) -> LiveAnswer:
+        """A sum, mean, variance or covariance, from questions about its parts."""
+        with self._lock:
+            total = self._learned().total
+            put = [self._put(part) for part in part_questions(self.schema, moment, total)]
+            found = from_parts(self.schema.domain, moment, [given for given, _ in put], total, confidence)
+        return LiveAnswer(
+            fraction=1.0 if found.count is None else found.count / total.divisor,
+            count=found.count,
+            value=found.value,
+            low=found.low,
+            high=found.high,
+            basis=found.basis,
+            confidence=confidence,
+            notes=middle_notes(self.schema, moment),
+            cost=float(sum((given.price for given, repeated in put if not repeated), Fraction(0))),
+            repeated=all(repeated for _, repeated in put),
+        )
+
+    def _asked_for(self, select: str, *, snap: bool, by_parts: bool) -> list[Question]:
         """The counts that a SELECT asks for: the same, whatever they are."""
         plan = read_select(self.schema, select, snap=snap)
         if plan.size > MOST_QUESTIONS:
@@ -205,7 +251,7 @@ class Selecting:
 
         with self._lock:
             total = self._learned().total
-        answer_select(plan, AskedCounts(self.schema, total, note), 0.95)
+        answer_select(plan, AskedCounts(self.schema, total, note, by_parts), 0.95)
         return asked
 
 

@@ -26,6 +26,7 @@ from .above import Watching
 from .account import Account
 from .forecast import in_words
 from .live_answer import LiveAnswer, shown
+from .moments_asked import moment_of
 from .oracle import Consulted
 from .questions import Question, canonical
 from .selects import Selecting
@@ -99,7 +100,8 @@ class Session(Watching, Consulted, Selecting):
         `unguaranteed`.
 
         Args:
-            question: A SQL predicate over the columns, or a workload of one query.
+            question: A SQL predicate over the columns, or a workload of one query. A sum, mean, variance or covariance
+                is computed from its parts, each a question of its own.
             confidence: The probability, over the noise, with which the interval holds the truth.
             snap: Whether a predicate that cuts a bin is widened to the bin's edges. Otherwise it is refused. The answer
                 names the question that was answered.
@@ -117,6 +119,9 @@ class Session(Watching, Consulted, Selecting):
         guess was bought outright since.
         """
         checked_confidence(confidence)
+        moment = moment_of(question)
+        if moment is not None and isinstance(question, Workload) and question.domain == self.schema.domain:
+            return self._ask_moment(moment, confidence)
         return self._asked(canonical(self.schema, question, snap=snap), confidence)
 
     def _asked(self, asked: Question, confidence: float) -> LiveAnswer:

@@ -51,6 +51,7 @@ class Table:
         self, origin: Origin, schema: Schema, *, what: str, public_seed: int, beside: Table | None = None
     ) -> None:
         self.schema = schema
+        self._ranked_by = schema
         self._beside = beside
         self._origin = origin
         self._far = origin.far
@@ -155,6 +156,11 @@ class Table:
                 rest = batch.columns[len(columns) :]
                 rest = [people(values, self.schema.nulls) for values in rest] if ids else rest
                 names = [*(f"c{c}" for c in columns), *("person" for _ in rest)]
+                if ids and self._ranked_by is not self.schema:
+                    rest += [
+                        pa.array(self._ranked_by.encode(c, batch.column(place))) for place, c in enumerate(columns)
+                    ]
+                    names += [f"r{c}" for c in columns]
                 coded = pa.RecordBatch.from_arrays([*codes, *rest], names=names)
             yield coded
 
@@ -185,11 +191,14 @@ class Table:
         every = range(width)
         raw = read(self._origin, [*self._names, identity], what=self._what, rows=_ROWS)
         with guarded(self._what):
-            kinds = [(f"c{c}", pa.from_numpy_dtype(code_dtype(self.schema.columns[c].size))) for c in every]
+            kinds = [(f"c{c}", _code_type(self.schema, c)) for c in every]
+            ranked = self._ranked_by is not self.schema
+            ranks = [(f"r{c}", _code_type(self._ranked_by, c)) for c in every if ranked]
             coded = self._coded(raw, every, ids=True)
-            codes = pa.RecordBatchReader.from_batches(pa.schema([*kinds, ("person", pa.large_string())]), coded)
+            held = pa.schema([*kinds, ("person", pa.large_string()), *ranks])
+            codes = pa.RecordBatchReader.from_batches(held, coded)
             kept = {"columns": width, "max_rows": self.schema.unit.max_rows, "seed": self._seed}
-            query = bounded("_codes", wanted, **kept, key=key)
+            query = bounded("_codes", wanted, **kept, key=key, ranked=ranked)
             batches = self._origin.connection.cursor().from_arrow(codes).query("_codes", query).to_arrow_reader(rows)
         yield from _each(batches, self._what)
 
@@ -206,6 +215,15 @@ class Table:
             assert isinstance(chunk, Chunk)
             assert chunk.records is not None
             yield chunk.records
+
+    def recoded(self, schema: Schema) -> Table:
+        """The same rows in the codes of another schema, whose columns have the same names.
+
+        Of an id the same rows are kept: they are ranked by the codes of this table, and rows that tie by their own.
+        """
+        other = Table(self._origin, schema, what=self._what, public_seed=self._seed, beside=self._beside)
+        other._ranked_by = self.schema
+        return other
 
     def tally(self) -> Tally | None:
         """How many lines of the source are odd, where its rows are lines, for the owner's own checks."""
@@ -246,6 +264,10 @@ def _each(batches: Any, what: str) -> Iterator[pa.RecordBatch]:
                 yield batch
     finally:
         batches.close()
+
+
+def _code_type(schema: Schema, column: int) -> pa.DataType:
+    return pa.from_numpy_dtype(code_dtype(schema.columns[column].size))
 
 
 def _types(relation: Any) -> dict[str, str]:

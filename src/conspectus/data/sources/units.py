@@ -106,17 +106,26 @@ def _number(word: str) -> decimal.Decimal | None:
 
 
 def bounded(
-    relation: str, select: Sequence[int], *, columns: int, max_rows: int, seed: int, key: int | None = None
+    relation: str,
+    select: Sequence[int],
+    *,
+    columns: int,
+    max_rows: int,
+    seed: int,
+    key: int | None = None,
+    ranked: bool = False,
 ) -> str:
     """The SQL that selects codes (c0, c1, …) from a relation, of at most `max_rows` rows of each `person`.
 
     All codes are read, whichever are selected: every pass keeps the same rows. With a `key` a hash of the person stands
-    behind the codes, the same for all rows of one.
+    behind the codes, the same for all rows of one. With `ranked` rows are hashed by other codes (r0, r1, …), and those
+    that tie are told apart by their own.
     """
-    codes = ", ".join(f"c{place}" for place in range(columns))
+    own = ", ".join(f"c{place}" for place in range(columns))
+    codes = ", ".join(f"r{place}" for place in range(columns)) if ranked else own
     # Another person's missing id may have turned whole numbers into 1.0, 2.0, …: they are hashed as 1, 2, …
     who = f"coalesce(regexp_replace(person, {text(_WHOLE)}, {text(_DIGITS)}), '')"
-    order = f"md5(concat_ws(',', {text(f'{seed}:')}, {codes}) || ',' || {who}), {codes}"
+    order = f"md5(concat_ws(',', {text(f'{seed}:')}, {codes}) || ',' || {who}), {codes}{f', {own}' if ranked else ''}"
     chosen = ", ".join(f"c{place}" for place in select) or "1"
     if key is not None:
         chosen += f", md5_number_lower({text(f'{key}:')} || {who}) AS unit"

@@ -129,7 +129,7 @@ class OnlineConstruction:
         measured = measurement(query, self._learned.law_of(query), relation=self._problem.relation)
         if outright:
             return (measured,)
-        if (self._primed is not None and self._covers(query.columns)) or self.exhausted:
+        if self._adds_up(query) or self.exhausted:
             return ()
         return (*self._sparse.acts_at_most(later=later), measured)
 
@@ -139,11 +139,15 @@ class OnlineConstruction:
         The guess was fitted to all of them together. It is wrong by no more than its distance to their sum, and the
         noise of that sum.
         """
-        if self._primed is None or not self._covers(query.columns) or isinstance(query.query(0), Linear):
+        if self._primed is None or not self._adds_up(query):
             return None
         held = self._primed.sum_for(query.query(0))
         law = None if held.kind is None else (Noise(held.kind, held.scale), held.terms, held.averaged)
         return Margin(offset=abs(guessed - held.count), summed=law)
+
+    def _adds_up(self, query: Workload) -> bool:
+        """Whether the marginals bought in advance add up to a question; sums of values are asked for themselves."""
+        return self._primed is not None and self._covers(query.columns) and not isinstance(query.query(0), Linear)
 
     def _covers(self, columns: tuple[int, ...]) -> bool:
         """Whether a marginal that was bought in advance has these columns."""

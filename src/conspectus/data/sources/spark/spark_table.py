@@ -180,6 +180,12 @@ class SparkTable(Table):
     def raw(self, columns: Sequence[int], rows: int = 1 << 17) -> Iterator[pa.RecordBatch]:
         raise SourceError("the rows of a Spark frame do not come here: write the frame to Parquet and check that")
 
+    def recoded(self, schema: Schema) -> SparkTable:
+        """The same rows in the codes of another schema, whose columns have the same names."""
+        if self._identity is not None:
+            raise SourceError("of ids in a Spark frame the same rows cannot be kept twice: write the frame to Parquet")
+        return SparkTable(self._frame, schema, public_seed=self._seed)
+
     def tally(self) -> None:
         return None
 

@@ -1,0 +1,68 @@
+"""Sums, means, variances and covariances of columns in bins, where it was bought how values lie inside them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conspectus.queries.blocks.moments import Moment
+from conspectus.queries.formulas import all_of, any_of, literal, predicate
+from conspectus.queries.language.select_plan import Measure
+from conspectus.queries.language.unanswerable import CannotQuery
+from conspectus.queries.workload import Workload
+from conspectus.synopses.synopsis import CannotAnswer
+
+from .answer import Answer
+from .numbers_from_parts import moment_answer
+from .released_counts import ReleasedCounts
+from .selecting import measured_alone
+
+
+def answer_moment(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer:
+    """A moment with its interval: of the values themselves where that was bought, else with bins by their middles."""
+    inside = moment_inside(source, moment, confidence)
+    return inside or moment_answer(source.schema, source.synopsis, source.evidence, moment, confidence)
+
+
+def moment_inside(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer | None:
+    """A moment of the values themselves; None where nothing is known inside the bins, or the bins are not counted.
+
+    Bins by their own are exact but for noise. Of groups by other columns the mean inside a bin is that of all its rows,
+    and the interval counts that a group may lie anywhere in it.
+    """
+    if source.within is None or all(source.within.values(axis.column) is None for axis in moment.numbers):
+        return None
+    domain = source.schema.domain
+    boxes = [all_of(domain, [literal(domain, a.column, a.codes) for a in box]) for box in moment.given.boxes]
+    where = any_of(domain, boxes)
+    there = [literal(domain, axis.column, range(axis.values.size)) for axis in moment.numbers]
+    columns = tuple(axis.column for axis in moment.numbers)
+    measure = Measure(moment.kind, columns, all_of(domain, there))  # type: ignore[arg-type]
+    try:
+        found, notes = measured_alone(source, measure, where, 1 - confidence)
+        rows = source.count(predicate(domain, all_of(domain, [where, *there])), 1 - confidence).value
+    except (CannotAnswer, CannotQuery):
+        return None
+    if found.value is None or rows is None:
+        return None
+    counted = None if moment.kind == "sum" else rows
+    return Answer(
+        fraction=1.0 if counted is None else rows / source.total.divisor,
+        count=counted,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        basis=found.basis,
+        confidence=confidence,
+        notes=notes,
+    )
+
+
+def answers_inside(source: ReleasedCounts, workload: Workload, answers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The answers to a workload, where moments take what was bought about values inside bins."""
+    found = answers.copy()
+    for place, asked in enumerate(workload.queries()):
+        if isinstance(asked, Moment):
+            answer = moment_inside(source, asked, 0.95)
+            found[place] = found[place] if answer is None else answer.value
+    return found
