@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from .refusing import NOTHING, Refused
 
@@ -159,29 +160,17 @@ class Analysts:
                 return []
             query = "SELECT digest, name, questions, share, names, made, asked FROM analysts ORDER BY name"
             rows = self._connected().execute(query).fetchall()
-            return [
-                (
-                    digest,
-                    Analyst(
-                        name=name,
-                        questions=questions,
-                        share=share,
-                        names=None if names is None else _names(names),
-                        made=made,
-                        asked=asked,
-                    ),
-                )
-                for digest, name, questions, share, names, made, asked in rows
-            ]
+            return [(digest, _analyst(line)) for digest, *line in rows]
 
     @contextmanager
     def _told(self) -> Iterator[None]:
         """Say in a sentence that the file is damaged, or busy for too long."""
         try:
             yield
-        except sqlite3.DatabaseError as problem:
+        except (sqlite3.DatabaseError, UnicodeDecodeError, json.JSONDecodeError, TypeError) as problem:
+            why = problem if isinstance(problem, sqlite3.DatabaseError) else "it is damaged"
             raise AnalystError(
-                f"{self.path} cannot be used ({problem}): restore it, or remove it and make new tokens"
+                f"{self.path} cannot be used ({why}): restore it, or remove it and make new tokens"
             ) from None
 
     def _connected(self) -> sqlite3.Connection:
@@ -230,14 +219,15 @@ class Analysts:
         connection.close()
 
 
-def _names(written: str) -> tuple[str, ...]:
-    try:
-        names = json.loads(written)
-    except (ValueError, TypeError, RecursionError):
-        names = None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise sqlite3.DatabaseError("the names of an analyst are no list")
-    return tuple(names)
+def _analyst(line: Sequence[Any]) -> Analyst:
+    """A line of the file, with its values of the types in which they were written."""
+    name, questions, share, names, made, asked = line
+    kinds = ((name, str), (questions, int | None), (share, float | None), (made, str), (asked, int))
+    allowed = None if names is None else json.loads(names)
+    if not all(isinstance(value, kind) for value, kind in kinds) or not isinstance(allowed, list | None):
+        raise TypeError("a line of analysts is damaged")
+    listed = None if allowed is None else tuple(map(str, allowed))
+    return Analyst(name=name, questions=questions, share=share, names=listed, made=made, asked=asked)
 
 
 def _digest(token: str) -> str:
