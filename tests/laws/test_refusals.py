@@ -94,10 +94,10 @@ PUBLIC = {
         "data/sources/postgres/snapshot.py:_library",
     ],
     "it says that the machine lost a file": ["data/spool.py:Spool._get"],
-    "it says that a job failed, in one sentence": ["data/sources/spark/job.py:collected"],
     "it reads who is protected in a frame that lies in a cluster": [
         "data/sources/spark/spark_table.py:SparkTable.recoded"
     ],
+    "it says that a job failed, in one sentence": ["data/sources/spark/job.py:collected"],
     "it never leaves: a partition that cannot be read is a line, and one sentence for all": [
         "data/sources/spark/partitions.py:folded_people.chunks",
     ],
