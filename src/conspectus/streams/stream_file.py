@@ -118,8 +118,9 @@ class StreamFile:
             levels: For a number of steps, the levels of the noises that go on after them.
         """
         try:
-            # A trigger of somebody else could write other noises than were drawn.
-            if {sql for (sql,) in self._connection.execute("SELECT sql FROM sqlite_master")} != set(_STATEMENTS):
+            # A trigger of somebody else could write other noises than were drawn. The first streams had no marks.
+            found = {sql for (sql,) in self._connection.execute("SELECT sql FROM sqlite_master")}
+            if found not in (set(_STATEMENTS), set(_STATEMENTS[:-1])):
                 raise self.damaged()
             outputs = self._connection.execute("SELECT step, rows, typeof(content), length(content) FROM outputs")
             for step, (number, rows, kind, size) in enumerate(outputs.fetchall()):
@@ -146,7 +147,10 @@ class StreamFile:
 
     def marks(self) -> tuple[str, ...]:
         """The mark that was intended last, and the one that was begun before it."""
-        return tuple(str(row[0]) for row in self._connection.execute("SELECT content FROM marks"))
+        try:
+            return tuple(str(row[0]) for row in self._connection.execute("SELECT content FROM marks"))
+        except sqlite3.DatabaseError:
+            raise self.damaged() from None
 
     def keep(self, step: int, rows: int, shown: NDArray[np.int64], state: CounterState) -> None:
         """Write what a step published, and the state after it: both or neither."""
