@@ -134,7 +134,10 @@ def test_both_answer_what_was_asked_and_more(mechanism: str, neighbours: str, tm
 
 
 def test_the_planner_takes_them_where_they_are_best() -> None:
-    assert cs.plan(SCHEMA, PREFIXES, rows=4000, epsilon=1.0).best.mechanism == "tree"
+    long = cs.Schema.from_dict({"name": "l", "columns": {"minute": {"type": "integer", "min": 0, "max": 4095}}})
+    assert cs.plan(long, cs.prefixes(long, "minute"), rows=4000, epsilon=1.0).best.mechanism == "tree"
+    # Of 300 prefixes the largest error of 30 releases each was 51 in the mean for a tree, and 41 for a histogram.
+    assert cs.plan(SCHEMA, PREFIXES, rows=4000, epsilon=1.0).best.mechanism == "histogram"
     flags = cs.Schema.from_dict({"name": "f", "columns": {f"c{i}": {"type": "boolean"} for i in range(6)}})
     many = cs.random_conjunctions(flags, 3, 150, 1)
     assert cs.plan(flags, many, rows=4000, epsilon=1.0).best.mechanism == "histogram"

@@ -29,7 +29,6 @@ from conspectus.curator.curator import Curator
 from conspectus.mechanisms.choosing import make_online
 from conspectus.mechanisms.iterative import book_updates, multiplicative_updates
 from conspectus.mechanisms.mechanism import Problem
-from conspectus.mechanisms.online import median
 from conspectus.mechanisms.online.loop import OnlineConstruction
 from conspectus.mechanisms.online.theorem import (
     book_level,
@@ -40,6 +39,7 @@ from conspectus.mechanisms.online.theorem import (
     sparse_variables,
 )
 from conspectus.mechanisms.online_mechanism import SessionProblem, propose_online
+from conspectus.mechanisms.update_rules.update_counts import databases
 from conspectus.privacy.accounting import Filter, price
 from conspectus.privacy.events import ByRelation, LaplaceNoise, Noise, ThresholdWatch
 from conspectus.privacy.guarantee import Budget
@@ -197,7 +197,7 @@ def test_a_net_is_as_fine_as_it_says():
     """Every distribution over three cells is within α of a database of the net, on every query, and not much nearer."""
     rng = np.random.Generator(np.random.PCG64(2))
     rows = net_rows(3, 0.1)
-    net = np.array(list(median._databases(3, rows))) / rows
+    net = np.array(list(databases(3, rows))) / rows
     assert len(net) == net_size(3, rows)
     subsets = np.array([[bool(mask >> c & 1) for c in range(3)] for mask in range(8)], dtype=float)
     far = [np.abs((net - p) @ subsets.T).max(axis=1).min() for p in rng.dirichlet(np.ones(3), 300)]

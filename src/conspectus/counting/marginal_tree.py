@@ -16,10 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.compiled import compiled
+from conspectus.compiled import at_once, compiled
 from conspectus.queries.ordering import starts_of
 
 Columns = tuple[int, ...]
+
+_FEW_CELLS = 1 << 14
+"""Up to here marginals are summed before a compiler could be loaded."""
 
 
 @compiled
@@ -126,7 +129,7 @@ class MarginalTree:
         leaves = np.empty(self.length)
         workspace = np.empty(self._depth)
         workspace[: self.cells] = np.asarray(table, dtype=np.float64).ravel()
-        _forward(self._program, workspace, leaves)
+        (at_once(_forward) if self.cells <= _FEW_CELLS else _forward)(self._program, workspace, leaves)
         return leaves
 
     def marginals(self, table: NDArray[np.float64]) -> list[NDArray[np.float64]]:

@@ -15,15 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import special
 
 from conspectus.curator.acts import measurement
-from conspectus.curator.curator import Curator
 from conspectus.data.columns.finer_bins import FinerBins, finer_bins
 from conspectus.data.columns.kinds import Column
 from conspectus.data.domain import Chunk
@@ -39,6 +37,9 @@ from conspectus.queries.builders.inside_bins import inside_bins
 from conspectus.queries.query import VALUE_STEPS
 from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import part
+
+if TYPE_CHECKING:  # a release that is read has no curator, and need not wait for databases
+    from conspectus.curator.curator import Curator
 
 Vector = NDArray[np.float64]
 _MEAN_SPREAD = 1 / 36
@@ -72,7 +73,9 @@ class BinValues:
 
     def quantile(self, code: int, share: float) -> float:
         """The value up to which this share of a bin's rows lies, by the same distribution."""
-        return float(self._values(np.array([code]), lambda a, b: special.betaincinv(a, b, share))[0])
+        from scipy.special import betaincinv  # a quarter of a second, which only a quantile needs
+
+        return float(self._values(np.array([code]), lambda a, b: betaincinv(a, b, share))[0])
 
     def _values(self, codes: NDArray[np.int64], inside: Any) -> Vector:
         low, width = self.finer.low, self.finer.width

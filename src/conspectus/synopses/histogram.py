@@ -30,9 +30,6 @@ from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, check_kn
 MOST_CELLS = 1 << 22
 """The largest universe over which a histogram is fitted to answers after the fact."""
 
-_FEW_CELLS = 1 << 16
-"""Up to here one marginal is summed without machine code, whose compiler takes longer to load."""
-
 _STEPS = 400
 
 
@@ -97,9 +94,6 @@ class Histogram(Synopsis):
 
     def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
         """The marginal over some columns that are held, given in schema order, in the shape of their sizes."""
-        if self.weights.size <= _FEW_CELLS:
-            others = tuple(place for column, place in self._places.items() if column not in columns)
-            return np.asarray(self.weights.reshape(self.held.sizes).sum(axis=others))
         (table,) = self._tree([columns]).marginals(self.weights)
         return table.reshape(self.domain.shape(columns))
 

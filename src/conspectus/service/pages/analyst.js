@@ -8,6 +8,7 @@ let here = null;      // {kind, name, about}
 let picks = {};       // codes by column
 let past = [];        // what was asked of a release in this tab
 let asking = 0;       // the newest request: older answers are not shown any more
+let refocus = false;  // whether the token box gets the focus when it is shown next
 const DROP = "Nothing. The table was not looked at.";
 
 async function call(path, body, raw) {
@@ -76,6 +77,7 @@ function choose(synopses, sessions, refused) {
     refused && refused.error !== "token" ? h("p.box.warn", { role: "status" }, h("b", {}, refused.title), " ", refused.text) : null,
     cards.length ? h("ul.served", { id: "served" }, cards) : h("p.soft", {}, "Nothing is published to everybody here."), tokenBox());
   $("choose").hidden = false;
+  if (refocus) { refocus = false; $("token").focus(); }
 }
 async function open(kind, name, where) {
   here = { kind, name };
@@ -311,7 +313,7 @@ function show(answer) {
 function expired() {
   token = null;
   const title = "Your token is not known any more", text = "Its owner has taken it away, or replaced it. Nothing was spent. Ask the owner for another one.";
-  fill($("out"), h("p.tag.warn", {}, "Not answered"), h("h3", { style: { margin: "14px 0 8px" } }, title), h("p", {}, text), h("div.btns", {}, h("button.btn.main", { type: "button", onclick: () => { location.hash = ""; choose([], []); $("token").focus(); } }, "Use another token")));
+  fill($("out"), h("p.tag.warn", {}, "Not answered"), h("h3", { style: { margin: "14px 0 8px" } }, title), h("p", {}, text), h("div.btns", {}, h("button.btn.main", { type: "button", onclick: () => { refocus = true; if (location.hash) location.hash = ""; else route(); } }, "Use another token")));
   $("said").textContent = `Not answered. ${title}. ${text}`;
 }
 function copier(name, text, kind = "btn.quiet") {

@@ -14,12 +14,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from conspectus.data.domain import Domain
 from conspectus.queries.canonical_query import canonical_query
@@ -90,8 +90,7 @@ class Curve:
 
 
 def _at(sizes: Vector, margins: Vector, counts: Vector, confidence: float) -> Vector:
-    normal = ndtri((1 + np.array(LEVELS)) / 2)
-    wanted = float(ndtri((1 + confidence) / 2))
+    *normal, wanted = (NormalDist().inv_cdf((1 + level) / 2) for level in (*LEVELS, confidence))
     if wanted > normal[-1]:
         # Rarer errors may have heavier tails than those of a normal law.
         at_level = margins[:, -1] * (wanted / normal[-1]) ** 2
