@@ -41,7 +41,7 @@ def test_a_function_of_the_table_is_refused_and_the_watch_goes_on(mechanism: str
         assert session.ask(CELL).basis == "guessed"
         spent = session.spent
         for function in functions:
-            with pytest.raises(WorkloadError, match="functions? of the whole table"):
+            with pytest.raises(WorkloadError, match=r"functions? of the whole table"):
                 session.ask(function)
         assert session.ask(OTHER).cost == 0.0
         assert (session.spent, session.asked) == (spent, 2)
