@@ -95,6 +95,24 @@ def ipc(table: pa.Table, *, stream: bool, compression: str | None) -> bytes:
 
 
 @pytest.mark.parametrize("stream", [False, True])
+def test_no_length_inside_an_arrow_table_ends_the_process(stream: bool) -> None:
+    """Arrow believes the lengths that a message states: each word of a table becomes one that is far too large."""
+    table = pa.table({"count": [1.0, 2.0, 3.0], "word": pa.array(["a", "b", None], pa.large_string())})
+    read, whole = (
+        arrow_messages.read_stream if stream else arrow_messages.read_file,
+        ipc(table, stream=stream, compression=None),
+    )
+    refused = 0
+    for at in range(len(whole) - 3):
+        for word in (2, 0x10000000, 0x40000001, 0x7FFFFFFF, 0xFFFFFFFF):
+            try:
+                read(whole[:at] + word.to_bytes(4, "little") + whole[at + 4 :])
+            except ValueError:
+                refused += 1
+    assert refused > len(whole)
+
+
+@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
 def test_compressed_buffers_are_refused_before_they_are_unpacked(stream: bool, compression: str) -> None:
     table = pa.table({"count": np.zeros(10_000_000)})

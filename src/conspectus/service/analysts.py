@@ -152,6 +152,8 @@ class Analysts:
                 .execute("SELECT spent FROM spending WHERE analyst = ? AND session = ?", (name, session))
                 .fetchone()
             )
+            if row is not None and not isinstance(row[0], float | int):
+                raise TypeError("a line of spending is damaged")
         return 0.0 if row is None else float(row[0])
 
     def _rows(self) -> list[tuple[str, Analyst]]:
@@ -167,7 +169,7 @@ class Analysts:
         """Say in a sentence that the file is damaged, or busy for too long."""
         try:
             yield
-        except (sqlite3.DatabaseError, UnicodeDecodeError, json.JSONDecodeError, TypeError) as problem:
+        except (sqlite3.DatabaseError, UnicodeDecodeError, TypeError) as problem:
             why = problem if isinstance(problem, sqlite3.DatabaseError) else "it is damaged"
             raise AnalystError(
                 f"{self.path} cannot be used ({why}): restore it, or remove it and make new tokens"
@@ -223,10 +225,15 @@ def _analyst(line: Sequence[Any]) -> Analyst:
     """A line of the file, with its values of the types in which they were written."""
     name, questions, share, names, made, asked = line
     kinds = ((name, str), (questions, int | None), (share, float | None), (made, str), (asked, int))
-    allowed = None if names is None else json.loads(names)
+    try:
+        allowed = None if names is None else json.loads(names)
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, lists in lists without end
+        raise TypeError("a line of analysts is damaged") from None
     if not all(isinstance(value, kind) for value, kind in kinds) or not isinstance(allowed, list | None):
         raise TypeError("a line of analysts is damaged")
-    listed = None if allowed is None else tuple(map(str, allowed))
+    listed = None if allowed is None else tuple(allowed)
+    if listed is not None and not all(isinstance(each, str) for each in listed):
+        raise TypeError("a line of analysts is damaged")
     return Analyst(name=name, questions=questions, share=share, names=listed, made=made, asked=asked)
 
 

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 _MAGIC = b"ARROW1\0\0"
 """How a file begins; what follows is a stream."""
-_BATCH, _COMPRESSION = 3, 3
-"""The number of a record batch among the headers of a message, and of its compression among its fields."""
+_SCHEMA, _BATCH, _COMPRESSION = 1, 3, 3
+"""The numbers of a schema and a record batch among the headers of a message, and of a batch's compression among its
+fields."""
 
 
 def read_file(data: bytes) -> pa.Table:
@@ -33,12 +34,12 @@ def read_stream(data: bytes) -> pa.Table:
     """The table of an Arrow IPC stream, checked, and no larger than its bytes; raises `ValueError` where it is none."""
     with _damage():
         messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(data))
-        if (first := _next(messages)) is None:
+        if (first := _next(messages)) is None or not _sound(first.metadata.to_pybytes(), _SCHEMA):
             raise ValueError("a table begins with its schema")
         schema = pa.ipc.read_schema(first)
         batches = []
         while (message := _next(messages)) is not None:
-            if message.type != "record batch" or _compressed(message.metadata.to_pybytes()):
+            if message.type != "record batch" or not _sound(message.metadata.to_pybytes(), _BATCH):
                 raise ValueError("a table is stored as plain record batches")
             batches.append(pa.ipc.read_record_batch(message, schema))
         table = pa.Table.from_batches(batches, schema)
@@ -64,17 +65,43 @@ def _next(messages: pa.ipc.MessageReader) -> pa.ipc.Message | None:
         return None
 
 
-def _compressed(metadata: bytes) -> bool:
-    """Whether the record batch of a message has compressed buffers, by the flat buffer that describes it."""
+def _sound(metadata: bytes, kind: int) -> bool:
+    """Whether a message has a header of this kind, without compression, whose lists end within the message.
+
+    Arrow believes the lengths of these lists: with a length that was changed it reads on until the process ends.
+    """
     try:
         (root,) = struct.unpack_from("<I", metadata, 0)
-        kind, header = _field(metadata, root, 1), _field(metadata, root, 2)
-        if kind is None or header is None or metadata[kind] != _BATCH:
-            return True
-        (offset,) = struct.unpack_from("<I", metadata, header)
-        return _field(metadata, header + offset, _COMPRESSION) is not None
+        told, place = _field(metadata, root, 1), _field(metadata, root, 2)
+        if told is None or place is None or metadata[told] != kind:
+            return False
+        header = _followed(metadata, place)
+        if kind == _BATCH:
+            plain = _field(metadata, header, _COMPRESSION) is None
+            return plain and all(_listed(metadata, header, number, 16) is not None for number in (1, 2))
+        fields = _listed(metadata, header, 1, 4)
+        return fields is not None and all(_plain(metadata, _followed(metadata, each)) for each in fields)
     except (struct.error, IndexError):
-        return True
+        return False
+
+
+def _plain(metadata: bytes, field: int) -> bool:
+    """Whether a field of a schema has no dictionary and no fields inside it: tables here are flat."""
+    return _field(metadata, field, 4) is None and not _listed(metadata, field, 5, 4)
+
+
+def _followed(buffer: bytes, place: int) -> int:
+    (offset,) = struct.unpack_from("<I", buffer, place)
+    return place + int(offset)
+
+
+def _listed(buffer: bytes, table: int, number: int, size: int) -> range | None:
+    """Where the items of a list are, each of this size; None if it does not end within the buffer."""
+    if (place := _field(buffer, table, number)) is None:
+        return range(0)
+    first = _followed(buffer, place) + 4
+    (count,) = struct.unpack_from("<I", buffer, first - 4)
+    return range(first, first + size * count, size) if first + size * count <= len(buffer) else None
 
 
 def _field(buffer: bytes, table: int, number: int) -> int | None:
