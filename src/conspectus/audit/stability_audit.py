@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.curator.acts import Net, Rule
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import LargestCounts, MiddleRanks, Score
 from conspectus.curator.stable_statistics import StableMedian, StableMode, StableStatistic
@@ -24,6 +23,7 @@ from conspectus.queries.blocks.unsafe_functions import in_order
 from conspectus.queries.workload import Workload
 from conspectus.stability.value_plan import least_threshold
 
+from .choices import MonotoneDiscount
 from .doors import ForgottenFactor, Play, Tables, case
 from .plays import Experiment
 
@@ -31,19 +31,8 @@ PARTS, WIDTH, MIDDLE = 8, 6, 56
 DELTA, EPSILON = 0.01, Fraction(1, 2)
 
 
-class HalfTheVotes(Curator):
+class HalfTheVotes(MonotoneDiscount):
     """Broken on purpose: votes charged as if they were counts of rows, which all move in one direction (Claim 3.9)."""
-
-    def select(
-        self,
-        score: Score | Net,
-        epsilon: Fraction,
-        *,
-        draws: int = 1,
-        barred: NDArray[np.int64] | None = None,
-        rule: Rule = "exponential",
-    ) -> NDArray[np.int64]:
-        return super().select(score, 2 * epsilon, draws=draws, barred=barred, rule=rule)
 
 
 class ByPosition(Curator):
