@@ -83,3 +83,11 @@ def test_sums_are_cut_to_what_is_possible():
     assert told.low == pytest.approx(-5)
     assert told.high == pytest.approx(1)
     assert math.isclose(told.value, -2)
+
+
+def test_a_projection_refuses_beforehand_what_it_could_not_answer():
+    """2,000 conjunctions of 4 of 16 columns list 8,192,000 records: too many to write out when they are answered."""
+    schema = cs.Schema.from_dict({"name": "bits", "columns": {f"b{i}": {"type": "boolean"} for i in range(16)}})
+    asked = cs.random_conjunctions(schema, 4, 2_000, 1)
+    plan = cs.plan(schema, asked, rows=20_000, epsilon=1.0)
+    assert "sparse-project" in {refusal.mechanism for refusal in plan.refusals}

@@ -84,7 +84,8 @@ def measured_columns(
 ) -> NoisyAnswers:
     """Noisy one-way marginals: what rows start from, and where intervals of single columns come from."""
     law = problem.law(problem.sensitivity(singles), price)
-    return NoisyAnswers(singles.domain, singles, curator.measure(singles, law), (law,), total)
+    counts = curator.measure(singles, law).astype(np.float64)
+    return NoisyAnswers(singles.domain, singles, counts, (law,), total)
 
 
 def shares_of(columns: NoisyAnswers) -> NDArray[np.float64]:
