@@ -91,6 +91,10 @@ ordinary`). In between, on a logarithmic scale."""
 ADAPTIVE_SMALL_CELLS, ADAPTIVE_LARGE_CELLS = 8, 8000
 """Cells of a marginal of three columns of NLTCS, and of a usual one of Adult."""
 
+ADAPTIVE_BEYOND = (0.035, 0.003)
+"""What pairs and triples do not say of wider marginals, whatever the budget: to the L1 error and to the largest one,
+for each column beyond three. From 5-way marginals of NLTCS, ε = 1 (`python -m bench.planner marginals`)."""
+
 ADAPTIVE_FLOOR, ADAPTIVE_FLOOR_MEAN = 1.1, 0.6
 """The largest and the mean error are no smaller than these, over what as many noises as on a pair would make: a fit
 hardly helps where there is little to fit. Chosen by hand, so that few questions go to plain noise."""
@@ -206,7 +210,7 @@ SECONDS_KEY = 1e-4
 SECONDS_ADAPTIVE = 2e-6
 """For each product of the mixture and code, times the root of the number of pairs, in each fit of `adaptive`."""
 
-BYTES_START = 4_000
+BYTES_START = 2_500
 """The manifest, with the schema, the acts and the guarantee."""
 
 BYTES_ANSWER, BYTES_LITERAL, BYTES_WHOLE, BYTES_WEIGHT = 5.0, 3.0, 1.2, 8.0
