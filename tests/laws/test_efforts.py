@@ -1,4 +1,4 @@
-"""What plans say of time and of files: of every mechanism, growing with the problem, and near the size that files have."""
+"""What plans say of time and of files: of every mechanism, growing with the problem, and near the size of real files."""
 
 from __future__ import annotations
 
