@@ -204,7 +204,7 @@ SECONDS_EVALUATION, SECONDS_FIT = 1e-4, 1.5e-8
 SECONDS_ROUND, SECONDS_TALLY = 1e-3, 1e-7
 """One round of a game, and for each question that it scores."""
 
-SECONDS_KEY = 1e-4
+SECONDS_KEY = 5e-6
 """For each row whose record is looked up or hashed."""
 
 SECONDS_ADAPTIVE = 2e-6

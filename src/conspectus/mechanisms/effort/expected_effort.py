@@ -180,7 +180,8 @@ def _top(_: Any, problem: Problem, plan: Any) -> _Work:
 
 def _stable_histogram(_: Any, problem: Problem, plan: Any) -> _Work:
     rows = float(problem.rows or USUAL_ROWS)
-    return _Work(seconds=SECONDS_KEY * rows, whole=len(problem.held) * rows / max(plan.threshold, 1))
+    keys = min(float(problem.cells), rows / max(plan.threshold, 1))
+    return _Work(seconds=SECONDS_KEY * rows + SECONDS_SUM / 2 * len(problem.workload), whole=len(problem.held) * keys)
 
 
 _WORK: dict[str, Callable[[Any, Problem, Any], _Work]] = {
