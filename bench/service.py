@@ -16,6 +16,7 @@ import os
 import random
 import signal
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -335,6 +336,7 @@ def measured_kills(seconds: float = math.inf) -> list[str]:
                 if not victims:  # none has started yet: the parent starts one in a moment
                     what, victims = "parent", [service.process.pid]
                 killed[what] += 1
+                print(f"kill {turn + 1} of {KILLS}: {what}", file=sys.stderr, flush=True)
                 family = [*service.children("home"), *service.children("worker")]
                 victim, began = rng.choice(victims), time.perf_counter()
                 os.kill(victim, signal.SIGKILL)
