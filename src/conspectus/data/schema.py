@@ -94,6 +94,10 @@ def _named(column: object) -> bool:
     return isinstance(column, str) and bool(column.strip())
 
 
+def _two_nouns(nouns: object) -> bool:
+    return isinstance(nouns, tuple) and len(nouns) == 2 and all(_named(noun) and len(noun) <= 40 for noun in nouns)
+
+
 def _counts(number: object) -> bool:
     return type(number) is int and number > 0
 
@@ -149,8 +153,7 @@ class Schema:
             ),
             (not all(isinstance(value, str) for value in self.null_values), NULL_VALUES),
             (not isinstance(self.draft, bool), "draft is true, or the line is not there"),
-            (not isinstance(self.nouns, tuple) or len(self.nouns) not in (0, 2), _NOUNS),
-            (not all(_named(noun) and len(noun) <= 40 for noun in self.nouns), _NOUNS),
+            (self.nouns != () and not _two_nouns(self.nouns), _NOUNS),
             (
                 self.unit.kind == "pairs" and not all(type(c) is Boolean and c.size == 2 for c in self.columns),
                 'unit: kind = "pairs" needs columns of type boolean without missing, one for each item',
@@ -268,8 +271,7 @@ class Schema:
             "unit": self.unit.to_dict(),
             "draft": self.draft,
             "columns": [column.to_dict() for column in self.columns],
-            **({"nouns": list(self.nouns)} if self.nouns else {}),
-        }
+        } | ({"nouns": list(self.nouns)} if self.nouns else {})
 
     @cached_property
     def fingerprint(self) -> str:
