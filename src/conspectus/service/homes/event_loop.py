@@ -22,5 +22,8 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
     """
     gc.collect()
     gc.freeze()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(main)
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(main)
+    finally:
+        gc.unfreeze()  # or libraries find at the end of the process that something of theirs was never let go
