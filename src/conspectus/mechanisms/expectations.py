@@ -96,7 +96,7 @@ ADAPTIVE_BEYOND = (0.035, 0.003)
 for each column beyond three. From 5-way marginals of NLTCS, ε = 1 (`python -m bench.planner marginals`)."""
 
 ADAPTIVE_LISTED = 1.7
-"""The largest error of listed questions of more than two columns, over that of cells of as many columns. Between 0.5 and
+"""The largest error of listed questions of three columns or more, over that of cells of as many. Between 0.5 and
 4.3 on 500 conjunctions of tables that no public fact tells apart (`python -m bench.planner marginals`)."""
 
 ADAPTIVE_FLOOR, ADAPTIVE_FLOOR_MEAN = 1.1, 0.6
