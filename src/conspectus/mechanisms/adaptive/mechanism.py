@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +33,7 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.truth import Progress
 from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem, check_settings
 from conspectus.mechanisms.simulation.measured_through import Doors
-from conspectus.mechanisms.simulation.reruns import Asked, simulated_errors
+from conspectus.mechanisms.simulation.reruns import Asked, simulated_errors, where_they_work
 from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.synopses.fitting.mixture_fit import MixtureFit
 from conspectus.synopses.intervals.simulated_errors import SimulatedErrors
@@ -137,10 +138,14 @@ class Adaptive(Mechanism[AdaptivePlan]):
     def release(self, curator: Curator, problem: Problem, plan: AdaptivePlan) -> Outcome:
         synopsis, parameters = self.fitted(curator, problem, plan)
         answers = synopsis.answer(problem.workload)
+        warnings: tuple[str, ...] = ()
         if self.intervals:
             # From here on the curator is told how far the work is, and nothing else: reruns see what was released.
-            synopsis = replace(synopsis, errors=self._errors(synopsis, problem, plan, curator.report_progress))
-        return Outcome(synopsis=synopsis, answers=answers, total=synopsis.total, parameters=parameters)
+            rerun = partial(self._errors, synopsis, problem, plan, curator.report_progress)
+            errors, warnings = where_they_work(rerun)
+            synopsis = replace(synopsis, errors=errors)
+        total = synopsis.total
+        return Outcome(synopsis=synopsis, answers=answers, total=total, parameters=parameters, warnings=warnings)
 
     def _errors(
         self, released: ProductMixture, problem: Problem, plan: AdaptivePlan, progress: Progress
