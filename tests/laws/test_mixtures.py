@@ -25,7 +25,7 @@ from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 from conspectus.synopses import mixture_answers, product_mixture
 from conspectus.synopses.fitting import mixture_fit, mixture_steps, mixture_targets, row_descent
-from conspectus.synopses.fitting.mixture_fit import fit_mixture
+from conspectus.synopses.fitting.mixture_fit import fit_mixture, together
 from conspectus.synopses.fitting.mixture_questions import BoxUnion, EvenCount, QuestionTarget
 from conspectus.synopses.fitting.mixture_targets import CannotFit, Goal, Target
 from conspectus.synopses.histogram import Histogram
@@ -357,6 +357,15 @@ def test_bundles_hold_every_table_once_and_move_a_fit_as_its_tables_do(monkeypat
     assert many == 6
     assert few < many
     np.testing.assert_allclose(together.tables, alone.tables, atol=1e-3)
+
+
+def test_mixtures_together_have_the_means_of_their_tables():
+    _, targets = tables_of(1, range(4))
+    fits = [fit_mixture(FOUR, targets, components=k, iterations=10, public_seed=k) for k in (3, 5, 4)]
+    both = ProductMixture.of_fit(FOUR, together(fits), TOTAL)
+    assert both.components == 12
+    each = [ProductMixture.of_fit(FOUR, fit, TOTAL).marginal((0, 2, 3)) for fit in fits]
+    np.testing.assert_allclose(both.marginal((0, 2, 3)), np.mean(each, axis=0), atol=1e-6)
 
 
 def test_a_step_looks_at_as_many_tables_as_it_is_told():

@@ -28,7 +28,7 @@ _MOST_ENTRIES = 1 << 24
 """Numbers in the largest array that a step over a table of several columns makes."""
 
 
-_MANY_COMPONENTS = 600
+_MANY_COMPONENTS = 800
 """So many components are worth a thread of their own."""
 
 Done = TypeVar("Done")
