@@ -1,4 +1,4 @@
-"""Single values of Adult: functions on parts of the table against the number of parts, and learning a rule."""
+"""Single values of Adult: functions on subsamples of the table against their number, and learning a rule."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEED = 17
 
 def main() -> None:
     schema, table, codes = adult()
-    parts(schema, table, codes)
+    subsamples(schema, table, codes)
     rules(schema, table, codes)
 
 
@@ -108,7 +108,7 @@ def predicted(tree, rows):
     return np.where(rows[:, column] <= code, predicted(low, rows), predicted(high, rows))
 
 
-def parts(schema, table, codes) -> None:
+def subsamples(schema, table, codes) -> None:
     names = ("young age", "young hours", "old age", "old hours")
     ranges = ((17.0, 90.0), (1.0, 99.0)) * 2
     cases = [
@@ -133,21 +133,21 @@ def parts(schema, table, codes) -> None:
         "ε",
         "blocks",
         "median: released",
-        "of which parts",
+        "of which subsamples",
         "mean: released",
-        "of which parts",
+        "of which subsamples",
         "seconds",
     ]
     note = (
         f"Adult, {len(codes):,} rows, seven columns, add-remove, pure ε; root mean square error against the same "
-        f"function on all rows, over {RUNS} releases; of centres over four numbers, which share ε. *Of which parts* is "
-        "the error of the median or mean of the parts' results before any noise: each part has fewer rows, the more "
-        "there are. The seconds are this process's time for both, without that of the processes that ran the function. "
-        "With a proved sensitivity, from the joint table of education and income by `laplace` at ε = 1, the error of "
-        f"the slope is {_proved(schema, table, codes)}. The other two have no such way."
+        f"function on all rows, over {RUNS} releases; of centres over four numbers, which share ε. *Of which "
+        "subsamples* is the error of the median or mean of their results before any noise: each has fewer rows, "
+        "the more there are. The seconds are this process's time for both, without that of the processes that ran the "
+        "function. With a proved sensitivity, from the joint table of education and income by `laplace` at ε = 1, the "
+        f"error of the slope is {_proved(schema, table, codes)}. The other two have no such way."
     )
-    title = "Functions on parts of a table"
-    record("parts", title, f"{markdown(heads, lines)}\n\n{note}", "python -m bench single_values")
+    title = "Functions on subsamples of a table"
+    record("subsamples", title, f"{markdown(heads, lines)}\n\n{note}", "python -m bench single_values")
 
 
 def _error(table, wanted, truth, epsilon, *, held) -> str:

@@ -34,8 +34,8 @@ from .column_values import ColumnValue
 from .value_plan import CHOICES, ValuePlan, Wanted, mean_margin, plan_of, score_of
 
 UNSTABLE = "the value is not stable enough: a few people could change it, so nothing was published"
-CHOSEN = "a choice by its rank: the plan says how many rows or parts may lie between, and no interval of values follows"
-ON_PARTS = "of the results on parts of the table: how far they lie from a result on all rows is not known"
+CHOSEN = "a choice by its rank: the plan says how many rows or subsamples may lie between, and no interval follows"
+ON_SUBSAMPLES = "of the results on subsamples of the table: how far they lie from a result on all rows is not known"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,13 +286,13 @@ def _means(curator: Curator, plan: ValuePlan, confidence: float) -> list[SingleV
     assert plan.law is not None
     results = wanted.subsampling.results
     assert isinstance(results, Numbers)
-    shares = curator.measure(wanted.sums(), plan.law) / (SUM_STEPS * wanted.subsampling.parts)
+    shares = curator.measure(wanted.sums(), plan.law) / (SUM_STEPS * wanted.subsampling.count)
     margin = mean_margin(wanted, plan.law, confidence)
     found = []
     for name, share, (low, high) in zip(wanted.names, shares.tolist(), results.ranges):
         value, off = low + (high - low) * share, (high - low) * margin
         ends = {"low": value - off, "high": value + off}
-        found.append(_value(name, value, confidence, "measured", f"the mean {ON_PARTS}", **ends))
+        found.append(_value(name, value, confidence, "measured", f"the mean {ON_SUBSAMPLES}", **ends))
     return found
 
 
@@ -319,7 +319,7 @@ def _tested(curator: Curator, plan: ValuePlan, place: int, confidence: float) ->
     off = 0 if test.noise_scale is None else noise_margin("laplace", test.noise_scale, 1, confidence)
     position, low, high = (min(max(found + moved, 0), last) for moved in (0, -off, off))
     ends = [wanted.ends(end, place) for end in (low, high)]
-    note = ON_PARTS if isinstance(wanted, Aggregated) else "of the values as the schema divides them into bins"
+    note = ON_SUBSAMPLES if isinstance(wanted, Aggregated) else "of the values as the schema divides them into bins"
     basis = "exact" if test.noise_scale is None else "measured"
     if ends[0] is None or ends[1] is None:
         return _value(name, wanted.shown(position, place), confidence, basis, note)

@@ -60,8 +60,8 @@ class ValuePlan:
         neighbours: Which tables are neighbours.
         widths: About how far the ends of a 95 % interval will be from each value, in its own units; None where there
             will be none, or where the value decides.
-        rank: With probability 0.95, at most so many rows, or parts, lie between the value and the true one; of a mode
-            so many does it fall short. None where the mechanism promises something else.
+        rank: With probability 0.95, at most so many rows, or subsamples, lie between the value and the true one; of a
+            mode so many does it fall short. None where the mechanism promises something else.
         distance: From which distance on a value is published with probability 0.95. None where it always is.
         notes: What to expect in words.
     """
@@ -196,18 +196,18 @@ def _mean(wanted: Wanted, budget: Budget, relation: Relation, name: str) -> Valu
         relation=relation,
         widths=tuple((high - low) * margin for low, high in results.ranges),
         law=law,
-        notes=("the mean over parts is measured; how far results on parts lie from one on all rows is not known",),
+        notes=("the mean over subsamples is measured; how far their results lie from one on all rows is not known",),
     )
 
 
 def mean_margin(wanted: Aggregated, law: Noise, confidence: float) -> float:
     """How far a measured mean may be off, as a share of the range: by noise, and by the rounding of results."""
-    noise = noise_margin(law.kind, law.scale, 1, confidence) / (SUM_STEPS * wanted.subsampling.parts)
+    noise = noise_margin(law.kind, law.scale, 1, confidence) / (SUM_STEPS * wanted.subsampling.count)
     return noise + 0.5 / SUM_STEPS
 
 
 def _choice(wanted: Wanted, budget: Budget, relation: Relation, name: str) -> ValuePlan:
-    """Each output is chosen by an equal part of the budget."""
+    """Each output is chosen by an equal share of the budget."""
     problem = Problem(workload=wanted.counts(0), budget=budget, relation=relation)
     each = problem.cap / len(wanted.names)
     if name == "exponential":
@@ -221,7 +221,7 @@ def _choice(wanted: Wanted, budget: Budget, relation: Relation, name: str) -> Va
     short = math.log(wanted.positions / failure) / float(rate) * (2 if name == "noisy-max" else 1)
     # Scores of a median are twice its ranks, those of a mode have several steps to a count.
     rank = short / (2 if wanted.kind == "median" else ERROR_STEPS)
-    what = "rows" if wanted.whole is None else "parts"
+    what = "rows" if wanted.whole is None else "subsamples"
     said = f"at most {rank:.3g} {what} lie between it and the median"
     if wanted.kind == "mode":
         said = f"the most common value has at most {rank:.3g} {what} more"
@@ -269,7 +269,7 @@ def _tested(
             "for such acts: ask for a smaller delta"
         )
     distance = max(test.threshold + sum_quantile("laplace", test.scale, 1, 1 - 2 * FAILURE) for test in tests)
-    what = "rows" if wanted.whole is None else "parts"
+    what = "rows" if wanted.whole is None else "subsamples"
     said = {
         "mode": f"the most common value has about {distance:,} {what} more than the next",
         "median": f"about {distance / 2:,.0f} {what} on either side of the median lie within "
