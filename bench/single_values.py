@@ -14,8 +14,9 @@ from conspectus.curator.truth import Truth
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours, Relation
-from conspectus.stability.released_value import drawn_values
-from conspectus.stability.value_plan import plan_of
+from conspectus.stability.released_value import drawn
+from conspectus.stability.value_planning import plan_of
+from conspectus.stability.value_release import values_of
 
 BLOCKS = (10, 30, 100, 300)
 RUNS = 200
@@ -155,7 +156,7 @@ def _error(table, wanted, truth, epsilon, *, held) -> str:
     plan = plan_of(wanted, Budget(epsilon=epsilon), Relation(Neighbours.ADD_REMOVE))
     endless = Filter("pure", Fraction(10**12), Neighbours.ADD_REMOVE)
     curator = Curator(held, endless, neighbours=Neighbours.ADD_REMOVE)
-    found = [[v.value for v in drawn_values(curator, plan, 0.95)] for _ in range(RUNS)]
+    found = [[v.value for v in values_of(plan, drawn(curator, plan), 0.95)] for _ in range(RUNS)]
     return f"{float(np.sqrt(np.mean((np.array(found) - truth) ** 2))):.3g}"
 
 

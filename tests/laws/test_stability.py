@@ -46,7 +46,7 @@ from conspectus.queries.workload import Workload
 from conspectus.report.provenance import describe
 from conspectus.stability.aggregated import AggregateError
 from conspectus.stability.released_value import run_value
-from conspectus.stability.value_plan import least_threshold
+from conspectus.stability.value_planning import least_threshold
 
 BOTH = list(Neighbours)
 
@@ -662,6 +662,10 @@ def test_refusals_come_first_and_say_what_helps(people):
     ):
         with pytest.raises(AggregateError):
             cs.aggregated(schema, len, **{"blocks": 5, "range": (0, 1)} | wrong)
+    alone = cs.Schema.from_dict({"name": "o", "columns": {"x": {"type": "integer", "min": 3, "max": 3}}})
+    for made in (cs.column_mode, cs.column_median):
+        with pytest.raises(AggregateError, match="to choose from"):
+            made(alone, "x")
     with pytest.raises(AggregateError, match="no order"):
         cs.column_median(schema, "sort")
     with pytest.raises(AggregateError):
@@ -676,8 +680,8 @@ def test_refusals_come_first_and_say_what_helps(people):
 def test_a_release_is_told_and_stored(people, tmp_path):
     schema, table, _ = people
     release = drawn(table, cs.column_median(schema, "age"), 1, mechanism="stable", delta=1e-6, epsilon=3.0)
-    release.save(tmp_path / "value.json")
-    assert '"conspectus-values"' in (tmp_path / "value.json").read_text()
+    release.save(tmp_path / "value")
+    assert cs.load_value(tmp_path / "value").values == release.values
     assert "exact" in repr(release)
     [act] = release.events
     assert from_json(to_json(act)) == act

@@ -21,7 +21,7 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.subsample_results import Function, Listed, SubsampleVotes, Subsampling
 from conspectus.queries.blocks.unsafe_functions import in_order
 from conspectus.queries.workload import Workload
-from conspectus.stability.value_plan import least_threshold
+from conspectus.stability.value_planning import least_threshold
 
 from .choices import MonotoneDiscount
 from .doors import ForgottenFactor, Play, Tables, case
