@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -58,10 +58,11 @@ def value(
         raise options.OptionError("name one column, with --mode, --median or --interquartile-range")
     [(kind, column)] = given.items()
     wanted = makers[kind](declared, column)
+    book = named_ledger(ledger, study, by)
+    kept: AbstractContextManager[Path | None] = nullcontext()
     if output is not None:
         check_name(output)
-    book = named_ledger(ledger, study, by)
-    kept = nullcontext() if output is None else destination(output, inputs=[data, schema, ledger])
+        kept = destination(output, inputs=[data, schema, ledger])
     with cs.open_table(data, declared) as table, kept as place:
         facts = dataclasses.asdict(spending)
         made = cs.release_value(table, wanted, mechanism=mechanism, within=within, ledger=book, **facts)
