@@ -47,9 +47,10 @@ mechanisms             -> mechanisms.registry, mechanisms.simulation, mechanisms
                           privacy, privacy.composition
 mechanisms.adaptive    -> mechanisms*, compiled
 mechanisms.live_mixture -> mechanisms.adaptive, mechanisms.online, mechanisms*
+mechanisms.effort      -> mechanisms, queries.blocks
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
                        -> mechanisms*
-releases               -> mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
+releases               -> mechanisms.effort, mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
                           data, data.sources, tabular
 sessions               -> releases*, server_address
 streams                -> releases*

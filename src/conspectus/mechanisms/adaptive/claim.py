@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from conspectus.mechanisms.expectations import (
+    ADAPTIVE_BEYOND,
     ADAPTIVE_FLOOR,
     ADAPTIVE_FLOOR_MEAN,
     ADAPTIVE_LARGE,
@@ -49,6 +50,8 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
         noise = shares.noise * float(np.mean(own)) / float(np.mean(plan.sizes))
         if isinstance(block, Marginal):
             distance, most = _errors(noise, float(len(block)))
+            beyond = max(len(own) - 3, 0)
+            distance, most = distance + ADAPTIVE_BEYOND[0] * beyond, most + ADAPTIVE_BEYOND[1] * beyond
             least = ADAPTIVE_FLOOR_MEAN * expected_size(floor) * min(len(block), ADAPTIVE_SMALL_CELLS)
             whole += max(min(distance, 2.0) * rows, least)
         else:
