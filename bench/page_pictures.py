@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from tests.service.browsing import Browser, missing
@@ -106,7 +107,10 @@ def _studio(browser: Browser, folder: Path) -> None:
         for name in ("sex", "region", "smoker"):
             browser.click(f"[data-name={name}] .btn", "Confirm")
         browser.wait("document.getElementById('standing').innerText.includes('4 of 7')")
-        _shoot(browser, "studio", 4000)
+        # A confirmed column has the plan made again: until it is there, the page is shorter.
+        time.sleep(1)
+        browser.wait("document.querySelectorAll('.plan[aria-pressed]').length > 4", 120)
+        _shoot(browser, "studio", 4400)
     finally:
         process.terminate()
         process.wait()

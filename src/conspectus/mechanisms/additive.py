@@ -153,7 +153,8 @@ class Laplace(_Additive):
     def plan(self, problem: Problem) -> NoisePlan:
         """The noise that the whole budget buys, on the whole workload at once."""
         together = NoisePlan(law=self._law(problem, with_total(problem), problem.budget))
-        if not in_units(problem) or problem.budget.epsilon is None or problem.ledgered:
+        in_rho = problem.ledgered and not problem.budget.pure
+        if problem.budget.epsilon is None or in_rho or not in_units(problem):
             return together
         apart = self._apart(problem, Fraction(problem.budget.epsilon))
         fits = declared_fit(self.declare(problem, apart), problem.budget, problem.neighbours)

@@ -64,6 +64,10 @@ EVALUATIONS, EVALUATIONS_PRECISE = 40, 120
 COMPONENTS, COMPONENTS_PRECISE, COMPONENTS_PER_GROUP = 3000, 4000, 30
 """Products of the mixture: more where triples were measured, fewer where all columns together have few values."""
 
+MOST_ENTRIES = 1_500_000
+"""Of the matrix of products and groups: wide tables get fewer products. A step costs as much as these times all groups;
+1,000 and 1,500 products in each of two fits are alike on Census-Income at ε = 1."""
+
 FITS, FITS_PRECISE, FEWEST_COMPONENTS = 2, 4, 500
 """The mixture is that of some mixtures, each fitted by itself from a start of its own, with so many products at least:
 where each alone misses, they miss apart. With triples 4 of 1,000 products are 1 % nearer to the truth than one of 3,000
@@ -203,7 +207,8 @@ class Adaptive(Mechanism[AdaptivePlan]):
             cross_fitted(model, 60 if precise else 40, 100 * self.public_seed + turn)
         told(5)
         width = sum(coding.size for coding in codings)
-        usual = min(COMPONENTS_PRECISE if precise else COMPONENTS, COMPONENTS_PER_GROUP * width)
+        most = min(COMPONENTS_PER_GROUP * width, MOST_ENTRIES // width)
+        usual = max(min(COMPONENTS_PRECISE if precise else COMPONENTS, most), 1)
         components = self.components or usual
         wanted = triple_tables(model, measured, self.public_seed, uniform=shares.uniform)
         told(6)
@@ -212,9 +217,9 @@ class Adaptive(Mechanism[AdaptivePlan]):
 
         def fitted(turn: int) -> MixtureFit:
             seed = 2 * (FITS_PRECISE * self.public_seed + turn)
-            most = STEPS_BEFORE_TRIPLES if precise else MOST_STEPS
+            before = STEPS_BEFORE_TRIPLES if precise else MOST_STEPS
             share = (components + turn) // fits
-            fit = fit_pairs(model, share, close, seed, most_steps=most, exact=exact)
+            fit = fit_pairs(model, share, close, seed, most_steps=before, exact=exact)
             if not wanted:
                 return fit
             steps = STEPS_PRECISE if precise else STEPS
