@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Coverage is cheapest by sys.monitoring, which Python has from 3.12 on; before that, by the tracer in C.
 CORE = $$($(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')
 
-.PHONY: setup demo test format docs bench audit clean
+.PHONY: setup demo test format docs bench audit browser clean
 
 setup: $(STAMP)
 
@@ -36,7 +36,11 @@ format: setup
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-audit: setup
+# axe-core, with which the tests of the pages look for what keeps people out; without it they look at the rest.
+browser:
+	-npm install --silent --prefix .browser axe-core
+
+audit: setup browser
 	$(BIN)/python -m pytest -n 2 tests/audits tests/samplers
 	$(BIN)/python -m pytest -n 2 -m audit tests/laws tests/edges tests/servers tests/service
 	$(BIN)/python -m tests.fuzzing.workload_files --count 100000 --seed 1

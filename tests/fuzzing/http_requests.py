@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
+import itertools
 import json
 import random
 import resource
@@ -27,6 +29,7 @@ import conspectus as cs
 from conspectus.service.analysts import Analysts
 from conspectus.service.gate import Limits
 
+PARTS = 5
 SHAPE = {"error", "title", "text", "at", "repairs", "spent"}
 WORDS = (
     *("smoker", "ill", "age", "region", "wealth", "AND", "OR", "NOT", "(", ")", "=", "<>", ">=", "<", "BETWEEN", "IN"),
@@ -123,7 +126,8 @@ async def fuzz(folder: Path, count: int, seed: int, *, seconds: float = float("i
     until = time.monotonic() + seconds
     async with at_home(folder, limits=Limits(body=4000)) as living:
         session = living.sessions["live"]
-        before = spent = session.spent
+        before, over = session.spent, session.exhausted
+        spent = before
         for number in range(count):
             asked = a_request(rng, token)
             content = (b"content-type", b"application/json")
@@ -139,7 +143,7 @@ async def fuzz(folder: Path, count: int, seed: int, *, seconds: float = float("i
             assert abs(session.spent - spent) < 1e-9, (number, asked, status, session.spent, spent)
             if time.monotonic() > until:
                 break
-        assert spent > before or count < 100
+        assert spent > before or over or count < 100
     return statuses
 
 
@@ -162,12 +166,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         shelf = folder_in(Path(place))
         asyncio.run(fuzz(shelf, min(given.count, 2_000), given.seed))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        statuses = asyncio.run(fuzz(shelf, given.count, given.seed + 1))
-        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        memory, statuses = [_memory()], Counter[int]()
+        for part in range(PARTS):
+            count = given.count * (part + 1) // PARTS - given.count * part // PARTS
+            statuses += asyncio.run(fuzz(shelf, count, given.seed + 1 + part))
+            memory.append(_memory())
+    grown = ", ".join(f"{after - before:.0f}" for before, after in itertools.pairwise(memory))
     print(
-        f"{sum(statuses.values()):,} requests, statuses {dict(sorted(statuses.items()))}, {grown:.0f} MiB more memory"
+        f"{sum(statuses.values()):,} requests, statuses {dict(sorted(statuses.items()))}; "
+        f"{memory[0]:.0f} MiB of memory at first, and in each of {PARTS} parts {grown} MiB more"
     )
+
+
+def _memory() -> float:
+    """MiB that this process holds, after whatever can be let go was let go."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / (1 << 20)
 
 
 if __name__ == "__main__":

@@ -114,3 +114,23 @@ def test_a_question_that_was_read_before_is_put_as_ask_puts_it(table: cs.Table) 
     with pytest.raises(ValueError, match="confidence"):
         put(session, asked, confidence=1.0)
     session.close()
+
+
+def test_a_session_that_goes_on_learns_all_at_once(table: cs.Table, tmp_path: Path) -> None:
+    """After several surprises the guess of whoever resumes is the guess of whoever was there, to within the fit's
+    tolerance; and there is one refit, however many surprises there were."""
+    path = tmp_path / "live.session"
+    mechanism = cs.mechanisms.Pmw(**PRIMED)
+    surprises = (SURPRISE, "region = 'north' AND ill", "age >= 54 AND smoker")
+    questions = (OTHER, "age >= 42 AND ill", "region = 'east' AND NOT smoker")
+    with cs.open_session(table, epsilon=2000.0, questions=100, mechanism=mechanism, path=path) as session:
+        bought = [session.measure(where) for where in surprises]
+        there = [guess(session, where) for where in questions]
+    with cs.resume_session(path, table) as resumed:
+        assert [guess(resumed, where) for where in questions] == pytest.approx(there, abs=0.5)
+        for where, answer in zip(surprises, bought):
+            assert guess(resumed, where) == pytest.approx(answer.count, abs=2)
+            assert resumed.ask(where).fraction == answer.fraction
+        rule = resumed._learned()._guess._rule
+        assert len(rule.measured) == len(surprises) + len(table.schema.columns)
+        assert rule._fit.converged

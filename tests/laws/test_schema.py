@@ -255,3 +255,17 @@ def test_a_check_counts_what_the_codes_will_do() -> None:
     )
     counts = {line.name: (line.clamped, line.recoded, line.missing) for line in check(schema, rows)}
     assert counts == {"age": (2, 1, 3), "sex": (0, 2, 2), "paid": (2, 0, 3), "ok": (0, 1, 2)}
+
+
+def test_nouns_are_two_words_and_no_part_of_what_ledgers_compare() -> None:
+    plain = {"name": "people", "columns": {"ill": {"type": "boolean"}}}
+    schema = Schema.from_dict(plain)
+    named = Schema.from_dict({**plain, "nouns": ["person", "people"]})
+    assert schema.nouns == ()
+    assert "nouns" not in schema.to_dict()
+    assert named.nouns == ("person", "people")
+    assert Schema.from_dict(named.to_dict()) == named
+    assert (named != schema, named.fingerprint == schema.fingerprint) == (True, True)
+    for wrong in ("person", ["person"], ["a", "b", "c"], ["person", ""], ["person", 3], 7, ["p" * 41, "people"]):
+        with pytest.raises(SchemaError, match="nouns are two words"):
+            Schema.from_dict({**plain, "nouns": wrong})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import threading
 import time
 
 import pytest
 
+from conspectus.service.homes.event_loop import run_loop
 from conspectus.service.homes.line_up import LineUp
 from conspectus.service.refusing import Refused
 
@@ -148,3 +150,15 @@ def test_a_refit_that_fails_is_told_and_holds_nobody_up() -> None:
 
     asyncio.run(main())
     assert [type(fault) for fault in faults] == [MemoryError]
+
+
+def test_what_a_process_holds_from_the_start_is_not_looked_at_again() -> None:
+    """A full collection of garbage would stop every answer for a tenth of a second, several times a minute."""
+    held: list[int] = []
+
+    async def look() -> None:
+        held.append(gc.get_freeze_count())
+
+    run_loop(look())
+    assert held[0] > 10_000
+    assert gc.get_freeze_count() == 0

@@ -129,6 +129,15 @@ def test_a_question_a_table_and_rows(browser: Browser, service: Service, release
     assert browser.downloaded("synthetic.csv").read_text().count("\n") == 1001
 
 
+def test_the_report_of_a_release(browser: Browser, service: Service, release: cs.Release) -> None:
+    """The page for an ethics board has no script and loads nothing; it is as sound as the others."""
+    browser.open(f"{service.address}/synopses/people/report")
+    browser.wait("document.querySelector('h1')")
+    assert str(round(release.guarantee.epsilon)) in browser.text("body")
+    assert browser.run("return document.scripts.length") == 0
+    sound(browser, service.address)
+
+
 def test_a_live_session(browser: Browser, service: Service, shelf: Path) -> None:
     token = Analysts(shelf).add("ada")
     browser.open(f"{service.address}/#sessions/live")
@@ -207,6 +216,8 @@ def test_the_studio_from_a_file_to_a_release(browser: Browser, studio: str, tmp_
     for name in ("region", "smoker", "ill"):
         browser.click(f"[data-name={name}] .btn", "Confirm")
     browser.wait("document.getElementById('standing').innerText.includes('All 4 columns declared')")
+    for place, noun in enumerate(("person", "people")):
+        browser.driver.find_elements(By.CSS_SELECTOR, "#declare .inline input[placeholder^=row]")[place].send_keys(noun)
     browser.click("input[name=order][value='2']")
     browser.type("#own", "smoker AND ill\nsmoker AND ill AND region = 'north'")
     browser.wait("document.querySelectorAll('#cover li').length === 2")
@@ -226,6 +237,7 @@ def test_the_studio_from_a_file_to_a_release(browser: Browser, studio: str, tmp_
     assert not release.guarantee.warnings  # nothing of the draft is left
     assert release.ask("smoker AND ill").low is not None
     assert cs.Schema.load(tmp_path / "people.toml") == release.schema
+    assert release.schema.nouns == ("person", "people")
     assert (tmp_path / "people-report.html").is_file()
     browser.click("#release .btn", "people.conspectus")
     assert browser.downloaded("people.conspectus").read_bytes() == (tmp_path / "people.conspectus").read_bytes()

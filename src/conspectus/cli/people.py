@@ -14,6 +14,7 @@ PUBLIC_SEED = 2014
 SCHEMA = """\
 # What the owner declares before anyone looks at the table. Nothing here was computed from its rows.
 name = "patients"
+nouns = ["patient", "patients"]   # what pages call one row, and many
 neighbours = "replace"
 
 [unit]

@@ -25,7 +25,8 @@ from .domain import Codes, Domain
 
 RELATIONS = ("replace", "add-remove")
 NULL_VALUES = 'null_values is a list of texts, as in null_values = ["?", "NA"]'
-_KEYS = ("name", "neighbours", "null_values", "unit", "columns", "draft", "items", "items_file")
+_NOUNS = 'nouns are two words, for one row and for many, as in nouns = ["patient", "patients"]'
+_KEYS = ("name", "nouns", "neighbours", "null_values", "unit", "columns", "draft", "items", "items_file")
 _MOST_NAMED = 12
 _UNIT_KEYS = ("kind", "column", "max_rows", "item", "users")
 
@@ -93,6 +94,10 @@ def _named(column: object) -> bool:
     return isinstance(column, str) and bool(column.strip())
 
 
+def _two_nouns(nouns: object) -> bool:
+    return isinstance(nouns, tuple) and len(nouns) == 2 and all(_named(noun) and len(noun) <= 40 for noun in nouns)
+
+
 def _counts(number: object) -> bool:
     return type(number) is int and number > 0
 
@@ -118,6 +123,7 @@ class Schema:
         neighbours: "replace" or "add-remove", the relation that releases take by default; None for "replace".
         null_values: texts that are read as missing, in every column.
         draft: whether values come from the data. Every release then carries a warning.
+        nouns: what pages call one row, and many of them; no words for "row" and "rows".
 
     Raises:
         SchemaError: what is declared contradicts itself, with the column and what to write instead.
@@ -133,6 +139,7 @@ class Schema:
     neighbours: Literal["replace", "add-remove"] | None = None
     null_values: tuple[str, ...] = ()
     draft: bool = False
+    nouns: tuple[str, str] | tuple[()] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -146,6 +153,7 @@ class Schema:
             ),
             (not all(isinstance(value, str) for value in self.null_values), NULL_VALUES),
             (not isinstance(self.draft, bool), "draft is true, or the line is not there"),
+            (self.nouns != () and not _two_nouns(self.nouns), _NOUNS),
             (
                 self.unit.kind == "pairs" and not all(type(c) is Boolean and c.size == 2 for c in self.columns),
                 'unit: kind = "pairs" needs columns of type boolean without missing, one for each item',
@@ -233,7 +241,7 @@ class Schema:
             if named:
                 raise SchemaError("items and columns do not go together: each item is a column")
             named = [(item, {"type": "boolean"}) for item in _items(declared, folder)]
-        nulls = declared.get("null_values", ())
+        nulls, nouns = declared.get("null_values", ()), declared.get("nouns", ())
         if isinstance(nulls, str) or not isinstance(nulls, Sequence):
             raise SchemaError(NULL_VALUES)
         return cls(
@@ -243,6 +251,7 @@ class Schema:
             declared.get("neighbours"),
             tuple(nulls),
             declared.get("draft", False),
+            tuple(nouns) if isinstance(nouns, list) else nouns,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -262,12 +271,13 @@ class Schema:
             "unit": self.unit.to_dict(),
             "draft": self.draft,
             "columns": [column.to_dict() for column in self.columns],
-        }
+        } | ({"nouns": list(self.nouns)} if self.nouns else {})
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON: two schemas are the same declaration exactly when these are equal."""
-        text = json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        """SHA-256 of the canonical JSON: two schemas are the same declaration, but for nouns, when these are equal."""
+        told = {key: value for key, value in self.to_dict().items() if key != "nouns"}
+        text = json.dumps(told, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @cached_property

@@ -119,14 +119,20 @@ def _possible(fraction: float) -> float:
     return min(max(fraction, 0.0), 1.0)
 
 
+NEAREST = 1e-12
+"""How near to 0 or 1 a confidence may be. Nearer ones are lost to rounding when noises share what may fail: a question
+that was paid for would then have no interval."""
+
+
 class ConfidenceError(ValueError):
-    """A confidence that is not strictly between 0 and 1."""
+    """A confidence that is not strictly between 0 and 1, or nearer than 1e-12 to one of them."""
 
 
 def checked_confidence(confidence: float) -> float:
-    """The confidence, refused unless it lies strictly between 0 and 1."""
-    if not 0 < confidence < 1:
-        raise ConfidenceError(f"confidence lies strictly between 0 and 1, for example 0.95, not {confidence!r}")
+    """The confidence, refused unless it lies strictly between 0 and 1, and no nearer to them than 1e-12."""
+    if not NEAREST <= confidence <= 1 - NEAREST:
+        near = f", by {NEAREST:g} or more" if 0 < confidence < 1 else ""
+        raise ConfidenceError(f"confidence lies strictly between 0 and 1{near}, for example 0.95, not {confidence!r}")
     return confidence
 
 

@@ -31,13 +31,14 @@ h3 { font-size: 17px; margin: 28px 0 8px; }
            padding: 12px 18px; margin: 14px 0; }
 .warning b { color: var(--warn); }
 table { border-collapse: collapse; width: 100%; margin: 12px 0 20px; font-size: 15px; }
-th { text-align: left; font-size: 13px; color: var(--soft); font-weight: 600; border-bottom: 2px solid var(--rule); }
+th { text-align: left; font-size: 13px; color: var(--soft); font-weight: 600; }
+thead th, thead td { border-bottom: 2px solid var(--rule); }
 th, td { padding: 7px 14px 7px 0; vertical-align: top; }
-td { border-bottom: 1px solid var(--rule); overflow-wrap: anywhere; }
-th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+tbody td { border-bottom: 1px solid var(--rule); overflow-wrap: anywhere; }
+th.number, td.number { text-align: right; } td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
 code { font: 13px/1.5 ui-monospace, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 .note { color: var(--soft); font-size: 14px; }
-.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(380px, 1fr)); gap: 18px; }
+.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(380px, 100%), 1fr)); gap: 18px; }
 figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: 14px 16px 10px;
          break-inside: avoid; }
 figure.wide { margin-top: 18px; } figcaption { font-weight: 600; margin-bottom: 8px; overflow-wrap: anywhere; }
@@ -52,6 +53,8 @@ svg .whisker { stroke: var(--ink); stroke-width: 1.2; } svg .axis { stroke: var(
 svg .grid { stroke: var(--rule); } svg .cap { stroke: var(--warn); stroke-width: 1.4; }
 svg .spent { fill: none; stroke: var(--accent); stroke-width: 2.2; }
 footer { margin-top: 60px; padding-top: 16px; border-top: 1px solid var(--rule); color: var(--soft); font-size: 13px; }
+@media (max-width: 480px) {
+  main { padding: 32px 16px 60px; } th, td { padding-right: 8px; } table { font-size: 14px; } }
 @media print {
   :root { --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb; --card: #fff; --accent: #1f6f78; --warn: #7a3a0c;
           --warn-paper: #fff; --bright: #fff; color-scheme: light; }
@@ -102,11 +105,17 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> str:
-    """A table of plain texts; the columns in `numbers` are aligned to the right."""
+    """A table of plain texts; the columns in `numbers` are aligned to the right.
+
+    A column without a title has an empty cell above it, and no heading: a screen reader would announce one.
+    """
 
     def line(cells: Sequence[str], tag: str) -> str:
+        tags = [tag if cell else "td" for cell in cells]
         kinds = [' class="number"' if place in numbers else "" for place in range(len(cells))]
-        return "<tr>" + "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells)) + "</tr>"
+        return (
+            "<tr>" + "".join(f"<{t}{kind}>{escape(cell)}</{t}>" for t, kind, cell in zip(tags, kinds, cells)) + "</tr>"
+        )
 
     body = "\n".join(line(row, "td") for row in rows)
     return f"<table><thead>{line(titles, 'th')}</thead><tbody>{body}</tbody></table>"

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 import conspectus
+from conspectus.releases.answer import NEAREST
 
 from . import describing, desk
 from .analysts import Analysts
@@ -28,7 +29,7 @@ from .shelf import Shelf
 from .wire import PROBLEMS, Answered, Listed, Question, Result, Select, TableBody
 
 FileKind = Literal["json", "csv", "parquet", "arrow"]
-Confidence = Annotated[float, Query(gt=0, lt=1)]
+Confidence = Annotated[float, Query(ge=NEAREST, le=1 - NEAREST)]
 FILES: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {} for kind in desk.KINDS.values()}}}
 """What may come in place of JSON, where a file was asked for."""
 

@@ -59,7 +59,8 @@ def about_table(schema: Schema, guarantee: Guarantee) -> dict[str, Any]:
     """What is the same for a release and a session: the table, its columns, what each unit is promised."""
     return {
         "table": schema.name,
-        "unit_words": ["row", "rows"],
+        "row_words": list(schema.nouns or ("row", "rows")),
+        "unit_word": (schema.nouns or ("row",))[0] if schema.unit.column is None else schema.unit.column,
         "guarantee": guarantee_json(guarantee),
         "meaning": _meaning(guarantee),
         "warnings": list(guarantee.warnings),

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from conspectus.releases.answer import NEAREST
+
 LONGEST_QUESTION = 20_000
-Confidence = Annotated[float, Field(gt=0, lt=1, description="How often the interval holds the truth.")]
+Confidence = Annotated[float, Field(ge=NEAREST, le=1 - NEAREST, description="How often the interval holds the truth.")]
 
 
 class _Strict(BaseModel):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .application import Serving, application
@@ -79,10 +80,10 @@ class Impatient(HttpToolsProtocol):
             self.transport.close()
 
 
-async def serve(serving: Serving, listening: socket.socket, journal: Journal) -> None:
+async def serve(app: ASGIApp, slot: int, listening: socket.socket, journal: Journal) -> None:
     """Answer requests until the parent goes away or says so; those that are being answered are finished first."""
     config = uvicorn.Config(
-        application(serving),
+        app,
         http=Impatient,
         ws="none",
         lifespan="off",
@@ -102,9 +103,9 @@ async def serve(serving: Serving, listening: socket.socket, journal: Journal) ->
             server.should_exit = True
 
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), parent_spoke)
-    journal.say("worker", slot=serving.slot, standing="ready")
+    journal.say("worker", slot=slot, standing="ready")
     await server.serve(sockets=[listening])
-    journal.say("worker", slot=serving.slot, standing="closed")
+    journal.say("worker", slot=slot, standing="closed")
 
 
 def main() -> None:
@@ -122,7 +123,7 @@ def main() -> None:
     journal = Journal(f"worker-{serving.slot}", serving.log)
     take_over(journal)
     listening = socket.socket(fileno=given["fd"])
-    run_loop(serve(serving, listening, journal))
+    run_loop(serve(application(serving), serving.slot, listening, journal))
 
 
 if __name__ == "__main__":

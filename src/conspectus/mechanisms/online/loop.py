@@ -25,7 +25,8 @@ Privacy: composes the watches and the measurements of `NumericSparse`, and what 
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -58,6 +59,15 @@ class Guess(Protocol):
         ...
 
     def synopsis(self) -> Synopsis: ...
+
+
+@runtime_checkable
+class LearnsTogether(Protocol):
+    """A guess that learns from many measured counts sooner than from one after the other."""
+
+    def learn_together(self, answers: Sequence[tuple[Workload, float]], law: Noise) -> None:
+        """Take in measured counts, in the order in which they were measured."""
+        ...
 
 
 class OnlineConstruction:
@@ -181,8 +191,14 @@ class OnlineConstruction:
     def adopt(self, state: State) -> None:
         """Learn what a state has learned beyond this run, in the same order."""
         stored = read_state(state, self._problem)
-        for query, count in self._learned.beyond(stored):
-            self._learn(query, count)
+        answers = self._learned.beyond(stored)
+        for query, count in answers:
+            self._learned.add(query, count)
+        if isinstance(self._guess, LearnsTogether):
+            self._guess.learn_together(answers, self.plan.law)
+        else:
+            for query, count in answers:
+                self._guess.learn(query, count, self.plan.law)
         self._asked = max(self._asked, stored.asked)
         self._sparse.hits = max(self._sparse.hits, stored.hits)
 

@@ -32,7 +32,7 @@ are as good as the loop's margins say, as long as there are hits left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -115,10 +115,26 @@ class DenseGuess:
         self._rule.update(step, self._total.divisor)
         self._cells = SingleQueryCounts(self._domain, self._rule.weights)
 
-    def _refit(self) -> None:
-        """Fit everything that was taken in; questions are answered by the former table until the new one is whole."""
+    def learn_together(self, answers: Sequence[tuple[Workload, float]], law: Noise) -> None:
+        """One refit to all of them, where there is a refit: it ends where one after each of them would have ended.
+
+        A session that goes on after a hundred surprises would otherwise begin with a hundred refits.
+        """
+        if self._hand_over is not None or not isinstance(self._rule, Refit):
+            for query, noisy in answers:
+                self.learn(query, noisy, law)
+        elif answers:
+            for query, noisy in answers:
+                self._rule.take_in(Step(query, np.array([noisy]), np.array([noisy]), law), self._total.divisor)
+            self._refit(min(len(answers), 5))
+
+    def _refit(self, times: int = 1) -> None:
+        """Fit everything that was taken in; questions are answered by the former table until the new one is whole.
+
+        It may take as long as so many fits.
+        """
         assert isinstance(self._rule, Refit)
-        self._rule.solve(self._total.divisor, self._rule.evaluations)
+        self._rule.solve(self._total.divisor, times * self._rule.evaluations)
         self._cells = SingleQueryCounts(self._domain, self._rule.weights)
 
     def synopsis(self) -> Histogram:

@@ -25,7 +25,7 @@ async function call(path, body, raw) {
 }
 const base = () => `/${here.kind}/${encodeURIComponent(here.name)}`;
 const live = () => here.kind === "sessions";
-const word = (many = true) => here.about.unit_words[many ? 1 : 0];
+const word = (many = true) => here.about.row_words[many ? 1 : 0];
 const share = (x) => pct(x / here.about.total);
 const of = () => (here.about.rows === null ? "" : `of ${here.about.rows_public ? "" : "about "}${n(here.about.rows)}`);
 const often = (c) => `in ${digits(100 * c, 3)} of 100 ${live() ? "sessions" : "releases"}`;
@@ -108,12 +108,12 @@ function examples() {
 // ---- the promise -----------------------------------------------------------------------------------------------
 
 function promise() {
-  const a = here.about, m = a.meaning, one = word(false), half = m.beliefs.find(([p]) => p === 0.5);
+  const a = here.about, m = a.meaning, one = a.unit_word, half = m.beliefs.find(([p]) => p === 0.5);
   const lead = live() ? `You are asking the records of ${a.rows_public ? "" : "about "}${count(a.rows, word(false), word())} through a guard. It answers each question with noise, from a budget that is shared by all who ask and cannot be refilled.`
     : `You are asking a published file ${a.rows === null ? "" : `about ${a.rows_public ? "" : "some "}${count(a.rows, word(false), word())}`}, not their records. Every number carries noise that hides each ${one}, and an interval that says how much. Asking costs nothing.`;
-  const facts = [["Who is protected", a.guarantee.unit === "row" ? "one row" : `one ${a.guarantee.unit}`, a.guarantee.neighbours === "replace" ? "replaced by any other" : "added or removed"],
+  const facts = [["Who is protected", a.guarantee.unit === "row" ? `one ${one}` : `one ${a.guarantee.unit}`, a.guarantee.neighbours === "replace" ? "replaced by any other" : "added or removed"],
     ["Privacy loss ε", String(outward(m.epsilon, 4, true)), m.implied ? `what ρ = ${digits(a.guarantee.rho, 4)} implies` : "exact: it is a promise"], ["Slack δ", rarity(m.delta), "how often ε may not hold"]];
-  if (a.rows !== null) facts.push(["Rows", `${a.rows_public ? "" : "about "}${n(a.rows)}`, a.rows_public ? "exact: declared public" : "bought with noise"]);
+  if (a.rows !== null) facts.push([word()[0].toUpperCase() + word().slice(1), `${a.rows_public ? "" : "about "}${n(a.rows)}`, a.rows_public ? "exact: declared public" : "bought with noise"]);
   if (live()) facts.push(["Questions prepared for", n(a.questions), `${n(a.asked)} asked so far`]);
   else if (a.certificate && a.rows) facts.push(["Every published answer", `within ${count(Math.ceil(a.certificate.bound * a.rows), word(false), word())}`, `of the truth, certified, ${often(1 - a.certificate.failure)}`]);
   else facts.push(["Published questions", n(a.questions), a.mechanism]);

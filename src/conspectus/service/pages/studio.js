@@ -5,7 +5,7 @@
 const secret = location.hash.slice(1);
 const KINDS = { categorical: "category", integer: "whole number", number: "number", boolean: "yes or no", date: "date" };
 const EPSILONS = [0.05, 0.1, 0.2, 0.4, 0.7, 1, 1.5, 2.5, 4, 8];
-const state = { draft: null, columns: [], unit: { kind: "row" }, name: "table", order: 3, own: "", sql: [], epsilon: 1, delta: 1e-6, plan: null, mechanism: null, job: null, problem: null };
+const state = { draft: null, columns: [], unit: { kind: "row" }, nouns: ["", ""], name: "table", order: 3, own: "", sql: [], epsilon: 1, delta: 1e-6, plan: null, mechanism: null, job: null, problem: null };
 
 async function call(path, body, raw) {
   const headers = { Authorization: `Bearer ${secret}` };
@@ -46,13 +46,15 @@ function dropzone() {
 const confirmed = () => state.columns.filter((one) => one.source === "owner").length;
 function declared() {
   const columns = state.columns.map(({ preview, risks, source, ...column }) => column);
-  return { name: state.name, null_values: state.draft.null_values, unit: state.unit, draft: confirmed() < state.columns.length, columns };
+  const nouns = state.nouns.map((one) => one.trim());
+  return { name: state.name, null_values: state.draft.null_values, unit: state.unit, draft: confirmed() < state.columns.length, columns, ...(nouns.every(Boolean) ? { nouns } : {}) };
 }
 function declare() {
   if (!state.draft.file) return fill($("declare"));
   const radio = (kind, title, text) => h("label.choice", {}, h("input", { type: "radio", name: "unit", value: kind, checked: state.unit.kind === kind, onchange: () => { state.unit = kind === "row" ? { kind } : { kind, column: "", max_rows: 1 }; unitBox(); changed(); } }), " ", h("b", {}, title), h("span", {}, text));
   const box = h("div.inline", { id: "unitbox", style: { marginTop: "12px" } });
   fill($("declare"), h("fieldset.choices", { style: { marginTop: "24px" } }, h("legend", { style: { fontWeight: 600, marginBottom: "8px" } }, "Who is protected?"), radio("row", "One row is one person", "Each person has one line in the file."), radio("id", "A person may have several rows", "Name the column with their id, and how many rows of each are used.")), box,
+    h("div.inline", { style: { marginTop: "12px" } }, ["readers call one row", "and many of them"].map((text, many) => h("label", {}, `${text} `, h("input", { type: "text", maxlength: 40, placeholder: many ? "rows" : "row", value: state.nouns[many], oninput: (event) => { state.nouns[many] = event.target.value; changed(); } })))),
     h("div.head", { style: { margin: "32px 0 12px" } }, h("h2", {}, "Columns"), h("span", { id: "standing", role: "status" })), h("p.box.raw", { id: "draftnote" }, h("b", {}, "This is a draft, and not private. "), "Every value and bound below was read off the rows. Replace what you would not know without looking, then confirm the column."),
     h("div", { id: "columns", style: { marginTop: "16px" } }, state.columns.map(card)), h("p.box.warn", { id: "wrong", role: "alert", hidden: true }),
     h("div.btns", {}, h("button.btn", { type: "button", id: "savetext", onclick: async () => save(await call("/text", declared(), true), `${state.name}.toml`) }, "Save the schema"), h("a.btn.main", { href: "#s2" }, "Choose questions")));
