@@ -31,6 +31,7 @@ from conspectus.privacy.guarantee import LEAST, Budget, Guarantee
 from conspectus.privacy.guarantee import MOST as MOST_EPSILON
 from conspectus.privacy.relation import Relation
 from conspectus.queries.blocks.subsample_results import Listed
+from conspectus.releases.answer import NEAREST
 from conspectus.releases.release_file import VALUES
 from conspectus.synopses import files
 
@@ -88,7 +89,7 @@ def read_fields(path: Path) -> dict[str, Any]:
         if not keeps(promised, events):
             raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
         outcomes, confidence = tuple(values["outcomes"]), values["confidence"]
-        if type(confidence) is not float or not 0 < confidence < 1:
+        if type(confidence) is not float or not NEAREST <= confidence <= 1 - NEAREST:
             raise files.BadSynopsisFile("it states no confidence between 0 and 1: get the file again")
         wanted = _wanted(schema, values["wanted"])
         plan = _plan(wanted, manifest["mechanism"], values["within"], promised, events, outcomes)
