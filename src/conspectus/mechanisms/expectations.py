@@ -95,14 +95,14 @@ ADAPTIVE_BEYOND = (0.035, 0.003)
 """What pairs and triples do not say of wider marginals, whatever the budget: to the L1 error and to the largest one,
 for each column beyond three. From 5-way marginals of NLTCS, ε = 1 (`python -m bench.planner marginals`)."""
 
-ADAPTIVE_LISTED = 1.7
-"""The largest error of listed questions of three columns or more, over that of cells of as many. Between 0.5 and
-4.3 on 500 conjunctions of tables that no public fact tells apart (`python -m bench.planner marginals`)."""
-
 ADAPTIVE_DENSE, ADAPTIVE_DENSE_CELLS = 1.25, 1 << 20
 """By how much the L1 error is larger in universes of up to so many cells. From four tables of six and seven columns
 (Adult, Diabetic, Census-Income) at ε = 0.1, 1 and 10: without it `projection`, whose claims are by a sixth too careful
 there, lost to claims of `adaptive` at ε = 1 and was better on three of the four, by 3 to 10 %."""
+
+ADAPTIVE_LISTED = 1.7
+"""The largest error of listed questions of three columns or more, over that of cells of as many. Between 0.5 and
+4.3 on 500 conjunctions of tables that no public fact tells apart (`python -m bench.planner marginals`)."""
 
 ADAPTIVE_FLOOR, ADAPTIVE_FLOOR_MEAN = 1.1, 0.6
 """The largest and the mean error are no smaller than these, over what as many noises as on a pair would make: a fit
