@@ -13,16 +13,13 @@ from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from . import options, printing
 from .ledger_commands import named_ledger
-from .outputs import OutputError, destination
+from .outputs import check_name, destination
 from .progress import shown
 
 if TYPE_CHECKING:
     from conspectus.mechanisms.mechanism import Claim
     from conspectus.releases.planning import Plan
     from conspectus.releases.release import Release
-
-# A release is one zip file under any name, but a name that promises a table or a page would mislead.
-MISLEADING = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json", ".html", ".toml", ".sqlite", ".db")
 
 AUTO = "auto"
 MechanismName = Annotated[
@@ -190,10 +187,7 @@ def release(
             f"--without-questions needs a synopsis that answers by itself: choose --mechanism {named}"
         )
     settings = options.settings_of(setting or ())
-    if out.name.casefold().endswith(MISLEADING):
-        raise OutputError(
-            f"{out.name} is no name for a release, which is one file of its own kind: try {out.stem}.conspectus"
-        )
+    check_name(out)
     declared = questions.schema(schema)
     asked = questions.workload(declared)
     inputs = (data, schema, ledger, *questions.files)
