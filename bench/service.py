@@ -330,7 +330,7 @@ def measured_kills(seconds: float = math.inf) -> list[str]:
                     downs.append(time.perf_counter() - began)
                     time.sleep(rng.random())
                 else:
-                    time.sleep(3 * rng.random())
+                    time.sleep(2 * rng.random())
                 what = rng.choice(("home", "worker", "parent"))
                 victims = [service.process.pid] if what == "parent" else service.children(what)
                 if not victims:  # none has started yet: the parent starts one in a moment
@@ -374,7 +374,7 @@ def measured_kills(seconds: float = math.inf) -> list[str]:
         f"{asking.failed:,} requests found nobody. File, ledger and answers agree after the last restart: "
         f"{'yes' if agree else 'NO'}; overspent: {'YES' if over else 'no'}; {about['watches']} watches paid, "
         f"{about['spent'] / about['total']:.1%} of the budget spent. Every second kill came at a random moment of the "
-        f"second after the service was whole again, the others up to three seconds after the one before, while it was "
+        f"second after the service was whole again, the others up to two seconds after the one before, while it was "
         f"starting. Median time from such a kill until it was whole: {statistics.median(downs[1:] or downs):.1f} s.",
     ]
     print("\n".join(lines), flush=True)
