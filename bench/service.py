@@ -337,12 +337,12 @@ def measured_kills(seconds: float = math.inf) -> list[str]:
                     what, victims = "parent", [service.process.pid]
                 killed[what] += 1
                 print(f"kill {turn + 1} of {KILLS}: {what}", file=sys.stderr, flush=True)
-                family = [*service.children("home"), *service.children("worker")]
+                homes = service.children("home")
                 victim, began = rng.choice(victims), time.perf_counter()
                 os.kill(victim, signal.SIGKILL)
                 if what == "parent":
                     service.process.wait()  # it is our own child, and stays until it is waited for
-                    _until_gone(family)
+                    _until_gone(homes)  # workers may still finish what they are answering
                     service = asking.service = serve(shelf, "--workers", "2", "--log", "error")
                 else:
                     _until_gone([victim])
@@ -381,10 +381,10 @@ def measured_kills(seconds: float = math.inf) -> list[str]:
     return lines
 
 
-def _until_gone(family: list[int]) -> None:
-    """Until the children of a dead parent have ended."""
+def _until_gone(processes: list[int]) -> None:
+    """Until processes have ended."""
     until = time.monotonic() + 60
-    while time.monotonic() < until and any(Path(f"/proc/{pid}").exists() for pid in family):
+    while time.monotonic() < until and any(Path(f"/proc/{pid}").exists() for pid in processes):
         time.sleep(0.05)
 
 
