@@ -34,6 +34,7 @@ NAMES = (
     "streaming",
     "far",
     "running",
+    "stream_kills",
     "service",
 )
 

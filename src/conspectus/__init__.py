@@ -63,7 +63,8 @@ if TYPE_CHECKING:
     from conspectus.stability.column_values import column_mode as column_mode
     from conspectus.stability.column_values import interquartile_range as interquartile_range
     from conspectus.stability.released_value import release_value as release_value
-    from conspectus.stability.value_plan import plan_value as plan_value
+    from conspectus.stability.value_planning import plan_value as plan_value
+    from conspectus.stability.value_release import load_value as load_value
     from conspectus.streams.stream import open_stream as open_stream
     from conspectus.streams.stream import resume_stream as resume_stream
 
@@ -98,7 +99,8 @@ _HOMES = {
     "column_median": "stability.column_values",
     "column_mode": "stability.column_values",
     "interquartile_range": "stability.column_values",
-    "plan_value": "stability.value_plan",
+    "load_value": "stability.value_release",
+    "plan_value": "stability.value_planning",
     "release_value": "stability.released_value",
     "open_stream": "streams.stream",
     "resume_stream": "streams.stream",

@@ -31,7 +31,7 @@ from conspectus.cli.exit_codes import explain
 from conspectus.service.analysts import Analysts
 
 KINDS = ("synopsis",) * 9 + ("schema",) * 8 + ("ledger",) * 6 + ("csv", "parquet", "session")
-LATER = ("later_synopsis",) * 6 + ("stream",) * 2 + ("analysts",) * 2 + ("mixture_session",)
+LATER = ("later_synopsis",) * 6 + ("stream",) * 2 + ("analysts",) * 2 + ("mixture_session", "values")
 """Kinds that came later, with numbers of their own: those of the others keep their meaning."""
 SLOW, LARGE = 30.0, 700 << 10
 """Seconds and KiB beyond which a small file has stopped a command."""
@@ -121,16 +121,36 @@ class Bench:
             cs.release(table, cs.means(schema, "age", by=["sex"]), mechanism="gaussian", **budget),
             cs.release(table, cs.variances(schema, "age"), mechanism="projection", **budget),
         ]
-        self._later_releases = []
-        for release in made:
-            release.save(self._folder / "out.conspectus")
-            self._later_releases.append(unpacked((self._folder / "out.conspectus").read_bytes()))
-            (self._folder / "out.conspectus").unlink()
+        self._later_releases = [self._unpacked(release) for release in made]
+        whole = {"epsilon": 5.0, "delta": 1e-6}
+        mean = cs.aggregated(schema, lambda codes: codes[:, 0].mean(), blocks=4, range=(0, 9), by="mean")
+        pair = cs.aggregated(schema, lambda codes: (1, 2), blocks=4, range={"a": (0, 9), "b": (0, 3)})
+        self._values = [
+            self._unpacked(cs.release_value(table, wanted, mechanism=mechanism, **how, **whole))
+            for wanted, mechanism, how in (
+                (mean, "laplace", {}),
+                (mean, "gaussian", {}),
+                (pair, "permute-and-flip", {}),
+                (pair, "stable", {}),
+                (cs.aggregated(schema, lambda codes: "a", blocks=4, values=["a", "b"]), "noisy-max", {}),
+                (cs.column_mode(schema, "sex"), "stable", {}),
+                (cs.column_median(schema, "age"), "exponential", {}),
+                (cs.column_median(schema, "age"), "propose-test-release", {"within": 1}),
+                (cs.interquartile_range(schema, "age", bins=1), "stable", {}),
+            )
+        ]
         Analysts(self._folder).add("ann", questions=20, share=0.5, names=["live"])
         Analysts(self._folder).add("bob")
         wide = ("session", TABLE, "--schema", "table.toml", "--path", "wide.session", "--questions", "20")
         self._must(*wide, "--epsilon", "200", "--delta", "1e-6", "--mechanism", "live-mixture", "--quiet")
         self._must(*_ask(PREDICATES[0], "wide.session"))
+
+    def _unpacked(self, made: Any) -> dict[str, bytes]:
+        """The members of the file of a release."""
+        made.save(self._folder / "out.conspectus")
+        found = unpacked((self._folder / "out.conspectus").read_bytes())
+        (self._folder / "out.conspectus").unlink()
+        return found
 
     def judged(self, seed: int, number: int) -> tuple[str, str]:
         """ "accepted", "refused" or "stopped" of the file of a number, and what was said."""
@@ -140,9 +160,9 @@ class Bench:
         for name, content in self._kept.items():
             (self._folder / name).write_bytes(content)
         case: Case = getattr(self, kind_of(number, later=self._later))(random)
-        before, peak, started = self._lines(case.ledger), _peak(), time.monotonic()
+        before, peak, started = self._lines(case.ledger), _peak(), time.process_time()
         code, out, err = self._run(*case.command) if case.act is None else self._call(case.act)
-        took, grown = time.monotonic() - started, _peak() - peak
+        took, grown = time.process_time() - started, _peak() - peak
         told = f"{err.strip()} {' '.join(case.command)}"
         if code not in (0, 2, 3, 4) or "Traceback" in out + err:
             return "stopped", f"exit {code}: {told}"
@@ -275,6 +295,10 @@ class Bench:
             "report": ("report", "file.conspectus", "-o", "out.html"),
         }
         return Case(commands[random.choice(("ask",) * 4 + ("sql",) * 2 + tuple(commands))])
+
+    def values(self, random: Random) -> Case:
+        self._write("file.conspectus", changed_release(random, random.choice(self._values)))
+        return Case(("report", "file.conspectus", "-o", "out.html"))
 
     def stream(self, random: Random) -> Case:
         path = self._folder / "live.stream"

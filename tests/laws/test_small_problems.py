@@ -46,11 +46,8 @@ def made(rows: int, neighbours: str):
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 @pytest.mark.parametrize("mechanism", ["laplace", "mwem", "projection", "boosting"])
 def test_one_count_is_as_wrong_and_as_wide_as_was_said(mechanism, neighbours):
-    """Means of 40 errors have a deviation below a quarter of themselves, here and in the model; widths vary less.
-
-    Boosting errs nearly twice as far as its model here: ten times as many releases keep that from the bound's edge.
-    """
-    rows, times = 4_000, 400 if mechanism == "boosting" else 40
+    """Means of 40 errors have a deviation below a quarter of themselves, here and in the model; widths vary less."""
+    rows, times = 4_000, 40
     schema, table, share = made(rows, neighbours)
     asked = cs.sql(schema, ["a"])
     claim = cs.plan(schema, asked, rows=rows, epsilon=1.0, mechanism=mechanism).best
@@ -59,7 +56,7 @@ def test_one_count_is_as_wrong_and_as_wide_as_was_said(mechanism, neighbours):
         answer = cs.release(table, asked, epsilon=1.0, mechanism=mechanism).ask("a")
         errors.append(abs(answer.fraction - share) * rows)
         widths.append((answer.high - answer.low) / 2 * rows)
-    assert 0.3 < np.mean(errors) / claim.expected_mean < 2.5
+    assert 0.3 < np.mean(errors) / claim.expected_mean < 2.2
     assert 0.5 < np.mean(widths) / claim.expected_width < 2
 
 

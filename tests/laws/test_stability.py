@@ -1,4 +1,4 @@
-"""Single values: parts of a table, distances of stable values, functions of one's own, and what is published."""
+"""Single values: subsamples of a table, distances of stable values, functions of one's own, and what is published."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.foreign_process import run_apart
 from conspectus.curator.scores import LargestCounts, MiddleRanks
 from conspectus.curator.stable_statistics import BINS, LogScale, StableMedian, StableMode, log_steps
-from conspectus.curator.subsamples import parts_of
+from conspectus.curator.subsamples import subsamples_of
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import NoMechanism, ProblemError, SettingError
 from conspectus.privacy.accounting import BudgetExceeded, Filter, Unpriced, price, price_approximate
@@ -46,7 +46,7 @@ from conspectus.queries.workload import Workload
 from conspectus.report.provenance import describe
 from conspectus.stability.aggregated import AggregateError
 from conspectus.stability.released_value import run_value
-from conspectus.stability.value_plan import least_threshold
+from conspectus.stability.value_planning import least_threshold
 
 BOTH = list(Neighbours)
 
@@ -147,8 +147,8 @@ def test_distances_are_true_on_all_neighbours_of_all_tiny_tables(kind, settings,
 
 @pytest.mark.parametrize("neighbours", BOTH)
 @pytest.mark.parametrize(("kind", "settings"), STATISTICS)
-def test_distances_of_votes_are_true_whatever_one_or_two_parts_do(kind, settings, neighbours):
-    """All results of five parts, and all that one changed part, or two where a unit is replaced, make of them."""
+def test_distances_of_votes_are_true_whatever_one_or_two_subsamples_do(kind, settings, neighbours):
+    """All results of five subsamples, and all that one changed, or two where a unit is replaced, make of them."""
     domain, levels = Domain(("x",), (2,)), 4 if kind is LogScale else 3
     votes = SubsampleVotes(domain, Subsampling(len, 5, Listed(tuple(range(levels)), (0,)), 1.0, 0))
     what = kind(Workload(domain, (votes,)), **settings)
@@ -157,7 +157,7 @@ def test_distances_of_votes_are_true_whatever_one_or_two_parts_do(kind, settings
     single = {counts for counts in tables(levels, 5) if sum(counts) == 5}
     known = {counts: what.of(np.array(counts)) for counts in single}
     for counts, here in known.items():
-        others = set(moved(counts, Neighbours.REPLACE))  # one part votes for something else
+        others = set(moved(counts, Neighbours.REPLACE))  # one subsample votes for something else
         if neighbours is Neighbours.REPLACE:
             others |= {there for each in others for there in moved(each, Neighbours.REPLACE)}
         for there in (known[other] for other in others):
@@ -219,7 +219,7 @@ def test_the_door_keeps_its_price_exactly(neighbours):
         own = Fraction(0) if noise is None else what.spread / Fraction(noise)
         both = ByRelation(replace=own, add_remove=own)
         act = StableValue(moved=what.moved(relation), scale=Fraction(scale), threshold=level, epsilon=both)
-        epsilon, delta = (float(part) for part in price_approximate(act, neighbours))
+        epsilon, delta = (float(price) for price in price_approximate(act, neighbours))
         worst = 0.0
         for counts in tables(3, 4):
             for other in moved(counts, neighbours):
@@ -280,7 +280,7 @@ def test_ranks_move_by_no_more_than_they_say(neighbours):
     assert most == far
 
 
-# Parts of a table
+# Subsamples of a table
 
 
 def opened(rows, *, ids=None, max_rows=2, sizes=(3, 2)):
@@ -297,8 +297,8 @@ def opened(rows, *, ids=None, max_rows=2, sizes=(3, 2)):
     return cs.open_table(pa.table(data, schema=pa.schema(kinds)), schema)
 
 
-def divided(rows, parts=4, **how):
-    return [tuple(map(tuple, part.tolist())) for part in parts_of(opened(rows, **how), parts, 7)]
+def divided(rows, subsamples=4, **how):
+    return [tuple(map(tuple, subsample.tolist())) for subsample in subsamples_of(opened(rows, **how), subsamples, 7)]
 
 
 RECORDS = list(itertools.product(range(3), range(2)))
@@ -322,8 +322,8 @@ def test_one_row_is_in_one_part_and_order_does_not_matter():
                 assert sum(a != b for a, b in zip(turned, here)) <= 2
 
 
-def test_equal_rows_are_spread_over_the_parts():
-    sizes = [len(part) for part in divided([(0, 0)] * 400)]
+def test_equal_rows_are_spread_over_the_subsamples():
+    sizes = [len(subsample) for subsample in divided([(0, 0)] * 400)]
     assert sum(sizes) == 400
     assert min(sizes) > 60
 
@@ -343,18 +343,19 @@ def test_a_person_is_in_one_part_with_all_rows():
         turned = [RECORDS[0] if ids[k] == who else row for k, row in enumerate(rows)]
         assert sum(a != b for a, b in zip(divided(turned, ids=ids), here)) <= 1
     none = divided([(0, 0), (1, 1), (2, 0)], ids=[None, None, "p1"], max_rows=3)
-    assert [(0, 0), (1, 1)] in [[row for row in part if row != (2, 0)] for part in none]
+    assert [(0, 0), (1, 1)] in [[row for row in subsample if row != (2, 0)] for subsample in none]
 
 
 def test_users_of_pairs_are_rows():
     pairs = pa.table({"user": ["a", "a", "b", "c"], "item": ["tea", "jam", "tea", "jam"]})
     table = cs.open_pairs(pairs, items=["tea", "jam"])
-    assert sorted(tuple(row) for part in parts_of(table, 3, 0) for row in part.tolist()) == [(0, 1), (1, 0), (1, 1)]
+    rows = np.concatenate(subsamples_of(table, 3, 0)).tolist()
+    assert sorted(map(tuple, rows)) == [(0, 1), (1, 0), (1, 1)]
 
 
 @pytest.mark.parametrize("neighbours", BOTH)
-def test_results_of_parts_move_by_no_more_than_they_say(neighbours):
-    """All results of three parts, and all that one or two changed parts make of them."""
+def test_results_of_subsamples_move_by_no_more_than_they_say(neighbours):
+    """All results of three subsamples, and all that one or two changed subsamples make of them."""
     domain = Domain(("x",), (2,))
     relation = Relation(neighbours)
     votes = SubsampleVotes(domain, Subsampling(len, 3, Listed((0, 1, 2), (0,)), 1.0, 0))
@@ -394,14 +395,14 @@ def test_whatever_the_function_one_unit_moves_votes_within_what_a_choice_is_char
     for size in range(4):
         for rows in itertools.combinations_with_replacement(range(4), size):
             counts = tuple(rows.count(place) for place in range(4))
-            known[counts] = parts_of(opened([records[place] for place in rows]), 3, 7)
+            known[counts] = subsamples_of(opened([records[place] for place in rows]), 3, 7)
     for function in functions:
         votes = SubsampleVotes(domain, Subsampling(function, 3, Listed((0, 1), (0,)), 1.0, 7))
         score = LargestCounts(Workload(domain, (votes,)))
         paid = spread_of(score, relation).under(neighbours)
         scores = {
-            counts: score.of(votes.counts(np.array([[min(function(part), 1)] for part in parts])))
-            for counts, parts in known.items()
+            counts: score.of(votes.counts(np.array([[min(function(subsample), 1)] for subsample in subsamples])))
+            for counts, subsamples in known.items()
         }
         worst = 0
         for counts in known:
@@ -529,9 +530,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say(people):
         ).values[0]
         held += value.low <= spread <= value.high
     assert 0.84 * 300 <= held <= 300
-    parts = cs.aggregated(schema, mean_age, blocks=20, range=(0, 99), by="mean")
-    results = [mean_age(codes) for codes in parts_of(table, 20, 0)]
-    value = drawn(table, parts, 1, epsilon=1e4, confidence=0.999).values[0]
+    subsamples = cs.aggregated(schema, mean_age, blocks=20, range=(0, 99), by="mean")
+    results = [mean_age(codes) for codes in subsamples_of(table, 20, 0)]
+    value = drawn(table, subsamples, 1, epsilon=1e4, confidence=0.999).values[0]
     assert value.low <= np.mean(results) <= value.high
     assert abs(value.value - np.mean(results)) < 0.1
 
@@ -661,6 +662,10 @@ def test_refusals_come_first_and_say_what_helps(people):
     ):
         with pytest.raises(AggregateError):
             cs.aggregated(schema, len, **{"blocks": 5, "range": (0, 1)} | wrong)
+    alone = cs.Schema.from_dict({"name": "o", "columns": {"x": {"type": "integer", "min": 3, "max": 3}}})
+    for made in (cs.column_mode, cs.column_median):
+        with pytest.raises(AggregateError, match="to choose from"):
+            made(alone, "x")
     with pytest.raises(AggregateError, match="no order"):
         cs.column_median(schema, "sort")
     with pytest.raises(AggregateError):
@@ -675,8 +680,8 @@ def test_refusals_come_first_and_say_what_helps(people):
 def test_a_release_is_told_and_stored(people, tmp_path):
     schema, table, _ = people
     release = drawn(table, cs.column_median(schema, "age"), 1, mechanism="stable", delta=1e-6, epsilon=3.0)
-    release.save(tmp_path / "value.json")
-    assert '"conspectus-values"' in (tmp_path / "value.json").read_text()
+    release.save(tmp_path / "value")
+    assert cs.load_value(tmp_path / "value").values == release.values
     assert "exact" in repr(release)
     [act] = release.events
     assert from_json(to_json(act)) == act

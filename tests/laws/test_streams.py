@@ -26,7 +26,7 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.noise import UnsafeSeededSampler
-from conspectus.privacy.tails import variance_of
+from conspectus.privacy.tails import noise_margin, variance_of
 from conspectus.releases.release import load
 from conspectus.streams.stream_file import StreamError
 from conspectus.synopses.synopsis import CannotAnswer
@@ -124,6 +124,19 @@ def test_the_scale_is_the_books_with_the_counter_counted():
         assert stream._plan.horizon.tree_at(0).law.scale == 11
         act = stream._plan.act
         assert act.l1.replace / act.scale == 1
+
+
+def test_intervals_are_within_the_books_bound():
+    """Corollary 12.3 with ten noises of scale 10 is 171.79, the worked number; intervals are exact, and narrower."""
+
+    def corollary(scale: float, terms: int) -> float:
+        return scale * max(math.sqrt(terms), math.sqrt(math.log(40))) * math.sqrt(8 * math.log(40))
+
+    assert corollary(10, 10) == pytest.approx(171.79, abs=0.005)
+    with cs.open_stream(SCHEMA, cs.sql(SCHEMA, ["ill"]), horizon=1024, epsilon=1.0) as stream:
+        law, terms = stream._plan.horizon.noises(0, 1022)
+        margin = noise_margin(law.kind, law.scale, terms, 0.95)
+        assert 0.4 * corollary(law.scale, terms) < margin < 0.6 * corollary(law.scale, terms)
 
 
 def test_errors_grow_as_the_logarithm_to_three_halves_where_steps_alone_grow_as_the_root():

@@ -87,6 +87,21 @@ def test_a_choice_on_a_tiny_table_has_its_law(rule, neighbours):
     assert p_value(0.8 * rate) < ALPHA
 
 
+def test_noise_for_one_count_is_not_enough_for_a_replaced_row():
+    """The book's Claim 3.9 with ε = 1: one count falls, another rises. ln(0.5 / 0.135335) = 1.30685 is above ε."""
+    before, after = exact_law("noisy-max", [5, 5], 1.0), exact_law("noisy-max", [4, 6], 1.0)
+    assert math.log(before[0] / after[0]) == pytest.approx(1.30685, abs=0.06)  # ties are broken, and steps are 1/16
+    assert math.log(before.mean() / after[0]) > 1.25
+    halved = [exact_law("noisy-max", counts, 0.5)[0] for counts in ([5, 5], [4, 6])]
+    assert math.log(halved[0] / halved[1]) < 1
+
+
+def test_one_sided_noise_is_not_the_exponential_mechanism():
+    """The worked numbers for scores of 0, 1 and 2 at a rate of a half: Theorem 3.13 says that both are the same."""
+    assert exact_law("exponential", [0, 1, 2], 0.5) == pytest.approx([0.186324, 0.307196, 0.506480], abs=1e-6)
+    assert exact_law("permute-and-flip", [0, 1, 2], 0.5) == pytest.approx([0.1467, 0.2661, 0.5872], abs=1e-4)
+
+
 def test_the_spread_is_what_one_unit_moves_all_counts_by():
     """By brute force over all neighbours of tiny tables, and monotone exactly where units are added or removed."""
     schema, _ = visits([0, 0, 0])

@@ -309,3 +309,49 @@ def test_a_ledger_stays_readable_as_json(tmp_path: Path) -> None:
     found = json.loads(json.dumps(ledger_json(ledger)))
     assert (found["remaining"], found["retired"]["reason"]) == (0.0, "done")
     assert found["studies"][0]["cap"] == pytest.approx(0.5)
+
+
+def test_whoever_opened_is_named_by_all_that_goes_on(tmp_path: Path) -> None:
+    """Sessions, series and streams that are resumed debit in the name of whoever opened them, or of a new name."""
+    schema = cs.Schema.from_dict(
+        {"name": "visits", "columns": {"ill": {"type": "boolean"}, "old": {"type": "boolean"}}}
+    )
+    table = cs.open_table(pa.table({"ill": [True, False] * 50, "old": [False, False] * 50}), schema)
+    ledger = Ledger.create(
+        tmp_path / "l", budget=Budget(epsilon=9.0), schema_fingerprint=schema.fingerprint, table="visits", **BOUND
+    )
+    ledger.declare_study("trial", purpose="Does it help?")
+    mine = ledger.for_study("trial", by="Ada")
+
+    def named() -> list[str]:
+        return [entry.by for entry in ledger.entries() if entry.kind == "debit"]
+
+    path = tmp_path / "s"
+    with cs.open_session(table, epsilon=2.0, questions=5, mechanism="laplace", ledger=mine, path=path) as live:
+        live.ask("ill")
+    with cs.resume_session(path, table) as live:
+        live.ask("old")
+    with cs.resume_session(path, table, ledger=ledger.for_study(by="Bob")) as live:
+        live.ask("ill AND old")
+    with cs.resume_session(path, table, ledger=str(tmp_path / "l")) as live:
+        live.ask("ill OR old")
+    assert named() == ["Ada", "Ada", "Ada", "Bob", "Ada"]  # the first is the number of rows, which is public
+    with cs.open_stream(schema, cs.sql(schema, ["ill"]), epsilon=1.0, horizon=4, ledger=mine, path=tmp_path / "st"):
+        pass
+    for book in (None, ledger.for_study(by="Bob")):
+        with cs.resume_stream(tmp_path / "st", ledger=book) as stream:
+            stream.append(table)
+    assert named()[5:] == ["Ada", "Ada", "Ada", "Bob", "Bob"]  # the act, and two marks a step
+    cs.open_series(
+        schema,
+        cs.marginals(schema, 1),
+        periods=["May", "June"],
+        epsilon=2.0,
+        mechanism="laplace",
+        ledger=mine,
+        path=tmp_path / "se",
+    )
+    cs.resume_series(tmp_path / "se").release(table)
+    assert set(named()[10:]) == {"Ada"}
+    trial = {line["study"] for line in ledger.to_arrow().to_pylist()}
+    assert trial == {"trial"}

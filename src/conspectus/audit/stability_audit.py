@@ -1,4 +1,4 @@
-"""Stable values, and functions on parts of the table: mistakes of the book, and the ones that are feared most."""
+"""Stable values, and functions on subsamples of the table: mistakes of the book, and the ones that are feared most."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import LargestCounts, MiddleRanks, Score
 from conspectus.curator.stable_statistics import StableMedian, StableMode, StableStatistic
-from conspectus.curator.subsamples import part_numbers
+from conspectus.curator.subsamples import subsample_numbers
 from conspectus.data.domain import Domain
 from conspectus.privacy.noise import discrete_laplace
 from conspectus.privacy.relation import Neighbours
@@ -21,13 +21,13 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.subsample_results import Function, Listed, SubsampleVotes, Subsampling
 from conspectus.queries.blocks.unsafe_functions import in_order
 from conspectus.queries.workload import Workload
-from conspectus.stability.value_plan import least_threshold
+from conspectus.stability.value_planning import least_threshold
 
 from .choices import MonotoneDiscount
 from .doors import ForgottenFactor, Play, Tables, case
 from .plays import Experiment
 
-PARTS, WIDTH, MIDDLE = 8, 6, 56
+SUBSAMPLES, WIDTH, MIDDLE = 8, 6, 56
 DELTA, EPSILON = 0.01, Fraction(1, 2)
 
 
@@ -43,7 +43,7 @@ class ByPosition(Curator):
             table = self._known.table
             chunks = [np.stack([chunk.column(c) for c in range(WIDTH)], axis=1) for chunk in table.chunks()]
             rows = in_order(np.concatenate(chunks).astype(np.int64))
-            ends = [place * len(rows) // PARTS for place in range(PARTS + 1)]
+            ends = [place * len(rows) // SUBSAMPLES for place in range(SUBSAMPLES + 1)]
             votes = [odd_ones(rows[a:b]) for a, b in pairwise(ends)]
             self._stretches = np.bincount(votes, minlength=2)
         assert isinstance(what, LargestCounts)
@@ -78,7 +78,7 @@ class LocalSensitivity(Curator):
 def cases(neighbours: Neighbours) -> Iterator[Experiment]:
     """Votes that move as far as they can, rows that all move up, and values that one unit changes."""
     yield case("subsample-votes", neighbours, _flipped(neighbours), _voting(odd_rows), HalfTheVotes)
-    yield case("subsample-parts", neighbours, _shifted(neighbours), _voting(odd_ones), ByPosition)
+    yield case("subsamples", neighbours, _shifted(neighbours), _voting(odd_ones), ByPosition)
     yield case("subsample-ranks", neighbours, _leaning(neighbours), _ranking(), ForgottenFactor)
     moved = 2 if neighbours is Neighbours.REPLACE else 1
     scale = float(moved / EPSILON)
@@ -105,28 +105,28 @@ def odd_ones(codes: NDArray[np.int64]) -> int:
 
 def _voting(function: Function) -> Play:
     domain = Domain(tuple(f"c{i}" for i in range(WIDTH)), (2,) * WIDTH)
-    votes = SubsampleVotes(domain, Subsampling(function, PARTS, Listed((0, 1), (0,)), 60.0, 0))
+    votes = SubsampleVotes(domain, Subsampling(function, SUBSAMPLES, Listed((0, 1), (0,)), 60.0, 0))
     score = LargestCounts(Workload(domain, (votes,)))
     return lambda curator: float(curator.select(score, Fraction(1))[0])
 
 
 def _flipped(neighbours: Neighbours) -> Tables:
-    """A few parts with an odd number of rows; and the neighbour where one, or two of them, have an even number."""
+    """A few subsamples with an odd number of rows; and the neighbour where one, or two of them, have an even number."""
     rows = np.array([[(number >> bit) & 1 for bit in range(WIDTH)] for number in range(1 << WIDTH)])
-    parts = part_numbers(in_order(rows), PARTS, 0)
+    subsamples = subsample_numbers(in_order(rows), SUBSAMPLES, 0)
     ordered = in_order(rows)
-    alone = [ordered[parts == part] for part in range(3)]
+    alone = [ordered[subsamples == subsample] for subsample in range(3)]
     if neighbours is Neighbours.REPLACE:
-        # Parts 0 and 1 are odd. A row leaves part 0, and another one comes into part 1.
+        # Subsamples 0 and 1 are odd. A row leaves subsample 0, and another one comes into subsample 1.
         return np.stack([alone[0][0], alone[1][0]]), np.stack([alone[1][1], alone[1][0]])
-    return np.stack([part[0] for part in alone]), np.stack([alone[0][0], alone[1][0]])
+    return np.stack([subsample[0] for subsample in alone]), np.stack([alone[0][0], alone[1][0]])
 
 
 def _shifted(neighbours: Neighbours) -> Tables:
     """Rows in order whose last column is 1, 1, 0, 0, 1, 1, …: two by two even, and odd if all move up by one."""
-    numbers = np.arange(1, 2 * PARTS + 1)
+    numbers = np.arange(1, 2 * SUBSAMPLES + 1)
     leading = [(numbers >> bit) & 1 for bit in reversed(range(WIDTH - 1))]
-    rows = np.stack([*leading, (np.arange(2 * PARTS) // 2 + 1) % 2], axis=1)
+    rows = np.stack([*leading, (np.arange(2 * SUBSAMPLES) // 2 + 1) % 2], axis=1)
     first = np.zeros((1, WIDTH), dtype=np.int64)
     kept = rows[:-1] if neighbours is Neighbours.REPLACE else rows
     return rows, np.concatenate([first, kept])

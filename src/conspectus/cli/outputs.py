@@ -21,6 +21,18 @@ def kind_of(path: Path, kinds: Iterable[str]) -> str:
     raise OutputError(f"{path.name} has no ending that is written here: name a file that ends in {' or '.join(kinds)}")
 
 
+# A release is one zip file under any name, but a name that promises a table or a page would mislead.
+_MISLEADING = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json", ".html", ".toml", ".sqlite", ".db")
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name that promises another kind of file than that of a release."""
+    if path.name.casefold().endswith(_MISLEADING):
+        raise OutputError(
+            f"{path.name} is no name for a release, which is one file of its own kind: try {path.stem}.conspectus"
+        )
+
+
 @contextmanager
 def destination(path: Path, *, inputs: Iterable[Path | str | None] = ()) -> Iterator[Path]:
     """A temporary file beside the destination, which takes its name when the block has ended well.

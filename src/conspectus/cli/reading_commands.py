@@ -16,6 +16,9 @@ from .session_sources import sources_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from conspectus.releases.release import Release
+    from conspectus.stability.value_release import ValueRelease
+
 TABLES = (".csv", ".parquet")
 
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="A file that ends in .csv or .parquet.")]
@@ -132,12 +135,18 @@ def report(
 ) -> None:
     """Write one HTML page for an ethics board: what was released, under what guarantee, in words and pictures."""
     import conspectus as cs
+    from conspectus.releases.release_file import HoldsValues
     from conspectus.report import write_report
 
     kind_of(output, (".html", ".htm"))
     with destination(output, inputs=[out, ledger]) as part:
         kept = None if ledger is None else cs.Ledger.open(ledger)
-        write_report(cs.load(out), part, ledger=kept, source=out, owner=owner, purpose=purpose)
+        made: Release | ValueRelease
+        try:
+            made = cs.load(out)
+        except HoldsValues:
+            made = cs.load_value(out)
+        write_report(made, part, ledger=kept, source=out, owner=owner, purpose=purpose)
     print(f"Wrote the report to {output}.")
 
 

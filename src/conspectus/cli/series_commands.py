@@ -11,9 +11,9 @@ from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from . import options, printing
 from .ledger_commands import named_ledger
-from .outputs import OutputError, destination
+from .outputs import check_name, destination
 from .progress import shown
-from .release_commands import AUTO, MISLEADING, MechanismName, release_json, show_release
+from .release_commands import AUTO, MechanismName, release_json, show_release
 
 SeriesFile = Annotated[Path, typer.Argument(metavar="SERIES", help="The file of the series, as in visits.series.")]
 SeriesLedger = Annotated[
@@ -91,10 +91,7 @@ def release(
     """Release the next period of a series, from the table as it is now, and save it."""
     import conspectus as cs
 
-    if out.name.casefold().endswith(MISLEADING):
-        raise OutputError(
-            f"{out.name} is no name for a release, which is one file of its own kind: try {out.stem}.conspectus"
-        )
+    check_name(out)
     series = cs.resume_series(path, ledger=ledger)
     with (
         cs.open_table(data, series.schema) as table,

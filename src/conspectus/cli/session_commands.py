@@ -83,11 +83,11 @@ def session(
     with ExitStack() as stack:
         with shown(quiet or as_json) as progress:  # a bar while it is opened, and none between the questions
             if opened is not None:
-                if study or by:
-                    raise options.OptionError("--study and --by are said when a session is opened: leave them out")
+                if study:
+                    raise options.OptionError("--study is said when a session is opened: leave it out")
                 told = {"mechanism": mechanism, "questions": questions, "neighbours": spending.neighbours, "rows": rows}
                 _check_same_terms(path, told, setting or ())
-                opening = resumed(path, opened, progress=progress)
+                opening = resumed(path, opened, progress=progress, by=by)
             else:
                 plan = {"mechanism": mechanism or AUTO, "questions": questions}
                 plan |= {"neighbours": spending.neighbours, "rows": rows}
@@ -167,13 +167,14 @@ def _opened(
 
 
 @contextmanager
-def resumed(path: Path, opened: Sources, *, progress: Progress | None) -> Iterator[Session]:
-    """A session that goes on, and its table, until the block ends."""
+def resumed(path: Path, opened: Sources, *, progress: Progress | None, by: str = "") -> Iterator[Session]:
+    """A session that goes on, and its table, until the block ends; `by` is who asks, if not who opened it."""
     import conspectus as cs
 
+    book = cs.Ledger.open(opened.ledger).for_study(by=by) if by else opened.ledger
     with (
         cs.open_table(opened.data, cs.Schema.load(opened.schema)) as table,
-        cs.resume_session(path, table, ledger=opened.ledger, progress=progress) as live,
+        cs.resume_session(path, table, ledger=book, progress=progress) as live,
     ):
         yield live
 

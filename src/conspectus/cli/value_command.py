@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from . import options, printing
+from .ledger_commands import named_ledger
+from .outputs import check_name, destination
 
 
 @options.grouped
@@ -34,7 +37,13 @@ def value(
         int | None,
         typer.Option("--within", metavar="N", min=1, help="For propose-test-release: how far a median may move."),
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="Save it, for `conspectus report` and cs.load_value."),
+    ] = None,
     ledger: Annotated[str | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
+    study: options.StudyName = "",
+    by: options.AskedBy = "",
     as_json: options.Json = False,
 ) -> None:
     """Release one value of a column under a budget: its mode, its median or its interquartile range."""
@@ -49,13 +58,21 @@ def value(
         raise options.OptionError("name one column, with --mode, --median or --interquartile-range")
     [(kind, column)] = given.items()
     wanted = makers[kind](declared, column)
-    with cs.open_table(data, declared) as table:
-        made = cs.release_value(
-            table, wanted, mechanism=mechanism, within=within, ledger=ledger, **dataclasses.asdict(spending)
-        )
+    book = named_ledger(ledger, study, by)
+    kept: AbstractContextManager[Path | None] = nullcontext()
+    if output is not None:
+        check_name(output)
+        kept = destination(output, inputs=[data, schema, ledger])
+    with cs.open_table(data, declared) as table, kept as place:
+        facts = dataclasses.asdict(spending)
+        made = cs.release_value(table, wanted, mechanism=mechanism, within=within, ledger=book, **facts)
+        if place is not None:
+            made.save(place)
     if as_json:
         printing.as_json(made.to_dict())
         return
+    if output is not None:
+        print(f"Saved to {output}.")
     [found] = made.values
     print(f"The {kind} of {found}")
     pairs = [("by", made.mechanism), ("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]

@@ -12,9 +12,11 @@ from typing import Literal, TypeVar
 
 from conspectus.data.schema import Schema
 from conspectus.privacy import exponential
+from conspectus.privacy.accounting import scale_up
 from conspectus.privacy.events import (
     ByRelation,
     Event,
+    ExponentialDraws,
     FurtherHit,
     GaussianNoise,
     LaplaceNoise,
@@ -147,6 +149,21 @@ def spread_of(score: Score | Net, relation: Relation) -> ByRelation:
 def choice_act(spread: ByRelation, rate: Fraction, draws: int) -> NoisyMaxima:
     """The act of choosing the largest of scores with noise of this rate, or of the scale 1/rate."""
     return NoisyMaxima(epsilon=spread.mapped(lambda moved: rate * moved), draws=draws)
+
+
+def selection_act(
+    score: Score | Net, epsilon: Fraction, *, relation: Relation, rule: Rule = "exponential", draws: int = 1
+) -> ExponentialDraws | NoisyMaxima:
+    """The act of drawing candidates by a rule, each with this epsilon; a function of public facts alone."""
+    moved = spread_of(score, relation)
+    here = moved.under(relation.neighbours)
+    if here is None:
+        raise ValueError("a selection needs a score with a known sensitivity")
+    if rule == "exponential":
+        rate = selection_rate(here / 2, epsilon)
+        return ExponentialDraws(range=moved.mapped(lambda each: selection_range(each / 2, rate)), draws=draws)
+    rate = epsilon / here
+    return choice_act(moved, rate if rule == "permute-and-flip" else 1 / Fraction(scale_up(1 / rate)), draws)
 
 
 def selection_rate(sensitivity: Fraction, epsilon: Fraction) -> Fraction:

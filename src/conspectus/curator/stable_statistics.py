@@ -1,9 +1,9 @@
 """The closed list of values that may be published where they are stable, each with its distance to another value.
 
 A statistic is a deterministic function of exact counts over an ordered list (the codes of a column, or the results that
-parts of a table voted for) to a whole number, and to a whole distance: how far counts must move until the value may be
-another one. Why one unit moves a distance by no more than it says, and why values that one unit can change have a small
-one, is written in `stable_statistics.proof.md`; nothing that is not on this list is published by `stable_value`.
+subsamples of a table voted for) to a whole number, and to a whole distance: how far counts must move until the value
+may be another one. Why one unit moves a distance by no more than it says, and why values that one unit can change have
+a small one, is written in `stable_statistics.proof.md`; `stable_value` publishes nothing that is not on this list.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOG_STEPS = 256
 """Steps to one in the logarithm to base two of an interquartile range."""
 
 BINS = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Into how many parts a doubling of an interquartile range may be divided."""
+"""Into how many bins a doubling of an interquartile range may be divided."""
 
 FARTHEST = 1 << 40
 """The distance of a value that no table changes."""
@@ -112,8 +112,8 @@ class LogScale:
     shifted by half of one. The range is counted in positions.
 
     Guarantee: a unit of at most m rows moves the distance by at most 3·m where it is added or removed, and 4·m where it
-    is replaced; a part that changes its vote, by 4. Where it changes the bin, the distance is at most that. Within a
-    bin values differ by less than `LOG_STEPS`/`bins`.
+    is replaced; a subsample that changes its vote, by 4. Where it changes the bin, the distance is at most that. Within
+    a bin values differ by less than `LOG_STEPS`/`bins`.
     """
 
     workload: Workload
@@ -183,12 +183,12 @@ def _l1(workload: Workload, relation: Relation) -> ByRelation:
 
 
 def _check(workload: Workload) -> None:
-    """Refuse counts of which nothing is proved: a row is counted once at most, or parts of the table have votes."""
+    """Refuse counts of which nothing is proved: a row is counted once at most, or subsamples of a table have votes."""
     counting = [block for block in proved(workload).blocks if isinstance(block, CountingBlock)]
     once = len(counting) == len(workload.blocks) == 1 and counting[0].max_satisfied() <= 1
     votes = len(workload.blocks) == 1 and type(workload.blocks[0]) is SubsampleVotes
     if not (once or votes) or not len(workload):
-        raise ValueError("stable values are those of one column, or of the votes of parts of a table")
+        raise ValueError("stable values are those of one column, or of the votes of subsamples of a table")
 
 
 StableStatistic = StableMode | StableMedian | LogScale

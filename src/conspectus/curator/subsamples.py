@@ -1,9 +1,9 @@
-"""The rows of a table divided into parts, so that every unit is in one of them, and a function's result on each.
+"""The rows of a table divided into subsamples, so that every unit is in one of them, and a function's result on each.
 
 Rows that have no id have no name either: two equal rows are the same twice. By a hash of its codes alone a row would
-share its part with all rows like it, and a part would be all of some kinds of row and none of the others. So the first,
-second and third of equal rows are told apart, and hashed with their number. Which of them is the first does not matter:
-one row more is one number more.
+share its subsample with all rows like it, and a subsample would be all of some kinds of row and none of the others. So
+the first, second and third of equal rows are told apart, and hashed with their number. Which of them is the first does
+not matter: one row more is one number more.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Hashes = NDArray[np.uint64]
 
 
 def results_of(table: Table, subsampling: Subsampling) -> NDArray[np.int64]:
-    """The results of all parts (parts × outputs), as whole numbers within their bounds.
+    """The results of all subsamples (subsamples × outputs), as whole numbers within their bounds.
 
     Guarantee: one unit changes at most one line where it is added or removed, and at most two where it is replaced.
     """
     results = subsampling.results
-    found = np.tile(np.array(results.default, dtype=np.int64), (subsampling.parts, 1))
-    for place, rows in enumerate(parts_of(table, subsampling.parts, subsampling.public_seed)):
+    found = np.tile(np.array(results.default, dtype=np.int64), (subsampling.count, 1))
+    for place, rows in enumerate(subsamples_of(table, subsampling.count, subsampling.public_seed)):
         steps = run_apart(subsampling.function, rows, results.steps, results.outputs, seconds=subsampling.seconds)
         if steps is not None:
             found[place] = np.clip(steps, 0, results.levels - 1)
     return found
 
 
-def parts_of(table: Table, parts: int, public_seed: int) -> list[Codes]:
-    """The codes of the rows of each part (rows × columns), sorted. A part may be empty."""
+def subsamples_of(table: Table, subsamples: int, public_seed: int) -> list[Codes]:
+    """The codes of the rows of each subsample (rows × columns), sorted. A subsample may be empty."""
     width = len(table.domain)
     codes, units = [np.zeros((0, width), dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
     named = table.schema.unit.kind == "id"
@@ -48,17 +48,17 @@ def parts_of(table: Table, parts: int, public_seed: int) -> list[Codes]:
         units.append(np.zeros(chunk.rows, dtype=np.uint64) if ids is None else ids)
     rows = np.concatenate(codes)
     if named:
-        where = np.concatenate(units) % np.uint64(parts)
+        where = np.concatenate(units) % np.uint64(subsamples)
     else:
         rows = in_order(rows)
-        where = part_numbers(rows, parts, public_seed)
+        where = subsample_numbers(rows, subsamples, public_seed)
     order = np.argsort(where, kind="stable")
-    ends = np.searchsorted(where[order], np.arange(1, parts, dtype=np.uint64))
+    ends = np.searchsorted(where[order], np.arange(1, subsamples, dtype=np.uint64))
     return [in_order(rows[some]) for some in np.split(order, ends)]
 
 
-def part_numbers(rows: Codes, parts: int, public_seed: int) -> Hashes:
-    """The part of each row, by a hash of it and of its number among the rows that are equal to it.
+def subsample_numbers(rows: Codes, subsamples: int, public_seed: int) -> Hashes:
+    """The subsample of each row, by a hash of it and of its number among the rows that are equal to it.
 
     Rows are sorted, so that equal ones stand together.
     """
@@ -70,7 +70,7 @@ def part_numbers(rows: Codes, parts: int, public_seed: int) -> Hashes:
     found = _mixed(np.full(count, public_seed % (1 << 64), dtype=np.uint64))
     for column in (*rows.T, number):
         found = _mixed(found ^ column.astype(np.uint64))
-    return found % np.uint64(parts)
+    return found % np.uint64(subsamples)
 
 
 def _mixed(words: Hashes) -> Hashes:

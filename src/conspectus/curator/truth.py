@@ -113,7 +113,7 @@ class Truth:
         return self._keys
 
     def _of_parts(self, subsampling: Subsampling) -> Counts:
-        """What a function finds on each part of the table; it is run once."""
+        """What a function finds on each subsample; it is run once."""
         if subsampling not in self._results:
             self._tell()
             self._results[subsampling] = results_of(self.table, subsampling)

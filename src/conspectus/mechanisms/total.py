@@ -70,18 +70,19 @@ def of_fractions(problem: Problem, claim: Claim) -> Claim:
     """A claim about counts, as one about fractions of a total that `find_total` buys.
 
     A fraction f of n rows is off by f times what the total is off. The largest fraction is taken to be a half, as wide
-    questions have small ones and narrow ones come with their complement; a usual one is a quarter. Cells of a marginal
-    add up to one whatever the total is: there it widens the intervals alone.
+    questions have small ones and narrow ones come with their complement; the others are taken to be a quarter. Cells of
+    a marginal add up to one whatever the total is: there it widens the intervals alone.
     """
     law = bought_total_law(problem)
     if law is None:
         return claim
     size = 0.0 if any(isinstance(block, Marginal) for block in problem.workload.blocks) else expected_size(law)
+    usual = (1 + 1 / max(len(problem.workload), 1)) / 4
     width = claim.expected_width
     wider = None if width is None else width + sum_quantile(law.kind, law.scale, 1, 0.95) / 2
     return dataclasses.replace(
         claim,
         expected_max=claim.expected_max + size / 2,
-        expected_mean=claim.expected_mean + size / 4,
+        expected_mean=claim.expected_mean + usual * size,
         expected_width=wider,
     )

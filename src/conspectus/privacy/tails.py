@@ -68,12 +68,17 @@ def sum_quantile(kind: Kind, scale: float, terms: int, confidence: float) -> int
         return 0
     failure = 1 - confidence
     if terms == 1:
-        tail = laplace_tail if kind == "laplace" else gaussian_tail
-        return _smallest(lambda t: tail(scale, t) <= failure * (1 - MARGIN), scale)
+        return _quantile(kind, scale, failure)
     if kind == "gaussian" and scale >= 3:
-        wide = scale * math.sqrt(terms)
-        return _smallest(lambda t: gaussian_tail(wide, t) <= failure * (1 - MARGIN), wide)
+        return _quantile(kind, scale * math.sqrt(terms), failure)
     return _sum_quantile(kind, scale, terms, failure)
+
+
+@lru_cache(maxsize=1024)
+def _quantile(kind: Kind, scale: float, failure: float) -> int:
+    """That of one noise. A release is asked for the same one again with every answer."""
+    tail = laplace_tail if kind == "laplace" else gaussian_tail
+    return _smallest(lambda t: tail(scale, t) <= failure * (1 - MARGIN), scale)
 
 
 def noise_margin(kind: Kind, scale: float, terms: int, confidence: float) -> int:

@@ -32,8 +32,14 @@ ANSWERS = "answers"
 SHARES = "counted-shares"
 MEASURED = "measured-"
 WITHIN = "inside-bins"
+VALUES = "values"
 """What the tables of the answers, of what they follow from, of noisy answers beside it and of noisy sums inside bins
-are called in a file."""
+are called in a file; and what tells a file of single
+values, which holds no answers to questions."""
+
+
+class HoldsValues(files.BadSynopsisFile):
+    """A file of single values where one of a release was wanted."""
 
 
 def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
@@ -76,6 +82,8 @@ def read_fields(path: Path) -> dict[str, Any]:
     What is left for the caller is to put the fields together, inside `files.faithful`.
     """
     contents = files.read(path)
+    if VALUES in contents.manifest:
+        raise HoldsValues(f"{path} holds single values, and no answers to questions: read it with cs.load_value")
     with files.faithful():
         manifest = contents.manifest
         schema = Schema.from_dict(manifest["schema"])

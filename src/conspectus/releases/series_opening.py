@@ -137,4 +137,4 @@ def resume_series(path: str | Path, *, ledger: str | Path | Ledger | None = None
         or (first.label, first.terms) != (terms.label, terms.digest)
     ):
         raise SeriesError(f"{path} is not a series of this ledger: use the file and the ledger that belong together")
-    return Series(schema, workload, terms, Reservation(kept, number), Path(path))
+    return Series(schema, workload, terms, Reservation(kept.going_on(first), number), Path(path))

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from conspectus.privacy.ledger.ledger import Ledger, LedgerMismatch
 from conspectus.releases.release import Release
+from conspectus.stability.value_release import ValueRelease
 
-from . import contents, page, promise, provenance, usefulness
+from . import contents, page, promise, provenance, usefulness, values_page
 
 
 def write_report(
-    release: Release,
+    release: Release | ValueRelease,
     path: str | Path,
     *,
     ledger: Ledger | str | Path | None = None,
@@ -20,7 +21,9 @@ def write_report(
     owner: str | None = None,
     purpose: str | None = None,
 ) -> None:
-    """Write the report of a release; `source` is the file that it was saved as, whose checksum the page then shows.
+    """Write the report of a release, or of single values.
+
+    `source` is the file that it was saved as, whose checksum the page then shows.
 
     `owner` is who answers for it, and `purpose` what it is for, in the owner's words.
     """
@@ -35,7 +38,7 @@ def write_report(
 
 
 def report_of(
-    release: Release,
+    release: Release | ValueRelease,
     *,
     ledger: Ledger | None = None,
     source: Path | None = None,
@@ -44,11 +47,27 @@ def report_of(
 ) -> str:
     """The report as HTML: the promise in plain words and the pictures first, proofs and parameters last."""
     today = datetime.now(UTC).date().isoformat()
+    footer = f"<footer>Written on {today} from the release alone; no row of the table was read.</footer>"
+    title, named = f"Privacy report: {release.schema.name}", promise.answerable(owner, purpose, today)
+    if isinstance(release, ValueRelease):
+        chapters = [
+            values_page.summary(release),
+            named,
+            values_page.values(release),
+            promise.guarantee(release),
+            promise.beliefs(release),
+            provenance.acts(release),
+            provenance.ledger(ledger),
+            values_page.how(release),
+            provenance.verification(release, source, values_page.FILE_OF_VALUES),
+            footer,
+        ]
+        return page.page(title, chapters)
     return page.page(
-        f"Privacy report: {release.schema.name}",
+        title,
         [
             promise.summary(release),
-            promise.answerable(owner, purpose, today),
+            named,
             usefulness.good_for(release),
             contents.pictures(release),
             promise.guarantee(release),
@@ -59,6 +78,6 @@ def report_of(
             provenance.ledger(ledger),
             provenance.mechanism(release),
             provenance.verification(release, source),
-            f"<footer>Written on {today} from the release alone; no row of the table was read.</footer>",
+            footer,
         ],
     )

@@ -59,9 +59,12 @@ def group_of(guarantee: Guarantee, units: int) -> Meaning | None:
     one = meaning_of(guarantee)
     if guarantee.rho is not None and one.delta and not guarantee.missing:
         rho = composition.group_rho(guarantee.rho, units)
+        if rho == math.inf:
+            return None
         return Meaning(epsilon=epsilon_of(rho, one.delta), delta=one.delta, implied=one.implied)
     epsilon, delta = composition.group(one.epsilon, one.delta, units)
-    return Meaning(epsilon=epsilon, delta=delta, implied=one.implied) if delta < 1 else None
+    said = delta < 1 and epsilon < math.inf
+    return Meaning(epsilon=epsilon, delta=delta, implied=one.implied) if said else None
 
 
 def change_of(guarantee: Guarantee) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Protocol
 
+from conspectus.data.schema import Schema
 from conspectus.privacy.guarantee import LARGE_EPSILON, Guarantee, printed
 from conspectus.privacy.relation import Neighbours
 from conspectus.releases.release import Release
@@ -14,10 +17,29 @@ from .meaning import PRIORS, Meaning, change_of, factor_text, group_of, meaning_
 from .pictures import spans
 
 
+class Promised(Protocol):
+    """Whatever keeps a promise: a release, or single values."""
+
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def guarantee(self) -> Guarantee: ...
+    @property
+    def mechanism(self) -> str: ...
+
+
 def summary(release: Release) -> str:
     """The first lines: what this is, in a few numbers and sentences."""
+    own = [_rows(release.total)] if release.counts_rows else []
+    queries = f"{release.questions:,} question{'s' if release.questions != 1 else ''}"
+    begin = f"This release answers {queries} about {len(release.schema.columns)} columns."
+    counted = (f"{release.questions:,}", "questions answered")
+    return opening(f"Release of “{release.schema.name}”", release, [*own, counted], begin)
+
+
+def opening(subject: str, release: Promised, own: Sequence[tuple[str, str]], begin: str) -> str:
+    """The first lines of a report: its subject, the guarantee and its own facts in numbers, and a sentence."""
     guarantee, meaning = release.guarantee, meaning_of(release.guarantee)
-    subject = f"Release of “{release.schema.name}”"
     head = (
         "<header>"
         + page.paragraph("Privacy report", "eyebrow")
@@ -46,13 +68,12 @@ def summary(release: Release) -> str:
                     "replaced" if guarantee.neighbours is Neighbours.REPLACE else "added or removed",
                     "what may happen to one unit",
                 ),
-                *([_rows(release.total)] if release.counts_rows else []),
-                (f"{release.questions:,}", "questions answered"),
+                *own,
                 (release.mechanism, "mechanism"),
             ]
         )
     )
-    parts.append(page.paragraph(_in_short(release, meaning), "lead"))
+    parts.append(page.paragraph(_in_short(release, begin, meaning), "lead"))
     parts += [page.warning(text[:1].upper() + text[1:] + ".") for text in guarantee.warnings]
     return "\n".join(parts)
 
@@ -74,10 +95,8 @@ def _rows(total: Total) -> tuple[str, str]:
     return f"about {total.rows:,}", "rows, a noisy and paid estimate"
 
 
-def _in_short(release: Release, meaning: Meaning) -> str:
-    queries = f"{release.questions:,} question{'s' if release.questions != 1 else ''}"
+def _in_short(release: Promised, begin: str, meaning: Meaning) -> str:
     unit = "row" if release.schema.unit.kind == "row" else str(release.schema.unit.column)
-    begin = f"This release answers {queries} about {len(release.schema.columns)} columns."
     if not release.guarantee.private:
         return begin
     slack = f", up to a slack of δ = {printed(meaning.delta, 3)}" if meaning.delta else ""
@@ -87,7 +106,7 @@ def _in_short(release: Release, meaning: Meaning) -> str:
     )
 
 
-def guarantee(release: Release) -> str:
+def guarantee(release: Promised) -> str:
     """The guarantee, as it stands and in words."""
     held, meaning = release.guarantee, meaning_of(release.guarantee)
     if not held.private:
@@ -127,7 +146,7 @@ def _growth(held: Guarantee, meaning: Meaning) -> str:
     return f"ρ becomes k² times {printed(held.rho, 4)}; without it, {power}"
 
 
-def beliefs(release: Release) -> str:
+def beliefs(release: Promised) -> str:
     """What ε means here: from what an attacker believed to what the release may make them believe."""
     if not release.guarantee.private:
         return ""

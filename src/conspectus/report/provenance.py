@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from conspectus import __version__
+from conspectus.data.schema import Schema
 from conspectus.privacy.events import (
     ByRelation,
     Event,
@@ -39,7 +40,20 @@ from .meaning import meaning_of
 MOST_LINES = 40
 
 
-def acts(release: Release) -> str:
+class Accounted(Protocol):
+    """Whatever can account for its private acts: a release, or single values."""
+
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def guarantee(self) -> Guarantee: ...
+    @property
+    def events(self) -> tuple[Event, ...]: ...
+    @property
+    def declared(self) -> bool: ...
+
+
+def acts(release: Accounted) -> str:
     """Every private act with its price, and what several theorems make of the sum."""
     held = release.guarantee
     currency: Currency = "pure" if held.rho is None else "zcdp"
@@ -69,7 +83,7 @@ def acts(release: Release) -> str:
     )
 
 
-def _theorems(release: Release) -> tuple[str, ...]:
+def _theorems(release: Accounted) -> tuple[str, ...]:
     """The same acts under several theorems: for acts that were fixed before the first draw, each of them holds."""
     held, meaning = release.guarantee, meaning_of(release.guarantee)
     prices = comparison(release.events, meaning.delta, held.neighbours)
@@ -245,7 +259,15 @@ def _value(value: Any) -> str:
     return json.dumps(value) if isinstance(value, list | dict | Mapping) else str(value)
 
 
-def verification(release: Release, source: Path | None) -> str:
+FILE_OF_ANSWERS = (
+    "The file holds everything on this page: schema, questions, answers, guarantee, acts and citations. Check "
+    "that its checksum is the one below; conspectus report writes this page again from the file alone, and "
+    "conspectus ask answers further questions from it. The code that drew the noise can be attacked with "
+    "conspectus audit."
+)
+
+
+def verification(release: Accounted, source: Path | None, advice: str = FILE_OF_ANSWERS) -> str:
     """How a reader can check that this page belongs to a file, and the file to a schema."""
     rows = [("schema fingerprint (SHA-256)", release.schema.fingerprint), ("written by", f"conspectus {__version__}")]
     if source is not None:
@@ -253,11 +275,5 @@ def verification(release: Release, source: Path | None) -> str:
         rows = [("file", source.name), ("checksum of the file (SHA-256)", digest), *rows]
     body = "".join(
         f"<tr><td>{page.escape(name)}</td><td><code>{page.escape(value)}</code></td></tr>" for name, value in rows
-    )
-    advice = (
-        "The file holds everything on this page: schema, questions, answers, guarantee, acts and citations. Check "
-        "that its checksum is the one below; conspectus report writes this page again from the file alone, and "
-        "conspectus ask answers further questions from it. The code that drew the noise can be attacked with "
-        "conspectus audit."
     )
     return page.section("How to verify", page.paragraph(advice), f"<table><tbody>{body}</tbody></table>")

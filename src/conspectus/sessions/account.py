@@ -112,7 +112,7 @@ def reservation_of(ledger: Ledger, terms: Terms) -> tuple[Reservation, bool]:
         raise SessionError(OTHER_TERMS)
     if lines[0].terms not in ("", terms.digest):  # a line of version 0.1 has none, and is compared by its price alone
         raise SessionError(OTHER_TERMS)
-    return Reservation(ledger, terms.reservation), lines[-1].kind == "settle"
+    return Reservation(ledger.going_on(lines[0]), terms.reservation), lines[-1].kind == "settle"
 
 
 def label_of(terms: Terms) -> str:

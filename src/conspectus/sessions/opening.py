@@ -106,7 +106,7 @@ def open_session(
 
 
 def resume_session(
-    path: str | Path, table: Table, *, ledger: str | Path | None = None, progress: Progress | None = None
+    path: str | Path, table: Table, *, ledger: str | Path | Ledger | None = None, progress: Progress | None = None
 ) -> Session:
     """Go on with the session in a file, alone or beside other processes. Answers given so far stay as they are.
 
@@ -116,7 +116,8 @@ def resume_session(
     Args:
         path: The session's file.
         table: The table that it was opened on.
-        ledger: Where its ledger is now, if it moved.
+        ledger: Where its ledger is now, if it moved; or the ledger itself, in the name of whoever asks from now on
+            (`ledger.for_study(by=…)`). Otherwise what is spent is in the name of whoever opened the session.
         progress: Called as `progress(what, done, total)` while the session is being opened.
 
     Returns:
@@ -141,7 +142,7 @@ def resume_session(
         >>> after.fraction == before.fraction, after.repeated
         (True, True)
     """
-    return go_on(Path(path), table, ledger=None if ledger is None else Path(ledger), progress=progress)
+    return go_on(Path(path), table, ledger=ledger, progress=progress)
 
 
 def terms_of(path: str | Path) -> Terms:
@@ -261,7 +262,7 @@ def go_on(
     path: Path,
     table: Table,
     *,
-    ledger: Path | str | None = None,
+    ledger: Path | str | Ledger | None = None,
     progress: Progress | None = None,
     sampler: Sampler | None = None,
 ) -> Session:
@@ -341,10 +342,12 @@ def _same_table(truth: Truth, terms: Terms) -> SessionProblem:
     return dataclasses.replace(found, concentrated=terms.concentrated)
 
 
-def _ledger_of(store: Store, terms: Terms, given: Path | str | None) -> Ledger:
+def _ledger_of(store: Store, terms: Terms, given: Path | str | Ledger | None) -> Ledger:
     """The ledger that a session was opened with: where we are told, where it was, or beside the session."""
     if terms.ledger is None or store.path is None:
         raise SessionError("this session names no ledger: the file is damaged")
+    if isinstance(given, Ledger):
+        return given
     if given is not None or is_server(terms.ledger):
         return Ledger.open(given if given is not None else terms.ledger)
     known = Path(terms.ledger)

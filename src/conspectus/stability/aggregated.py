@@ -1,4 +1,4 @@
-"""`cs.aggregated`: any function of one's own on disjoint parts of the table, and one private value of its results."""
+"""`cs.aggregated`: any function of one's own on disjoint subsamples, and one private value of its results."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ MADE_ROWS = 200
 
 
 class AggregateError(ValueError):
-    """What was declared of a function that runs on parts of the table is not of its form, or the function fails."""
+    """What was declared of a function that runs on subsamples is not of its form, or the function fails."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Aggregated:
-    """A function of one's own, to be run on parts of a table, and what is made of its results. See `cs.aggregated`.
+    """A function of one's own, to be run on subsamples, and what is made of its results. See `cs.aggregated`.
 
     Attributes:
         schema: The declaration of the table.
         by: What is released of the results: their mean, median or mode.
         names: What the numbers that the function returns are called.
-        subsampling: The function, the number of parts, and how results are read.
+        subsampling: The function, the number of subsamples, and how results are read.
         trial: Whether the function is tried on made rows first.
     """
 
@@ -57,7 +57,7 @@ class Aggregated:
     trial: bool = True
 
     def __repr__(self) -> str:
-        return f"<Aggregated: the {self.by} of {', '.join(self.names)} over {self.subsampling.parts:,} parts>"
+        return f"<Aggregated: the {self.by} of {', '.join(self.names)} over {self.subsampling.count:,} subsamples>"
 
     @property
     def kind(self) -> str:
@@ -65,19 +65,19 @@ class Aggregated:
 
     @property
     def whole(self) -> int:
-        """What ranks are of: parts."""
-        return self.subsampling.parts
+        """What ranks are of: subsamples."""
+        return self.subsampling.count
 
     @property
     def positions(self) -> int:
         return self.subsampling.results.levels
 
     def counts(self, place: int) -> Workload:
-        """How many parts have each result, of one number that the function returns."""
+        """How many subsamples have each result, of one number that the function returns."""
         return Workload(self.schema.domain, (SubsampleVotes(self.schema.domain, self.subsampling, place),))
 
     def sums(self) -> Workload:
-        """The sums of its numbers over all parts."""
+        """The sums of its numbers over all subsamples."""
         return Workload(self.schema.domain, (SubsampleSums(self.schema.domain, self.subsampling),))
 
     def shown(self, position: int, place: int) -> Any:
@@ -128,28 +128,29 @@ def aggregated(
     public_seed: int = 0,
     trial: bool = True,
 ) -> Aggregated:
-    """Any function of the table, no sensitivity promised: it runs on disjoint parts, and their results are joined.
+    """Any function of the table, no sensitivity promised: it runs on disjoint subsamples, and their results are joined.
 
-    Each row, or each id with all of its rows, lies in one of `blocks` parts, by a keyed hash. So one person changes the
-    result of one part (of two where one is replaced by another), whatever the function does. What is released is a
-    private mean, median or mode of these results, by `cs.release_value`. (Subsample and aggregate.)
+    Each row, or each id with all of its rows, lies in one of `blocks` subsamples, by a keyed hash. So one person
+    changes the result of one subsample (of two where one is replaced by another), whatever the function does. What is
+    released is a private mean, median or mode of these results, by `cs.release_value`. (Subsample and aggregate.)
 
-    The function runs once for each part, in a process of its own. An exception, a result that is none, and a part that
-    takes longer than `seconds` count as `default`. What it prints is thrown away; what it stores or sends, and how long
-    it takes in all, is outside every guarantee.
+    The function runs once for each subsample, in a process of its own. An exception, a result that is none, and a
+    subsample that takes longer than `seconds` count as `default`. What it prints is thrown away; what it stores or
+    sends, and how long it takes in all, is outside every guarantee.
 
     Args:
         schema: The declaration of the table.
         function: Receives an integer array of codes, rows × columns in schema order, with any number of rows, sorted;
             returns one number, as many numbers as there are ranges, or one of `values`.
-        blocks: Into how many parts the table is divided. More of them are less noise, and smaller parts.
+        blocks: Into how many subsamples the table is divided. More of them are less noise, and smaller subsamples.
         range: Between which numbers results lie, as (low, high); for several results {name: (low, high)}. What lies
             outside is moved to the nearest end.
         values: In place of a range, the values that the function returns one of.
         by: "mean", "median" or "mode"; by default the median of numbers, and the mode of values.
-        default: What stands for a part whose function fails: by default the low end of each range, or the first value.
+        default: What stands for a subsample whose function fails: by default the low end of each range, or the first
+            value.
         levels: To how many numbers between low and high results are rounded for a median.
-        seconds: The longest that the function may run on one part.
+        seconds: The longest that the function may run on one subsample.
         public_seed: Keys the hash that divides the table. It is public.
         trial: Whether the function is run on made rows before anything is spent, so that a mistake in it is told.
 
@@ -164,7 +165,7 @@ def aggregated(
         >>> def share_of_smokers(codes):
         ...     return codes[:, 2].mean()
         >>> cs.aggregated(schema, share_of_smokers, blocks=50, range=(0, 1))
-        <Aggregated: the median of result over 50 parts>
+        <Aggregated: the median of result over 50 subsamples>
     """
     check_schema(schema)
     how: str = by or ("median" if values is None else "mode")
@@ -173,7 +174,7 @@ def aggregated(
         (callable(function), f"a function of the codes is needed, not {told(function)}"),
         (
             type(blocks) is int and 2 <= blocks <= MOST_BLOCKS,
-            f"blocks, into how many parts the table is divided, is a whole number from 2 to {MOST_BLOCKS:,}",
+            f"blocks, into how many subsamples the table is divided, is a whole number from 2 to {MOST_BLOCKS:,}",
         ),
         ((range is None) != (values is None), "declare the results: range=(low, high), or values=[…], and not both"),
         (how in ("mean", "median", "mode"), f'by is "mean", "median" or "mode", not {told(by)}'),
@@ -185,7 +186,7 @@ def aggregated(
             type(levels) is int and 2 <= levels <= MOST_LEVELS,
             f"levels, to how many numbers results are rounded, is a whole number from 2 to {MOST_LEVELS:,}",
         ),
-        (_real(seconds) and seconds > 0, "seconds, the longest that the function may run on a part, is above 0"),
+        (_real(seconds) and seconds > 0, "seconds, the longest that the function may run on a subsample, is above 0"),
         (type(public_seed) is int, "public_seed is a whole number"),
     )
     results: Results
@@ -196,8 +197,8 @@ def aggregated(
         names, ranges = _ranges(range)
         fine = SUM_STEPS + 1 if how == "mean" else levels
         results = Numbers(ranges, fine, _defaults(names, ranges, fine, default))
-    parts = Subsampling(function, blocks, results, float(seconds), public_seed)
-    return Aggregated(schema, how, names, parts, trial)  # type: ignore[arg-type]
+    subsamples = Subsampling(function, blocks, results, float(seconds), public_seed)
+    return Aggregated(schema, how, names, subsamples, trial)  # type: ignore[arg-type]
 
 
 def _listed(values: Sequence[Any], default: Any) -> Listed:

@@ -159,8 +159,8 @@ def _checked(schema: Schema, kind: Kind, column: str) -> ColumnValue:
     declared = schema.column(column)
     if kind != "mode" and not declared.ordered:
         raise AggregateError(f'column "{column}" has no order, and so no {kind}: take integers, numbers or dates')
-    if not 1 <= declared.regular <= MOST_LEVELS:
+    if not 2 <= declared.regular <= MOST_LEVELS:
         raise AggregateError(
-            f'column "{column}" has {declared.regular:,} values: declare 1 to {MOST_LEVELS:,}, or bins'
+            f'column "{column}" has {declared.regular:,} values to choose from: declare 2 to {MOST_LEVELS:,}, or bins'
         )
     return ColumnValue(schema, kind, column)

@@ -2,126 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from conspectus.curator.acts import Rule, relation_of
+from conspectus.curator.acts import relation_of
 from conspectus.curator.curator import Curator
-from conspectus.curator.stable_statistics import LOG_STEPS, NO_SPREAD
 from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
 from conspectus.mechanisms.mechanism import ProblemError
 from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
-from conspectus.privacy.events import Event, to_json
-from conspectus.privacy.guarantee import Budget, Guarantee, large_epsilon
+from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
-from conspectus.privacy.tails import noise_margin
-from conspectus.queries.blocks.subsample_results import SUM_STEPS, Numbers
 from conspectus.releases.answer import checked_confidence
 from conspectus.releases.planning import check_table, neighbours_of
-from conspectus.suggestions import suggest_keywords
 
 from .aggregated import Aggregated, AggregateError
 from .column_values import ColumnValue
-from .value_plan import CHOICES, ValuePlan, Wanted, mean_margin, plan_of, score_of
-
-UNSTABLE = "the value is not stable enough: a few people could change it, so nothing was published"
-CHOSEN = "a choice by its rank: the plan says how many rows or parts may lie between, and no interval of values follows"
-ON_PARTS = "of the results on parts of the table: how far they lie from a result on all rows is not known"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SingleValue:
-    """One value with its interval.
-
-    Attributes:
-        name: What it is called.
-        value: The value: a number, a listed value, or the name of a bin. None where nothing was published.
-        low: The true value is at least this, with the stated confidence; None where no interval would be honest.
-        high: The true value is at most this.
-        confidence: The probability, over the noise, with which the interval holds the truth.
-        basis: "measured" (noise whose law is known), "exact" (the true value), "chosen" (by its rank), or "nothing".
-        note: What must be said besides.
-    """
-
-    name: str
-    value: Any
-    low: Any
-    high: Any
-    confidence: float
-    basis: str
-    note: str = ""
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return f"{self.name}: nothing. {self.note}"
-        shown = f"{self.value:.6g}" if isinstance(self.value, float) else str(self.value)
-        if self.low is None:
-            return f"{self.name}: {shown}, {self.basis}"
-        low, high = (f"{end:.6g}" if isinstance(end, float) else str(end) for end in (self.low, self.high))
-        return f"{self.name}: {shown}, {self.confidence:.0%} interval {low} to {high}, {self.basis}"
-
-
-@suggest_keywords
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ValueRelease:
-    """What `cs.release_value` published.
-
-    Attributes:
-        values: The values, in the order of their names.
-        guarantee: What was spent, and whom it protects.
-        mechanism: By which mechanism.
-        events: The private acts.
-        plan: What was expected.
-    """
-
-    values: tuple[SingleValue, ...]
-    guarantee: Guarantee
-    mechanism: str
-    events: tuple[Event, ...]
-    plan: ValuePlan
-
-    @property
-    def value(self) -> Any:
-        """The value, where there is one: None if nothing was published."""
-        if len(self.values) != 1:
-            raise LookupError("there are several values: take them from .values")
-        return self.values[0].value
-
-    def __repr__(self) -> str:
-        return f"<ValueRelease: {'; '.join(map(str, self.values))}>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain values.
-
-        Returns:
-            A dictionary that JSON can hold.
-        """
-        return {
-            "format": "conspectus-values",
-            "version": 1,
-            "mechanism": self.mechanism,
-            "values": [dataclasses.asdict(value) for value in self.values],
-            "guarantee": {**dataclasses.asdict(self.guarantee), "warnings": list(self.guarantee.warnings)},
-            "events": [to_json(event) for event in self.events],
-            "notes": list(self.plan.notes),
-        }
-
-    def save(self, path: str | Path) -> None:
-        """Write it to a file, as JSON.
-
-        Args:
-            path: The file.
-        """
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1, default=str), encoding="utf-8")
+from .value_plan import RULES, ValuePlan, Wanted, score_of
+from .value_planning import plan_of
+from .value_release import ValueRelease
 
 
 def release_value(
@@ -229,16 +132,16 @@ def run_value(
     curator = Curator(truth, allowance, neighbours=relation.neighbours, debit=reservation, sampler=sampler)
     # Before anything is spent: a source that is damaged must not cost its budget.
     curator.count_ahead(wanted.sums() if plan.law is not None and isinstance(wanted, Aggregated) else wanted.counts(0))
-    values = drawn_values(curator, plan, confidence)
+    outcomes = drawn(curator, plan)
     if reservation is not None:
         reservation.settle()
     said = (*_warnings(wanted), *large_epsilon(budget))
     return ValueRelease(
-        values=tuple(values),
-        guarantee=allowance.guarantee(str(table.schema.unit), said, private=sampler.private),
-        mechanism=plan.mechanism,
-        events=allowance.events,
         plan=plan,
+        outcomes=outcomes,
+        confidence=confidence,
+        guarantee=allowance.guarantee(str(table.schema.unit), said, private=sampler.private),
+        events=allowance.events,
     )
 
 
@@ -269,92 +172,25 @@ def _warnings(wanted: Wanted) -> tuple[str, ...]:
     return said
 
 
-def drawn_values(curator: Curator, plan: ValuePlan, confidence: float) -> list[SingleValue]:
+def drawn(curator: Curator, plan: ValuePlan) -> tuple[int | None, ...]:
+    """What the acts of a plan give."""
     wanted = plan.wanted
     if plan.law is not None:
-        return _means(curator, plan, confidence)
-    if plan.mechanism in CHOICES:
-        return [_chosen(curator, plan, place, confidence) for place in range(len(wanted.names))]
-    if wanted.kind == "interquartile-range":
-        return [_scale(curator, plan, confidence)]
-    return [_tested(curator, plan, place, confidence) for place in range(len(wanted.names))]
-
-
-def _means(curator: Curator, plan: ValuePlan, confidence: float) -> list[SingleValue]:
-    wanted = plan.wanted
-    assert isinstance(wanted, Aggregated)
-    assert plan.law is not None
-    results = wanted.subsampling.results
-    assert isinstance(results, Numbers)
-    shares = curator.measure(wanted.sums(), plan.law) / (SUM_STEPS * wanted.subsampling.parts)
-    margin = mean_margin(wanted, plan.law, confidence)
-    found = []
-    for name, share, (low, high) in zip(wanted.names, shares.tolist(), results.ranges):
-        value, off = low + (high - low) * share, (high - low) * margin
-        ends = {"low": value - off, "high": value + off}
-        found.append(_value(name, value, confidence, "measured", f"the mean {ON_PARTS}", **ends))
-    return found
-
-
-def _chosen(curator: Curator, plan: ValuePlan, place: int, confidence: float) -> SingleValue:
-    wanted = plan.wanted
-    assert plan.epsilon is not None
-    rules: dict[str, Rule] = {"permute-and-flip": "permute-and-flip", "noisy-max": "noisy-max"}
-    rule = rules.get(plan.mechanism)
-    score = score_of(wanted, place)
-    if rule is None:
-        position = curator.select(score, plan.epsilon)[0]
-    else:
-        position = curator.select(score, plan.epsilon, barred=np.zeros(0, dtype=np.int64), rule=rule)[0]
-    return _value(wanted.names[place], wanted.shown(int(position), place), confidence, "chosen", CHOSEN)
-
-
-def _tested(curator: Curator, plan: ValuePlan, place: int, confidence: float) -> SingleValue:
-    """A value where it is stable; with noise, as positions, where it is nearly so."""
-    wanted, test = plan.wanted, plan.tests[place]
-    name, last = wanted.names[place], wanted.positions - 1
-    found = curator.stable_value(test.what, test.scale, test.threshold, noise_scale=test.noise_scale)
-    if found is None:
-        return _value(name, None, confidence, "nothing", UNSTABLE)
-    off = 0 if test.noise_scale is None else noise_margin("laplace", test.noise_scale, 1, confidence)
-    position, low, high = (min(max(found + moved, 0), last) for moved in (0, -off, off))
-    ends = [wanted.ends(end, place) for end in (low, high)]
-    note = ON_PARTS if isinstance(wanted, Aggregated) else "of the values as the schema divides them into bins"
-    basis = "exact" if test.noise_scale is None else "measured"
-    if ends[0] is None or ends[1] is None:
-        return _value(name, wanted.shown(position, place), confidence, basis, note)
-    return _value(name, wanted.shown(position, place), confidence, basis, note, low=ends[0][0], high=ends[1][1])
-
-
-def _scale(curator: Curator, plan: ValuePlan, confidence: float) -> SingleValue:
-    """The book's Algorithm 12: bins of the logarithm, and where a bin's end is too near, bins shifted by half."""
-    wanted = plan.wanted
-    assert isinstance(wanted, ColumnValue)
+        assert isinstance(wanted, Aggregated)
+        return tuple(curator.measure(wanted.sums(), plan.law).tolist())
+    if plan.epsilon is not None:
+        return tuple(_chosen(curator, plan, place, plan.epsilon) for place in range(len(wanted.names)))
+    found: list[int | None] = []
     for test in plan.tests:
-        assert test.noise_scale is not None
-        found = curator.stable_value(test.what, test.scale, test.threshold, noise_scale=test.noise_scale)
-        if found is not None:
-            off = noise_margin("laplace", test.noise_scale, 1, confidence)
-            return _of_logarithm(wanted, found, off, confidence)
-    return _value(wanted.column, None, confidence, "nothing", UNSTABLE)
+        shown = curator.stable_value(test.what, test.scale, test.threshold, noise_scale=test.noise_scale)
+        found.append(shown)
+        if wanted.kind == "interquartile-range" and shown is not None:
+            break  # a scale that was found is not looked for again
+    return tuple(found)
 
 
-def _of_logarithm(wanted: ColumnValue, found: int, off: int, confidence: float) -> SingleValue:
-    note = "counted in whole bins of the schema"
-    if found < NO_SPREAD // 2:
-        return _value(wanted.column, 0.0, confidence, "exact", note, low=0.0, high=0.0)
-    widest = wanted.positions - 1
-
-    def power(steps: int) -> float:
-        return float(wanted.step * min(2.0 ** min(steps / LOG_STEPS, 60.0), widest))
-
-    # Whole steps are rounded down, so that the truth may be almost a step larger; a range that is not 0 is 1 at least.
-    low, high = max(power(found - off), wanted.step), max(power(found + off + 1), wanted.step)
-    value = max(power(found), wanted.step)
-    return _value(wanted.column, value, confidence, "measured", note, low=low, high=high)
-
-
-def _value(
-    name: str, value: Any, confidence: float, basis: str, note: str, *, low: Any = None, high: Any = None
-) -> SingleValue:
-    return SingleValue(name=name, value=value, low=low, high=high, confidence=confidence, basis=basis, note=note)
+def _chosen(curator: Curator, plan: ValuePlan, place: int, epsilon: Fraction) -> int:
+    score, rule = score_of(plan.wanted, place), RULES[plan.mechanism]
+    if rule == "exponential":
+        return int(curator.select(score, epsilon)[0])
+    return int(curator.select(score, epsilon, barred=np.zeros(0, dtype=np.int64), rule=rule)[0])

@@ -20,6 +20,7 @@ from conspectus.privacy.ledger.reservation import Reservation, StaleCopy
 
 from .stream_file import StreamError, StreamFile
 
+OTHER_LEDGER = "this ledger has no such stream: give the ledger with which the stream was opened"
 OLD_COPY = "this file is an old copy of its stream, which went on without it: use the newest file"
 
 
@@ -41,7 +42,11 @@ class StepMarks:
         Guarantee: of all copies of a file only those are gone on with that hold the outputs of every step that was
         shown.
         """
-        lines = [entry for entry in ledger.entries_of(number) if entry.kind == "debit"]
+        entries = ledger.entries_of(number)
+        lines = [entry for entry in entries if entry.kind == "debit"]
+        if not lines:
+            raise StreamError(OTHER_LEDGER)
+        reservation = Reservation(ledger.going_on(entries[0]), number)
         labels = [entry.label.split() for entry in lines if entry.event is None]
         begun = [label[1:] for label in labels if label[0] == "begun"]
         done = sum(label[0] == "done" for label in labels)
@@ -49,9 +54,9 @@ class StepMarks:
         if not begun:
             if steps:
                 raise StreamError(OLD_COPY)
-            return cls(Reservation(ledger, number), len(lines))
+            return cls(reservation, len(lines))
         last, mark = int(begun[-1][0]), begun[-1][1]
-        marks = cls(Reservation(ledger, number), len(lines), mark)
+        marks = cls(reservation, len(lines), mark)
         if mark not in file.marks() or steps not in (last, last + 1) or done not in (last, last + 1) or steps < done:
             raise StreamError(OLD_COPY)
         if steps > done:  # it died after the step was in the file, and before the ledger knew

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -126,11 +127,32 @@ def exported(name: str, kind: str) -> str:
 
 
 class Connection:
-    """A database in memory that spills into a folder of its own; both go when it is closed, or no longer held."""
+    """A database in memory that spills into a folder of its own; both go when it is closed, or no longer held.
+
+    It is made when it is first asked for: a frame that is read without SQL needs none, and making one takes longer than
+    reading ten thousand rows.
+    """
 
     def __init__(self, *, memory_limit: str | None = None) -> None:
+        self._limit = {"memory_limit": memory_limit} if memory_limit else {}
+        self._lock = threading.Lock()
+        self._database: Any = None
+        self._finalizer: Callable[[], object] | None = None
+        if memory_limit:
+            self.cursor()  # a limit that is none is refused at once
+
+    def cursor(self) -> Any:
+        """A way to run a query beside others."""
+        with self._lock:
+            if self._database is None:
+                self._open()
+            return self._database.cursor()
+
+    def _open(self) -> None:
+        if self._finalizer is not None:
+            raise duckdb.ConnectionException("the connection is closed")
         spill = tempfile.mkdtemp(prefix="conspectus-")
-        self._database = duckdb.connect(
+        database = duckdb.connect(
             config={
                 "temp_directory": spill,
                 "preserve_insertion_order": False,  # the order of rows means nothing here, and keeping it costs memory
@@ -138,17 +160,13 @@ class Connection:
                 "python_enable_replacements": False,
                 "TimeZone": "UTC",
                 "arrow_large_buffer_size": True,  # one batch may hold more than 2 GiB of texts
-                **({"memory_limit": memory_limit} if memory_limit else {}),
+                **self._limit,
             }
         )
-        self._finalizer = weakref.finalize(self, _discard, self._database, spill)
+        self._database, self._finalizer = database, weakref.finalize(self, _discard, database, spill)
         # A plan as it is written: an optimizer may move an expression out of the TRY that catches its failure, or
         # bound ids by an aggregate, which cannot spill to disk.
-        self._database.execute(f"SET disabled_optimizers = {text(_optimizers())}")
-
-    def cursor(self) -> Any:
-        """A way to run a query beside others."""
-        return self._database.cursor()
+        database.execute(f"SET disabled_optimizers = {text(_optimizers())}")
 
     def run(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of a query about public things."""
@@ -156,7 +174,9 @@ class Connection:
 
     def close(self) -> None:
         """Remove the database and its folder."""
-        self._finalizer()
+        with self._lock:
+            self._finalizer = self._finalizer or (lambda: None)
+            self._finalizer()
 
 
 @cache

@@ -13,10 +13,14 @@ import math
 import numpy as np
 
 from conspectus.mechanisms.expectations import (
+    ADAPTIVE_BEYOND,
+    ADAPTIVE_DENSE,
+    ADAPTIVE_DENSE_CELLS,
     ADAPTIVE_FLOOR,
     ADAPTIVE_FLOOR_MEAN,
     ADAPTIVE_LARGE,
     ADAPTIVE_LARGE_CELLS,
+    ADAPTIVE_LISTED,
     ADAPTIVE_MEAN_OF_MAX,
     ADAPTIVE_SMALL,
     ADAPTIVE_SMALL_CELLS,
@@ -25,6 +29,7 @@ from conspectus.mechanisms.expectations import (
 from conspectus.mechanisms.mechanism import Claim, Problem, expected_maximum, expected_size
 from conspectus.mechanisms.simulation.reruns import Asked
 from conspectus.privacy.events import Noise
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 
 from .parameters import AdaptivePlan, shares_of, unit_cost
@@ -42,6 +47,7 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
     shares = shares_of(plan, problem.relation, rho, rows, triples=triples)
     sizes = problem.workload.domain.sizes
     floor = _noise(problem, plan, rho * (shares.pairs if plan.pairs else 1.0))
+    dense = ADAPTIVE_DENSE if problem.cells <= ADAPTIVE_DENSE_CELLS else 1.0
     whole = largest = 0.0
     for block in problem.workload.blocks:
         # The noise of columns of this size, where `shares` has that of a usual column.
@@ -49,10 +55,14 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
         noise = shares.noise * float(np.mean(own)) / float(np.mean(plan.sizes))
         if isinstance(block, Marginal):
             distance, most = _errors(noise, float(len(block)))
+            beyond = max(len(own) - 3, 0)
+            distance, most = distance + ADAPTIVE_BEYOND[0] * beyond, most + ADAPTIVE_BEYOND[1] * beyond
             least = ADAPTIVE_FLOOR_MEAN * expected_size(floor) * min(len(block), ADAPTIVE_SMALL_CELLS)
-            whole += max(min(distance, 2.0) * rows, least)
+            whole += max(min(dense * distance, 2.0) * rows, least)
         else:
             _, most = _errors(noise, float(math.prod(sorted(own)[-3:])))
+            wide = block.terms.shape[1] > 2 if isinstance(block, Conjunctions) else len(own) > 2
+            most *= ADAPTIVE_LISTED if wide else 1.0
             whole += max(ADAPTIVE_MEAN_OF_MAX * most * rows, ADAPTIVE_FLOOR_MEAN * expected_size(floor)) * len(block)
         largest = max(largest, most * rows)
     asked = len(problem.workload)

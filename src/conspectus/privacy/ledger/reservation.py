@@ -95,7 +95,8 @@ class Reservation:
             standing = lines.standing(self.number)
             if after != lines.acts(self.number):
                 raise StaleCopy("the ledger knows of steps that this copy does not: use the newest copy")
-            lines.append("debit", self.number, cost=Cost(), total=standing.debited, content={"label": label})
+            content = {"label": label} | ({"by": self.ledger.by} if self.ledger.by else {})
+            lines.append("debit", self.number, cost=Cost(), total=standing.debited, content=content)
 
     def settle(self) -> None:
         """Close the reservation: from now on only its acts count, and no more can be added.

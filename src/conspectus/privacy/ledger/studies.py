@@ -148,6 +148,21 @@ class Registry:
                 _known(_studies(self.path, lines), study)
         return named
 
+    def going_on(self, reserved: Entry) -> Self:
+        """The same ledger in the name of whoever made a reservation, unless it has been given a name of its own.
+
+        Args:
+            reserved: The line of the reservation.
+
+        Returns:
+            The ledger: what is debited through it says who asked, also by a process that goes on years later.
+        """
+        if self.by:
+            return self
+        named = copy.copy(self)
+        named.study, named.by = reserved.study, reserved.by
+        return named
+
     def retire(self, reason: str, *, by: str = "") -> None:
         """Close the ledger for good: nothing more can be reserved or debited under it, and nothing undoes that.
 

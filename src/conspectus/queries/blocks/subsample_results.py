@@ -1,8 +1,8 @@
-"""What a function of one's own finds on disjoint parts of the table, counted: the block of subsample and aggregate.
+"""What a function of one's own finds on disjoint subsamples of the table, counted: subsample and aggregate.
 
-The function may be anything, and promises nothing. Every unit lies in one part, so one unit changes the result of one
-part when it is added or removed, and of two when it is replaced. A result is a whole number from 0 to `levels` − 1,
-whatever the function did. So how far one unit moves these counts is known, and nobody has to be believed.
+The function may be anything, and promises nothing. Every unit lies in one subsample, so one unit changes the result of
+one subsample when it is added or removed, and of two when it is replaced. A result is a whole number from 0 to
+`levels` − 1, whatever the function did. So how far one unit moves these counts is known, and nobody has to be believed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Function = Callable[[NDArray[np.int64]], Any]
 class Numbers:
     """Results that are numbers, one for each range: rounded to the nearest of `levels` equal steps between its ends.
 
-    What lies outside is moved to the nearest end. `default` stands for all numbers of a part whose function failed.
+    What lies outside is moved to the nearest end. `default` stands for all numbers of one whose function failed.
     """
 
     ranges: tuple[tuple[float, float], ...]
@@ -96,24 +96,24 @@ Results = Numbers | Listed
 
 @dataclass(frozen=True, eq=False)
 class Subsampling:
-    """A function, into how many parts the table is divided for it, and how its results are read.
+    """A function, into how many subsamples the table is divided for it, and how its results are read.
 
-    `seconds` is the longest that it may run on one part; `public_seed` decides which unit goes to which part.
+    `seconds` is the longest that it may run on one subsample; `public_seed` decides which unit goes to which subsample.
     """
 
     function: Function
-    parts: int
+    count: int
     results: Results
     seconds: float
     public_seed: int
 
     def changed(self, relation: Relation) -> int:
-        """How many parts one unit changes: the one that it is in, and where it is replaced the one of the other."""
-        return min(self.parts, 2 if relation.replace else 1)
+        """How many subsamples one unit changes: that which it is in, and where it is replaced that of the other."""
+        return min(self.count, 2 if relation.replace else 1)
 
 
 class Found(TableFunction):
-    """One number that is counted over the parts of a table."""
+    """One number that is counted over the subsamples of a table."""
 
     columns: tuple[int, ...] = ()
 
@@ -121,7 +121,7 @@ class Found(TableFunction):
         return 0.0
 
 
-class _PartCounts:
+class _SubsampleCounts:
     """What the two kinds of block have in common: they are counted whole, and leave no file."""
 
     domain: Domain
@@ -134,23 +134,23 @@ class _PartCounts:
 
     @property
     def denominator(self) -> int:
-        return self.subsampling.parts
+        return self.subsampling.count
 
     def query(self, index: int) -> Found:
         return Found()
 
     def take(self, indices: Indices) -> NoReturn:
-        """Refused: the results of all parts are counted together."""
-        raise WorkloadError("the results of a function on parts of the table are counted together, or not at all")
+        """Refused: the results of all subsamples are counted together."""
+        raise WorkloadError("the results of a function on subsamples of the table are counted together, or not at all")
 
     def to_json(self) -> NoReturn:
         """Refused: a file holds no code."""
-        raise WorkloadError("what a function finds on parts of the table is not stored: a file holds no code")
+        raise WorkloadError("what a function finds on subsamples of the table is not stored: a file holds no code")
 
 
 @dataclass(frozen=True, eq=False)
-class SubsampleVotes(_PartCounts):
-    """For each result how many parts have it. Every part votes once, with one of the numbers that its function gave.
+class SubsampleVotes(_SubsampleCounts):
+    """For each result how many subsamples have it. Each votes once, with one of the numbers that its function gave.
 
     Guarantee: one unit moves the votes by at most the three norms of `sensitivity`: 2, 2 and 1 where it is added or
     removed, and 4, 8 and 2 where it is replaced.
@@ -163,26 +163,26 @@ class SubsampleVotes(_PartCounts):
 
     def __post_init__(self) -> None:
         if not 0 <= self.output < self.subsampling.results.outputs:
-            raise WorkloadError("a part votes with one of the numbers that its function returns")
+            raise WorkloadError("a subsample votes with one of the numbers that its function returns")
 
     def __len__(self) -> int:
         return self.subsampling.results.levels
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """A part that changes its vote takes it from one result and gives it to another."""
+        """A subsample that changes its vote takes it from one result and gives it to another."""
         changed = self.subsampling.changed(relation)
         if len(self) == 1:
             return Sensitivity(0, 0, 0)
         return Sensitivity(2 * changed, 2 * changed * changed, changed)
 
     def counts(self, results: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The votes, from the results of all parts (parts × outputs)."""
+        """The votes, from the results of all subsamples (subsamples × outputs)."""
         return np.bincount(results[:, self.output], minlength=len(self)).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class SubsampleSums(_PartCounts):
-    """For each output of the function the sum of its results over all parts, in steps.
+class SubsampleSums(_SubsampleCounts):
+    """For each output of the function the sum of its results over all subsamples, in steps.
 
     Guarantee: one unit moves each sum by at most the whole range, where it is added or removed, and by twice that where
     it is replaced.
@@ -200,14 +200,14 @@ class SubsampleSums(_PartCounts):
         return self.subsampling.results.outputs
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """A part that changes its result may change all of its numbers, each by the whole range."""
+        """A subsample that changes its result may change all of its numbers, each by the whole range."""
         step = self.subsampling.changed(relation) * SUM_STEPS
         return Sensitivity(len(self) * step, len(self) * step * step, step)
 
     def counts(self, results: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The sums, from the results of all parts (parts × outputs)."""
+        """The sums, from the results of all subsamples (subsamples × outputs)."""
         found: NDArray[np.int64] = results.sum(axis=0, dtype=np.int64)
         return found
 
 
-PartCounts = SubsampleVotes | SubsampleSums
+SubsampleCounts = SubsampleVotes | SubsampleSums
