@@ -134,8 +134,8 @@ def _iterative(_: Any, problem: Problem, plan: Any) -> _Work:
 
 
 def _projection(mechanism: Any, problem: Problem, plan: Any) -> _Work:
-    asked = len(problem.workload)
-    seconds = _fit(problem.cells, mechanism.evaluations) + (SECONDS_NOISE + mechanism.evaluations * SECONDS_TALLY) * asked
+    asked, often = len(problem.workload), mechanism.evaluations
+    seconds = _fit(problem.cells, often) + (SECONDS_NOISE + often * SECONDS_TALLY) * asked
     return _Work(seconds=seconds, whole=asked, weights=problem.cells)
 
 
