@@ -1,7 +1,7 @@
 """Means, totals and medians of 200 groups, by mechanisms of ours and by OpenDP and diffprivlib; tables and trees beside
 what was chosen before them; quantiles of a long column; values inside bins.
 
-`CONSPECTUS_PEERS` names the Python of the environment with both libraries (bench/README.md says how it is made);
+`CONSPECTUS_LIBRARIES` names the Python of the environment with both libraries (bench/README.md says how it is made);
 without it their lines are left out. `BENCH_RUNS` sets the number of runs of each line.
 """
 
@@ -23,6 +23,7 @@ import conspectus as cs
 from bench import data_file, markdown, record
 from conspectus.counting.counters import count
 from conspectus.mechanisms.choosing import make
+from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.guarantee import Budget
 from conspectus.releases.cell_estimates import CellCounts, quantile
@@ -111,7 +112,7 @@ def ours(case: Case) -> dict[str, dict[str, list[np.ndarray]]]:
             for _ in range(RUNS):
                 try:
                     release = cs.release(table, workload, epsilon=EPSILON, mechanism=name, rows=len(case.value))
-                except cs.NoMechanism:
+                except NoMechanism:
                     break
                 answers = release.answers
                 if what == "median":
@@ -122,7 +123,7 @@ def ours(case: Case) -> dict[str, dict[str, list[np.ndarray]]]:
 
 
 def peers(case: Case) -> dict[str, dict[str, list[np.ndarray]]]:
-    python = os.environ.get("CONSPECTUS_PEERS")
+    python = os.environ.get("CONSPECTUS_LIBRARIES")
     if python is None:
         return {}
     with tempfile.TemporaryDirectory() as folder:
@@ -162,10 +163,10 @@ def group_lines(case: Case) -> list[list[str]]:
             if what != "total":  # a mean or a median lies in the declared range, whoever says it
                 answers = np.clip(answers, 0, case.high)
             off = np.abs(answers - truth[what])
-            small, big = off[:, there].mean(), off[:, large].mean()
+            small, big = np.nanmean(off[:, there]), np.nanmean(off[:, large])
             shown = f"`{name}`" if name.split(" ")[0] in (*OFFLINE, "auto") else name
             lines.append([case.name, what, shown, f"{small:,.2f}", f"{big:,.2f}"])
-        print(*lines[-len(mechanisms) :], sep="\n", flush=True)
+            print(*lines[-1], sep=" | ", flush=True)
     print(f"{there.sum()} groups with rows, {large.sum()} with {LARGE} or more", flush=True)
     return lines
 
@@ -250,11 +251,12 @@ def inside_lines() -> list[list[str]]:
     return lines
 
 
-SELECT = """SELECT AVG(x) AS mean, SUM(x) AS total, MEDIAN(x) AS median, AVG(flag) AS rate FROM made WHERE kept"""
+SELECT = """SELECT AVG(x) AS mean, SUM(x) AS total, MEDIAN(x) AS median, AVG(flag) AS rate FROM made"""
 
 
-def covered(mechanism: str, runs: int) -> list[str]:
-    """How often intervals at 95 % hold the truth, for each number of one SELECT; and how wide they are."""
+def covered(mechanism: str, runs: int) -> list[list[str]]:
+    """How often intervals at 95 % hold the truth, for each number of a SELECT over some rows, and over all of them;
+    and how wide they are."""
     rng = np.random.Generator(np.random.PCG64(7))
     rows, size = 5_000, 200
     x = np.minimum(rng.gamma(3.0, size / 10, rows), size - 1).astype(int)
@@ -263,25 +265,30 @@ def covered(mechanism: str, runs: int) -> list[str]:
     schema = cs.Schema.from_dict({"name": "made", "columns": {**columns, "kept": {"type": "boolean"}}})
     table = cs.open_table(pa.table({"x": x, "flag": flag, "kept": kept}), schema)
     workload = cs.marginal(schema, ["x", "flag", "kept"])
-    held = x[kept]
-    median = int(np.searchsorted(np.cumsum(np.bincount(held, minlength=size)), len(held) / 2))
-    truth = {"mean": held.mean(), "total": held.sum(), "median": median, "rate": flag[kept].mean()}
-    hits, widths, told = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0.0), dict.fromkeys(truth, 0)
+    wheres = {" WHERE kept": kept, "": np.ones(rows, dtype=bool)}
+    truth, lines = {}, []
+    for where, chosen in wheres.items():
+        held = x[chosen]
+        median = int(np.searchsorted(np.cumsum(np.bincount(held, minlength=size)), len(held) / 2))
+        truth[where] = {"mean": held.mean(), "total": held.sum(), "median": median, "rate": flag[chosen].mean()}
+    found: dict[str, dict[str, list[tuple[bool, float]]]] = {where: {n: [] for n in truth[where]} for where in wheres}
     for _ in range(runs):
         release = cs.release(table, workload, epsilon=EPSILON, delta=1e-6, mechanism=mechanism)
-        found = release.query(SELECT).to_pylist()[0]
-        for name, true in truth.items():
-            low, high = found[f"{name}_low"], found[f"{name}_high"]
-            if low is not None:
-                told[name] += 1
-                hits[name] += low - 1e-9 <= true <= high + 1e-9
-                widths[name] += high - low
-    line = [f"`{mechanism}`", release.synopsis.kind]
-    for name in truth:
-        known = told[name]
-        line.append(f"{hits[name] / known:.1%}, {widths[name] / known:.3g}" if known else "no interval")
-    print(*line, sep=" | ", flush=True)
-    return line
+        for where in wheres:
+            told = release.query(SELECT + where).to_pylist()[0]
+            for name, true in truth[where].items():
+                low, high = told[f"{name}_low"], told[f"{name}_high"]
+                if low is not None:
+                    found[where][name].append((low - 1e-9 <= true <= high + 1e-9, high - low))
+    for where, numbers in found.items():
+        line = [f"`{mechanism}`", release.synopsis.kind, "kept" if where else "all"]
+        for pairs in numbers.values():
+            hits, widths = np.array(pairs, dtype=float).reshape(-1, 2).T
+            few = "" if len(pairs) == runs else f" ({len(pairs)} runs)"
+            line.append(f"{hits.mean():.1%}, {widths.mean():.3g}{few}" if pairs else "no interval")
+        lines.append(line)
+        print(*line, sep=" | ", flush=True)
+    return lines
 
 
 SECTIONS: dict[str, Callable[[], None]] = {}
@@ -300,10 +307,11 @@ def groups() -> None:
         f"more. ε = {EPSILON:g}, pure, neighbours add or remove one row, {RUNS} runs each. Each question has the whole "
         "budget; every row is in one group, so the libraries' answers for one group have the whole ε too. Their means "
         "are a total and a count with half of ε each; their medians are drawn by permute-and-flip (OpenDP) and by the "
-        "exponential mechanism (diffprivlib). Means and medians are clipped to the declared range 0 to 99, for all."
+        "exponential mechanism (diffprivlib; where it fails on many equal values, which it does in large groups, it is "
+        "left out). Means and medians are clipped to the declared range 0 to 99, for all."
     )
     heads = ["table", "question", "who", "groups with rows", f"groups of {LARGE} rows or more"]
-    command = "CONSPECTUS_PEERS=peers/bin/python python -m bench.numbers groups"
+    command = "CONSPECTUS_LIBRARIES=libraries/bin/python python -m bench.numbers groups"
     record("numbers", "Group means, totals and medians", f"{note}\n\n{markdown(heads, lines)}", command)
 
 
@@ -338,14 +346,15 @@ def inside() -> None:
 @section
 def coverage() -> None:
     runs = int(os.environ.get("BENCH_RUNS", "200"))
-    names = os.environ.get("BENCH_MECHANISMS", "laplace,histogram,projection,mwem,dual-query").split(",")
+    names = os.environ.get("BENCH_MECHANISMS", "laplace,gaussian,histogram,projection,mwem,dual-query").split(",")
     note = (
-        f"One SELECT, `{SELECT}`, over 5,000 made rows of which 3,000 are kept, x from 0 to 199, from the table of all "
-        f"three columns, ε = {EPSILON:g}, δ = 1e-6, {runs} runs: how often the interval at 95 % holds the truth, and "
-        "how wide it is on average."
+        f"One SELECT, `{SELECT}`, over 5,000 made rows, and `WHERE kept`, which are 3,000 of them; x from 0 to 199, "
+        f"from the table of all three columns, ε = {EPSILON:g}, δ = 1e-6, replace, {runs} runs: how often the interval "
+        "at 95 % holds the truth, and how wide it is on average. `dual-query` measures columns alone: numbers of some "
+        "rows have no interval there, and the result says why."
     )
-    heads = ["mechanism", "synopsis", "AVG", "SUM", "MEDIAN", "rate"]
-    table = markdown(heads, [covered(name, runs) for name in names])
+    heads = ["mechanism", "synopsis", "rows", "AVG", "SUM", "MEDIAN", "AVG of a flag"]
+    table = markdown(heads, [line for name in names for line in covered(name, runs)])
     record(
         "coverage-sql", "Intervals of numbers", f"{note}\n\n{table}", "BENCH_RUNS=200 python -m bench.numbers coverage"
     )

@@ -46,7 +46,10 @@ def ibm(values: np.ndarray, low: int, high: int, epsilon: float) -> tuple[float,
     total = diffprivlib.tools.sum(values, epsilon=epsilon, bounds=(low, high))
     part = diffprivlib.tools.sum(values, epsilon=half, bounds=(low, high))
     rows = diffprivlib.tools.count_nonzero(np.ones(len(values)), epsilon=half)
-    median = diffprivlib.tools.median(held.astype(float), epsilon=epsilon, bounds=(low, high))
+    try:
+        median = diffprivlib.tools.median(held.astype(float), epsilon=epsilon, bounds=(low, high))
+    except RuntimeError:  # of many equal values: its probabilities are no numbers, and it draws nothing
+        median = np.nan
     return part / max(rows, 1), total, median
 
 

@@ -57,7 +57,8 @@ NOTE = (
     "busy processors. MB is the largest memory of the process, with the table and its true marginals. *3-way, not "
     f"asked* are {SOME_TRIPLES} marginals of three columns, of up to {MOST_CELLS:,} cells, that are answered by a "
     "release for all 2-way ones. `adaptive` runs without intervals, which are post-processing by reruns. "
-    "Constants of `adaptive` were chosen on Adult and NLTCS, those for large budgets on Diabetic. Peers "
+    "Constants of `adaptive` were chosen on Adult and NLTCS, those for large budgets on Diabetic, and how many "
+    "mixtures of how many products it fits on columns of Diabetic and Census-Income. Peers "
     "ran in environments of their own (`bench/README.md`), with ρ by the tight conversion; *stopped* is the limit at "
     "which a run was ended."
 )

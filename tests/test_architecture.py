@@ -47,9 +47,10 @@ mechanisms             -> mechanisms.registry, mechanisms.simulation, mechanisms
                           privacy, privacy.composition
 mechanisms.adaptive    -> mechanisms*, compiled
 mechanisms.live_mixture -> mechanisms.adaptive, mechanisms.online, mechanisms*
+mechanisms.effort      -> mechanisms, queries.blocks
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
                        -> mechanisms*
-releases               -> mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
+releases               -> mechanisms.effort, mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
                           data, data.sources, tabular
 sessions               -> releases*, server_address
 streams                -> releases*
@@ -109,6 +110,7 @@ CATCH_ALL = (
     "queries.blocks.unsafe_functions",  # foreign functions: a failure may depend on one row, so it is a value
     "curator.foreign_process",  # the same on subsamples of the table, in a process that ends with it
     "mechanisms.boosting.own_generator",  # foreign generators: a failure must not waste what was paid for
+    "mechanisms.simulation.reruns",  # post-processing of a release that is paid for: a failure costs it intervals alone
     "data.records.forms",  # values of foreign types, whose own code runs when they are read: each failure is a value
     "data.records.record_encoding",
     "data.sources.frames",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Any, TypeVar, cast, overload
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -110,7 +110,14 @@ def one_thread() -> Iterator[None]:
     """Products of matrices on the calling thread alone, while this lasts.
 
     Products of small matrices lose more by handing out work than they gain, the more so on a busy machine. And sums
-    then have one order, whatever number of processors there is.
+    then have one order, whatever number of processors there is. The limit is the process's: whoever has threads that
+    make products enters it before they start.
     """
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _libraries().limit(limits=1, user_api="blas"):
         yield
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """The libraries that make products, looked for once: that takes milliseconds."""
+    return ThreadpoolController()

@@ -15,6 +15,8 @@ from scipy.optimize import minimize
 from tests.made import people, truth
 
 import conspectus as cs
+from conspectus.mechanisms.adaptive import mechanism as adaptive
+from conspectus.mechanisms.adaptive import pair_fits
 from conspectus.mechanisms.adaptive.bridges import through, with_margins
 from conspectus.mechanisms.adaptive.budgeting import Option, choose, gains, sigma_grid
 from conspectus.mechanisms.adaptive.coding import LEVELS, code_column
@@ -26,10 +28,12 @@ from conspectus.mechanisms.adaptive.tilting import MARGIN_RIDGE, Part, tilted
 from conspectus.mechanisms.adaptive.triple_fits import Triple, crossed, proportional, tilted_triple
 from conspectus.mechanisms.mechanism import CannotServe, NoMechanism, SettingError
 from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.noise import UnsafeSeededSampler
 from conspectus.privacy.prices import price_rho
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.residual import Residual
 from conspectus.releases.planning import problem_of
+from conspectus.releases.run import run
 
 LAW = settings(max_examples=30, deadline=None)
 
@@ -333,6 +337,37 @@ def test_a_public_seed_makes_the_fit_repeatable():
     asked = {"workload": cs.marginals(schema, 2), "rho": 1e9, **fixed}
     one, two = (cs.release(table, **asked, public_seed=3).answers for _ in range(2))
     np.testing.assert_allclose(one, two, atol=1e-3)
+
+
+@pytest.mark.parametrize(("components", "fits"), [(7, 1), (20, 2), (90, 4)])
+def test_several_fits_are_one_mixture_that_is_the_same_to_the_bit(monkeypatch, tmp_path, components, fits):
+    """Each fit has a start of its own; together they have the products that were asked for, on any processors."""
+    schema, table = people()
+    monkeypatch.setattr(adaptive, "FEWEST_COMPONENTS", 10)
+    monkeypatch.setattr(adaptive, "FITS", fits)
+    problem = problem_of(
+        schema, cs.marginals(schema, 2), budget=Budget(epsilon=1.0, delta=1e-6), neighbours=None, rows=None
+    )
+    settings = {"components": components, "intervals": False}
+    found, turns = [], []
+    fit_pairs = adaptive.fit_pairs
+
+    def counted(*args, **more):
+        turns.append(args[1])
+        return fit_pairs(*args, **more)
+
+    monkeypatch.setattr(adaptive, "fit_pairs", counted)
+    for processors in (1, 3):
+        monkeypatch.setattr(pair_fits, "processors", lambda processors=processors: processors)
+        found.append(run(table, problem, mechanism="adaptive", settings=settings, sampler=UnsafeSeededSampler(5)))
+    one, three = (release.synopsis for release in found)
+    assert len(turns) == 2 * fits
+    assert sum(turns) == 2 * components
+    assert one.components == components
+    assert one.tables.tobytes() == three.tables.tobytes()
+    assert one.weights.tobytes() == three.weights.tobytes()
+    found[0].save(tmp_path / "several.zip")
+    assert cs.load(tmp_path / "several.zip").synopsis.tables.tobytes() == one.tables.tobytes()
 
 
 def test_what_it_cannot_serve_is_refused_with_a_cure():

@@ -176,7 +176,8 @@ def test_guessed_answers_are_within_the_certificate(name):
         wrong += np.abs(release.answers - counts / rows).max() > release.certificate.bound
     assert wrong <= binom.ppf(1 - ALPHA, 60, 0.05)
     answer = release.ask("smoker AND ill")
-    assert answer.basis == ("measured" if name == "projection" else "guessed")
+    bases = {"projection": {"measured"}, "mwem": {"measured", "guessed"}}  # mwem measures what it finds
+    assert answer.basis in bases.get(name, {"guessed"})
     assert answer.high - answer.low > 0
     assert release.ask("smoker AND ill AND age < 30").basis == "unguaranteed"
     assert release.ask("smoker AND ill AND age < 30").low is None

@@ -238,3 +238,25 @@ def test_moments_of_tiny_and_empty_groups_have_the_whole_range() -> None:
         found = estimate_noisy(moment, NoisyVector(np.array(counts), np.eye(2), law), 0.95, 100)
         assert (found.low, found.high) == (0.0, 10.0)
     assert len(Moments(cs.Schema.from_dict({"name": "x", "columns": {"a": {"type": "boolean"}}}).domain, ())) == 0
+
+
+@pytest.mark.parametrize(("delta", "mechanism"), [(0.0, "laplace"), (1e-6, "laplace"), (1e-6, "gaussian")])
+def test_the_number_of_rows_is_bought_apart_where_no_answer_is_a_share_of_it(delta, mechanism, tmp_path):
+    """Sums by disjoint groups move by one row's value in all: a total that shared their act would double the price."""
+    columns = {"g": {"type": "boolean"}, "x": {"type": "integer", "min": 0, "max": 10}}
+    schema = cs.Schema.from_dict({"name": "made", "neighbours": "add-remove", "columns": columns})
+    table = cs.open_table(pa.table({"g": [True, False] * 500, "x": [3, 7] * 500}), schema)
+    sums, counts = cs.sums(schema, "x", by=["g"]), cs.sql(schema, ["g", "x > 3"])
+    budget = {"epsilon": 1.0, "delta": delta, "mechanism": mechanism}
+    made = cs.release(table, sums, **budget)
+    assert made.guarantee.epsilon <= 1.0
+    assert len(made.events) == 2
+    if mechanism == "laplace":
+        assert made.parameters["scale"] == pytest.approx(1 / 0.98, rel=1e-6)
+        assert made.total.scale == pytest.approx(50)
+    assert cs.release(table, counts, **budget).total.scale < 50  # shares of the total share its act
+    assert len(cs.release(table, sums, **budget, neighbours="replace").events) == 2  # the public total, and the sums
+    made.save(tmp_path / "sums.synopsis")
+    again = cs.load(tmp_path / "sums.synopsis")
+    assert again.answers.tolist() == made.answers.tolist()
+    assert again.query("SELECT COUNT(*) AS n FROM made").to_pylist()[0]["n_low"] is not None

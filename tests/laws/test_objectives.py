@@ -50,6 +50,19 @@ def test_a_wide_table_goes_to_adaptive():
         assert plan.best.memory < 2**32
 
 
+def test_a_small_universe_goes_to_whichever_is_nearer_there():
+    """Seven columns of 336,000 cells, as of Adult: the fit of a whole histogram is better from ε = 1 on, not at 0.1."""
+    sizes = (2, 2, 5, 7, 15, 16, 10)
+    columns = {
+        f"c{i}": {"type": "categorical", "values": [str(value) for value in range(size)]}
+        for i, size in enumerate(sizes)
+    }
+    small = cs.Schema.from_dict({"name": "small", "columns": columns, "neighbours": "add-remove"})
+    for epsilon, expected in ((0.1, "adaptive"), (1.0, "projection")):
+        plan = cs.plan(small, cs.marginals(small, 3), rows=48_813, epsilon=epsilon, delta=4e-10)
+        assert plan.best.mechanism == expected
+
+
 def test_other_words_are_refused():
     with pytest.raises(ProblemError, match='objective is "max" or "mean"'):
         cs.plan(SCHEMA, cs.marginals(SCHEMA, 2), objective="median", **FACTS)

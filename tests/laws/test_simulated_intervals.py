@@ -27,7 +27,8 @@ from conspectus.queries.blocks.residual import Residual
 from conspectus.queries.workload import Workload
 from conspectus.releases.planning import problem_of
 from conspectus.releases.run import run
-from conspectus.synopses.intervals.simulated_errors import LEVELS, Curve, SimulatedErrors
+from conspectus.service.describing import why_none
+from conspectus.synopses.intervals.simulated_errors import FAILED, LEVELS, Curve, SimulatedErrors
 from conspectus.synopses.product_mixture import ProductMixture
 from conspectus.synopses.synopsis import BadSynopsis, load_synopsis
 
@@ -105,6 +106,55 @@ def test_reruns_are_a_function_of_the_mixture_and_public_facts(released):
     kept, table = release.synopsis.errors.parts()
     assert again.parts()[0] == kept
     assert again.parts()[1].equals(table)
+
+
+@pytest.mark.parametrize("fault", [MemoryError, ValueError, np.linalg.LinAlgError])
+@pytest.mark.parametrize(
+    ("mechanism", "settings"),
+    [("adaptive", {"components": 20}), ("projection", {"intervals": "simulated"})],
+)
+def test_reruns_that_fail_cost_a_release_its_intervals_and_no_more(monkeypatch, tmp_path, mechanism, settings, fault):
+    """The release is paid for before them: it is handed over as it is, and says why it has no simulated intervals."""
+    schema, table = people(rows=500)
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    problem = problem_of(schema, cs.marginals(schema, 2), budget=budget, neighbours=None, rows=None)
+
+    def made():
+        return run(table, problem, mechanism=mechanism, settings=settings, sampler=UnsafeSeededSampler(3))
+
+    whole = made()
+    assert not any(warning.startswith(FAILED) for warning in whole.guarantee.warnings)
+
+    def failing(self, workload):
+        raise fault("not this time")
+
+    monkeypatch.setattr(SimulatedTable, "counts", failing)
+    kept = made()
+    assert kept.synopsis.errors is None
+    assert whole.synopsis.errors is not None
+    assert kept.answers.tolist() == whole.answers.tolist()
+    assert kept.events == whole.events
+    said = [warning for warning in kept.guarantee.warnings if warning.startswith(FAILED)]
+    assert said == [f"{FAILED} ({fault.__name__}): no answer has a simulated interval"]
+    path = tmp_path / "kept.zip"
+    kept.save(path)
+    again = cs.load(path)
+    assert said[0] in again.guarantee.warnings
+    assert why_none(again, "smoker AND ill") == said[0][:1].upper() + said[0][1:] + "."
+    # Proved intervals of `projection` do not come from reruns.
+    assert (again.ask("smoker AND ill").low is None) == (mechanism == "adaptive")
+
+
+def test_reruns_that_are_stopped_stop_the_release(monkeypatch):
+    """Whoever presses a key means the release, and no intervals of it."""
+    schema, table = people(rows=500)
+
+    def stopped(self, workload):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SimulatedTable, "counts", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        seeded(table, schema, cs.marginals(schema, 2), seed=3, components=20)
 
 
 # Made tables behind doors.

@@ -45,7 +45,7 @@ def plan(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compare mechanisms before anything is spent: expected error and width, proved bound, memory, and why not."""
+    """Compare mechanisms before anything is spent: error and width, proved bound, memory, time, file, and why not."""
     import conspectus as cs
 
     settings = options.settings_of(setting or ())
@@ -77,7 +77,7 @@ def show_plan(made: Plan) -> None:
     asked = getattr(problem, "questions", None)
     what = f"{len(problem.workload):,} queries" if asked is None else f"A session of {asked:,} questions"
     print(f"{what} on {problem.rows:,} rows, {problem.neighbours} neighbours")
-    rows = ("synthetic rows",) if asked is None else ()
+    rows = ("seconds", "file", "synthetic rows") if asked is None else ()
     titles = ("mechanism", "expected max", "expected mean", "interval ±", "proved max", "memory", *rows)
     printing.table(
         titles,
@@ -89,11 +89,11 @@ def show_plan(made: Plan) -> None:
                 "none" if claim.expected_width is None else format_error(claim.expected_width, problem.denominator),
                 _proved(claim),
                 _size(claim.memory),
-                *(("yes" if made.gives_rows(claim) else "no",) if rows else ()),
+                *((*_effort(made, claim), "yes" if made.gives_rows(claim) else "no") if rows else ()),
             )
             for claim in made.claims
         ],
-        right=(1, 2, 3, 4, 5),
+        right=(1, 2, 3, 4, 5, 6, 7) if rows else (1, 2, 3, 4, 5),
     )
     notes = [(claim.mechanism, "; ".join(claim.notes)) for claim in made.claims if claim.notes]
     notes += [(claim.mechanism, _answered(claim)) for claim in made.claims if claim.answered is not None]
@@ -102,6 +102,7 @@ def show_plan(made: Plan) -> None:
         if asked is None:
             first = "largest" if problem.objective == "max" else "mean"
             print(f"The least expected {first} error comes first (objective {problem.objective}).")
+            print("Seconds of one processor and bytes of the file are right within a factor of about three.")
         print(
             "Errors and intervals are fractions of the rows. Expected ones are typical; only proved ones are promised."
         )
@@ -123,6 +124,14 @@ def _proved(claim: Claim) -> str:
         return f"vacuous ({claim.bound.value:.2g})"
     kind = "" if claim.bound.statistic == "max" else f" ({claim.bound.statistic})"
     return f"{claim.bound.value:.4f}{kind}"
+
+
+def _effort(made: Plan, claim: Claim) -> tuple[str, str]:
+    """How long a release takes, and how large its file is."""
+    found = made.efforts.get(claim.mechanism)
+    if found is None:
+        return "unknown", "unknown"
+    return f"{found.seconds:.1f}" if found.seconds >= 0.1 else "< 0.1", _size(found.file_bytes)
 
 
 def _size(memory: int) -> str:

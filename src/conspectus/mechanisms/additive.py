@@ -1,6 +1,7 @@
 """Noise on every answer: the baselines that every other mechanism has to beat, and the best for small workloads.
 
-Privacy: composes one act, a measurement of the whole workload with its joint sensitivity (and the row total).
+Privacy: composes a measurement of the whole workload with its joint sensitivity, and the row total: part of it, or an
+act of its own.
 Accuracy: Theorem 3.8 of the book with the exact tail of the discrete law, and the sub-Gaussian tail for Gaussian noise.
 """
 
@@ -12,12 +13,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
+
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
-from conspectus.privacy.accounting import calibrate_laplace, scale_up
+from conspectus.privacy.accounting import calibrate_laplace, declared_fit, scale_up
 from conspectus.privacy.events import Event, Noise, RowTotal
+from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.tails import sum_quantile
+from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.builders.conjunctions import always
 from conspectus.queries.workload import Workload
 from conspectus.synopses.measured_sums import paid_total
 from conspectus.synopses.noisy_answers import NoisyAnswers
@@ -37,19 +43,40 @@ from .mechanism import (
     root_up,
 )
 from .sharper_budgets import sharpened
-from .total import with_total
+from .total import SHARE, bought_total_law, take_total, total_act, with_total
 
 
-def _claim(name: str, problem: Problem, law: Noise, citations: tuple[str, ...]) -> Claim:
-    queries, grid = len(problem.workload), with_total(problem).grid
+@dataclass(frozen=True, kw_only=True)
+class NoisePlan:
+    """The noise on every answer, and where the total is private and bought by itself, the noise on it."""
+
+    law: Noise
+    total: Noise | None = None
+
+    def asked(self, problem: Problem) -> Workload:
+        """What is measured with the noise on answers."""
+        return with_total(problem) if self.total is None else problem.workload.distinct()
+
+
+def in_units(problem: Problem) -> bool:
+    """Whether the total is private, and no answer a share of it: sums and means are in the units of their columns.
+
+    Then the total is only told beside the answers, and a small part of the budget is enough for it.
+    """
+    linear = all(isinstance(block, LinearQueries) for block in problem.workload.blocks)
+    return linear and not problem.total_is_public
+
+
+def _claim(name: str, problem: Problem, plan: NoisePlan, citations: tuple[str, ...]) -> Claim:
+    law = plan.law
+    queries, grid = len(problem.workload), plan.asked(problem).grid
     bound = None
     # Where the total is noisy too, fractions carry its error as well: no bound is proved for them.
     if problem.denominator and (problem.total_is_public or problem.workload.denominator):
         worst = maximum_bound(law, queries, FAILURE) / grid / problem.denominator
         bound = ErrorBound(value=worst, theorem=citations[0])
-    kept, beside = (
-        (1.0, 0.0) if bound is not None or problem.total_is_public else _in_fractions(with_total(problem), law)
-    )
+    whole = bound is not None or problem.total_is_public or plan.total is not None
+    kept, beside = (1.0, 0.0) if whole else _in_fractions(with_total(problem), law)
     return Claim(
         mechanism=name,
         expected_max=kept * expected_maximum(law, queries) / grid + beside / 2,
@@ -74,21 +101,32 @@ def _in_fractions(measured: Workload, law: Noise) -> tuple[float, float]:
     )
 
 
-class _Additive(Mechanism[Noise]):
+class _Additive(Mechanism[NoisePlan]):
     """Noise on the whole workload at once: what both kinds of noise do alike."""
 
-    def declare(self, problem: Problem, plan: Noise) -> Sequence[Event]:
-        act = measurement(with_total(problem), plan, relation=problem.relation)
+    def declare(self, problem: Problem, plan: NoisePlan) -> Sequence[Event]:
+        act = measurement(plan.asked(problem), plan.law, relation=problem.relation)
+        if plan.total is not None:
+            return total_act(problem, plan.total), act
         return (RowTotal(), act) if problem.total_is_public and not problem.workload.denominator else (act,)
 
-    def release(self, curator: Curator, problem: Problem, plan: Noise) -> Outcome:
-        measured = with_total(problem)
+    def release(self, curator: Curator, problem: Problem, plan: NoisePlan) -> Outcome:
+        measured, law = plan.asked(problem), plan.law
         curator.count_ahead(measured)
         known = measured.denominator or (curator.rows() if curator.relation.total_is_public else None)
-        noisy = curator.measure(measured, plan) / measured.grid
-        total = paid_total(measured, noisy, plan) if known is None else Total(value=float(known), exact=True)
-        synopsis = NoisyAnswers(problem.workload.domain, measured, noisy, (plan,) * len(measured.blocks), total)
-        parameters = {"noise": plan.kind, "scale": plan.scale / measured.grid}
+        total = None if plan.total is None else take_total(curator, problem, plan.total)
+        noisy = curator.measure(measured, law) / measured.grid
+        laws, grids = (law,) * len(measured.blocks), (measured.grid,) * len(measured.blocks)
+        if total is not None and plan.total is not None:
+            rows = always(measured.domain)
+            measured, noisy = measured + rows, np.append(noisy, total.value)
+            laws, grids = (*laws, plan.total), (*grids, rows.grid)
+        elif known is None:
+            total = paid_total(measured, noisy, law)
+        else:
+            total = Total(value=float(known), exact=True)
+        synopsis = NoisyAnswers(problem.workload.domain, measured, noisy, laws, total, grids)
+        parameters = {"noise": law.kind, "scale": law.scale / grids[0]}
         return Outcome(synopsis=synopsis, answers=synopsis.answer(problem.workload), total=total, parameters=parameters)
 
 
@@ -112,15 +150,32 @@ class Laplace(_Additive):
 
     name: ClassVar[str] = "laplace"
 
-    def plan(self, problem: Problem) -> Noise:
+    def plan(self, problem: Problem) -> NoisePlan:
         """The noise that the whole budget buys, on the whole workload at once."""
-        moved = problem.sensitivity(with_total(problem))
-        if problem.ledgered and not problem.budget.pure:
+        together = NoisePlan(law=self._law(problem, with_total(problem), problem.budget))
+        in_rho = problem.ledgered and not problem.budget.pure
+        if problem.budget.epsilon is None or in_rho or not in_units(problem):
+            return together
+        apart = self._apart(problem, Fraction(problem.budget.epsilon))
+        fits = declared_fit(self.declare(problem, apart), problem.budget, problem.neighbours)
+        return apart if fits and apart.law.scale < together.law.scale else together
+
+    def _law(self, problem: Problem, measured: Workload, budget: Budget) -> Noise:
+        moved = problem.sensitivity(measured)
+        if problem.ledgered and not budget.pure:
             return Noise("laplace", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * problem.cap)))
         norms = (Fraction(moved.l1), Fraction(moved.l2_squared), Fraction(moved.linf))
-        return Noise("laplace", scale_up(calibrate_laplace(*norms, problem.budget)))
+        return Noise("laplace", scale_up(calibrate_laplace(*norms, budget)))
 
-    def claim(self, problem: Problem, plan: Noise) -> Claim:
+    def _apart(self, problem: Problem, epsilon: Fraction) -> NoisePlan:
+        """The total for `SHARE` of ε and the answers for the rest, both pure: their ε add up."""
+        rows = problem.sensitivity(always(problem.workload.domain))
+        total = Noise("laplace", scale_up(Fraction(max(rows.l1, 1)) / (epsilon * SHARE)))
+        # A hair less than what is left, for the last digits that were rounded.
+        rest = Budget(epsilon=float(epsilon * (1 - SHARE)) * (1 - 1e-12))
+        return NoisePlan(law=self._law(problem, problem.workload.distinct(), rest), total=total)
+
+    def claim(self, problem: Problem, plan: NoisePlan) -> Claim:
         cites: tuple[str, ...] = ("Dwork & Roth 2014, Theorem 3.8 (discrete tail)", "Dwork & Roth 2014, Theorem 3.6")
         if not problem.budget.pure:
             cites += ("Kairouz, Oh & Viswanath 2015 (optimal composition)", "Bun & Steinke 2016 (zCDP)")
@@ -146,18 +201,21 @@ class Gaussian(_Additive):
 
     name: ClassVar[str] = "gaussian"
 
-    def plan(self, problem: Problem) -> Noise:
+    def plan(self, problem: Problem) -> NoisePlan:
         """The noise that the whole budget buys, on the whole workload at once."""
         if problem.budget.pure:
             raise CannotServe("Gaussian noise is never pure: allow a delta above 0, or use laplace")
-        l2_squared = Fraction(max(problem.sensitivity(with_total(problem)).l2_squared, 1))
+        total = bought_total_law(problem) if in_units(problem) else None
+        measured = NoisePlan(law=Noise("gaussian", 1.0), total=total).asked(problem)
+        l2_squared = Fraction(max(problem.sensitivity(measured).l2_squared, 1))
+        paid = Fraction(0) if total is None else problem.cap * SHARE
 
-        def law(wider: Problem) -> Noise:
-            return Noise("gaussian", root_up(l2_squared / (2 * wider.cap)))
+        def planned(wider: Problem) -> NoisePlan:
+            return NoisePlan(law=Noise("gaussian", root_up(l2_squared / (2 * (wider.cap - paid)))), total=total)
 
-        return law(sharpened(problem, lambda wider: self.declare(problem, law(wider))))
+        return planned(sharpened(problem, lambda wider: self.declare(problem, planned(wider))))
 
-    def claim(self, problem: Problem, plan: Noise) -> Claim:
+    def claim(self, problem: Problem, plan: NoisePlan) -> Claim:
         cites = (
             "sub-Gaussian tail and union bound (Canonne, Kamath & Steinke 2020)",
             "Bun & Steinke 2016 (zCDP); Canonne, Kamath & Steinke 2020, Proposition 12 (tight conversion)",

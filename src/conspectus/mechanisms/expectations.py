@@ -91,6 +91,15 @@ ordinary`). In between, on a logarithmic scale."""
 ADAPTIVE_SMALL_CELLS, ADAPTIVE_LARGE_CELLS = 8, 8000
 """Cells of a marginal of three columns of NLTCS, and of a usual one of Adult."""
 
+ADAPTIVE_BEYOND = (0.035, 0.003)
+"""What pairs and triples do not say of wider marginals, whatever the budget: to the L1 error and to the largest one,
+for each column beyond three. From 5-way marginals of NLTCS, ε = 1 (`python -m bench.planner marginals`)."""
+
+ADAPTIVE_DENSE, ADAPTIVE_DENSE_CELLS = 1.25, 1 << 20
+"""By how much the L1 error is larger in universes of up to so many cells. From four tables of six and seven columns
+(Adult, Diabetic, Census-Income) at ε = 0.1, 1 and 10: without it `projection`, whose claims are by a sixth too careful
+there, lost to claims of `adaptive` at ε = 1 and was better on three of the four, by 3 to 10 %."""
+
 ADAPTIVE_FLOOR, ADAPTIVE_FLOOR_MEAN = 1.1, 0.6
 """The largest and the mean error are no smaller than these, over what as many noises as on a pair would make: a fit
 hardly helps where there is little to fit. Chosen by hand, so that few questions go to plain noise."""
@@ -175,3 +184,39 @@ ONLINE_MAX_OF_TYPICAL = 2
 
 ONLINE_MEAN_OF_TYPICAL = 0.5
 """The mean error of a session, in typical ones."""
+
+# What a release takes, and how large its file is (`effort.expected_effort`). Chosen on made tables by `python -m
+# bench.effort made`, and reported on NLTCS and Adult by `python -m bench.effort`. Seconds are of one processor.
+
+USUAL_ROWS = 10_000
+"""What is taken for the number of rows where nobody has said it."""
+
+SECONDS_START = 0.03
+"""What every release takes, whatever is asked."""
+
+SECONDS_READ, SECONDS_COUNT, SECONDS_COUNT_ONE = 3e-9, 1.5e-9, 2e-11
+"""For each row: reading one column, counting one marginal, and counting one question outside marginals."""
+
+SECONDS_ANSWER, SECONDS_NOISE = 2e-6, 1e-5
+"""For each question: answering it from the synopsis; and drawing one noise exactly."""
+
+SECONDS_SUM = 1e-3
+"""A question that is the sum of many cells of a noisy table."""
+
+SECONDS_EVALUATION, SECONDS_FIT = 1e-4, 1.5e-8
+"""One evaluation of a fit, and for each of its cells."""
+
+SECONDS_ROUND, SECONDS_TALLY = 1e-3, 1e-7
+"""One round of a game, and for each question that it scores."""
+
+SECONDS_KEY = 5e-6
+"""For each row whose record is looked up or hashed."""
+
+SECONDS_ADAPTIVE = 2e-6
+"""For each product of the mixture and code, times the root of the number of pairs, in each fit of `adaptive`."""
+
+BYTES_START = 2_500
+"""The manifest, with the schema, the acts and the guarantee."""
+
+BYTES_ANSWER, BYTES_LITERAL, BYTES_WHOLE, BYTES_WEIGHT = 5.0, 3.0, 1.2, 8.0
+"""In a file: one answer, one literal of a listed question, one small whole number, and one number of full length."""

@@ -28,6 +28,7 @@ def outcome(
     parameters: dict[str, Any],
     measured: NoisyAnswers | ResidualAnswers | None = None,
     errors: SimulatedErrors | None = None,
+    warnings: tuple[str, ...] = (),
 ) -> Outcome:
     """The histogram over the columns held, its answers, and for this share of the budget a bound on its worst one."""
     workload = problem.workload
@@ -40,4 +41,5 @@ def outcome(
         certificate=certify_workload(curator, problem, answers=answers, total=total, share=certificate),
         measured=measured,
         parameters=parameters,
+        warnings=warnings,
     )

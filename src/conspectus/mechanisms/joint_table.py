@@ -32,7 +32,7 @@ from conspectus.queries.literals import LiteralArrays
 from conspectus.queries.query import VALUE_STEPS
 from conspectus.queries.workload import Workload
 
-from .additive import Gaussian, Laplace
+from .additive import Gaussian, Laplace, NoisePlan
 from .mechanism import CannotServe, Claim, Mechanism, Outcome, Problem, not_linear, refuse_for
 from .sums_of_noise import largest_of, typical_width
 
@@ -96,11 +96,12 @@ class JointTable(Mechanism[Noise]):
         )
 
     def declare(self, problem: Problem, plan: Noise) -> Sequence[Event]:
-        return _additive(plan).declare(dataclasses.replace(problem, workload=joint_table(problem)), plan)
+        measured = dataclasses.replace(problem, workload=joint_table(problem))
+        return _additive(plan).declare(measured, NoisePlan(law=plan))
 
     def release(self, curator: Curator, problem: Problem, plan: Noise) -> Outcome:
         measured = dataclasses.replace(problem, workload=joint_table(problem))
-        made = _additive(plan).release(curator, measured, plan)
+        made = _additive(plan).release(curator, measured, NoisePlan(law=plan))
         parameters = {**made.parameters, "cells": problem.cells}
         return dataclasses.replace(made, answers=made.synopsis.answer(problem.workload), parameters=parameters)
 
@@ -141,9 +142,9 @@ def joint_table(problem: Problem) -> Workload:
 
 def cheaper_noise(problem: Problem) -> Noise:
     """The noise on a whole workload that spreads least for the whole budget."""
-    laws = [Laplace().plan(problem)]
+    laws = [Laplace().plan(problem).law]
     if not problem.budget.pure:
-        laws.append(Gaussian().plan(problem))
+        laws.append(Gaussian().plan(problem).law)
     return min(laws, key=deviation_of)
 
 

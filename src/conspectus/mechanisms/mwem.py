@@ -15,23 +15,31 @@ to everything measured so far, whose weights have the same shape, exp(Σ θ). St
 
 Privacy: composes one selection and one measurement a round, the row total, and the certificate.
 Accuracy: no theorem covers the refit, so the maximum error is measured privately and certified (`certificate`).
+Some of the measurements are published as they are, and give intervals by the law of their noise (`first_measured`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
+
 from conspectus.curator.curator import Curator
 from conspectus.privacy.tails import deviation_of
+from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.workload import Workload
+from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.synopsis import Total
 
 from .certificate import certified_width
 from .expectations import MWEM_LARGEST, MWEM_MEAN, MWEM_UNMEASURED_MEAN
 from .histograms import outcome
 from .interactions import Interactions
-from .iterative import Candidates, LoopPlan, Refit, check_rounds, steps, unmeasured
+from .iterative import Candidates, LoopPlan, Refit, Step, check_rounds, steps, unmeasured
 from .mechanism import (
     Claim,
     Mechanism,
@@ -115,8 +123,10 @@ class Mwem(Mechanism[LoopPlan]):
         curator.count_ahead(asked)
         total = find_total(curator, problem)
         rule = Refit(asked.domain, problem.held, evaluations=self.evaluations, ridge=RIDGE)
+        told: list[Step] = []
         for step in steps(curator, problem, plan, rule, total.divisor):
             rule.update(step, total.divisor)
+            told.append(step)
         rule.solve(total.divisor, 10 * self.evaluations)
         parameters = {
             "rounds": plan.rounds,
@@ -125,8 +135,36 @@ class Mwem(Mechanism[LoopPlan]):
             "evaluations": self.evaluations,
         }
         return outcome(
-            curator, problem, weights=rule.weights, total=total, certificate=self.certificate, parameters=parameters
+            curator,
+            problem,
+            weights=rule.weights,
+            total=total,
+            certificate=self.certificate,
+            parameters=parameters,
+            measured=first_measured(told, total),
         )
+
+
+def first_measured(told: Sequence[Step], total: Total) -> NoisyAnswers | None:
+    """Marginals as they were measured, of every column the first one, where intervals come from; None without any.
+
+    Later choices depend on earlier noise. So a marginal is kept only if it has no column in common with those that were
+    kept before: then what answers a question is settled before its noise is drawn, and the interval holds with its
+    confidence whatever was chosen besides.
+    """
+    seen: set[int] = set()
+    kept = []
+    for step in told:
+        block = step.question.blocks[0]
+        if isinstance(block, Marginal) and step.question.grid == 1 and not seen.intersection(block.columns):
+            seen.update(block.columns)
+            kept.append(step)
+    if not kept:
+        return None
+    domain = kept[0].question.domain
+    asked = Workload(domain, tuple(step.question.blocks[0] for step in kept))
+    counts = np.concatenate([step.noisy for step in kept])
+    return NoisyAnswers(domain, asked, counts, tuple(step.law for step in kept), total, pooled=False)
 
 
 def _expected(problem: Problem, plan: LoopPlan) -> tuple[float, float]:

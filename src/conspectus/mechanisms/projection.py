@@ -68,7 +68,7 @@ from .mechanism import (
 from .planned_residuals import PlannedResiduals, plan_residuals
 from .sharper_budgets import sharpened
 from .simulation.measured_through import Doors
-from .simulation.reruns import Asked, simulated_errors
+from .simulation.reruns import Asked, simulated_errors, where_they_work
 from .total import bought_total_law, find_total, left_after_total, of_fractions, total_act
 
 MOST_LISTED = 20_000
@@ -237,7 +237,8 @@ class Projection(Mechanism[ProjectionPlan]):
         # For reruns the curator is told how far the work is, and nothing else: they see the histogram alone.
         made = Histogram(problem.workload.domain, weights, total, plan.problem.held)
         simulated = self.intervals == "simulated" and total.rows > 0
-        errors = self._errors(made, plan, curator.report_progress) if simulated else None
+        rerun = partial(self._errors, made, plan, curator.report_progress)
+        errors, warnings = where_they_work(rerun) if simulated else (None, ())
         return outcome(
             curator,
             plan.problem,
@@ -247,6 +248,7 @@ class Projection(Mechanism[ProjectionPlan]):
             parameters=parameters,
             measured=measured,
             errors=errors,
+            warnings=warnings,
         )
 
     def _errors(self, made: Histogram, plan: ProjectionPlan, progress: Progress) -> SimulatedErrors | None:
@@ -308,8 +310,7 @@ class Projection(Mechanism[ProjectionPlan]):
         law, parts = plan.law, plan.residuals
         if parts is None:
             return f"{law.kind} noise of scale {law.scale / plan.asked.grid:.4g} counts before the projection"
-        spread = parts.deviations.values()
-        noise = f"noise of {min(spread):.4g} to {max(spread):.4g} counts"
+        noise = f"noise of {min(parts.deviations.values()):.4g} to {max(parts.deviations.values()):.4g} counts"
         return f"{len(parts.residuals):,} parts that the marginals have in common, measured once each with {noise}"
 
     def _width(self, problem: Problem, plan: ProjectionPlan) -> float:

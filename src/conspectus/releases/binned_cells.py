@@ -14,11 +14,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.data.columns.kinds import Column
 from conspectus.privacy.mixed_noise import mixed_margin, wide_margin
 from conspectus.queries.query import VALUE_STEPS
 
 from .cell_estimates import CellCounts, Values, Vector
 from .within_bins import BinValues
+
+
+def code_ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The least and the greatest number that each code stands for; of codes without a number 0, which nobody asks."""
+    low = np.zeros(column.size)
+    if column.kind == "date":  # quantiles alone are asked of dates, and take the codes
+        return low, low
+    if column.kind == "boolean":
+        low[1] = 1.0
+        return low, low
+    if not column.ordered:
+        low[: column.regular] = [float(column.own_value(code)) for code in range(column.regular)]
+        return low, low
+    high = low.copy()
+    low[: column.regular] = column.lows  # type: ignore[attr-defined]
+    high[: column.regular] = column.highs  # type: ignore[attr-defined]
+    return low, high
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

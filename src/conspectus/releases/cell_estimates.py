@@ -24,7 +24,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.columns.kinds import Column
 from conspectus.privacy.events import Noise
 from conspectus.privacy.mixed_noise import Term, mixed_margin
 from conspectus.privacy.tails import variance_of, weighted_quantile
@@ -175,25 +174,11 @@ class Values:
         return Values(np.square(self.middle) + self.inner, least, np.maximum(*ends))
 
 
-def code_ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The least and the greatest number that each code stands for; of codes without a number 0, which nobody asks."""
-    low = np.zeros(column.size)
-    if column.kind == "date":  # quantiles alone are asked of dates, and take the codes
-        return low, low
-    if column.kind == "boolean":
-        low[1] = 1.0
-        return low, low
-    if not column.ordered:
-        low[: column.regular] = [float(column.own_value(code)) for code in range(column.regular)]
-        return low, low
-    high = low.copy()
-    low[: column.regular] = column.lows  # type: ignore[attr-defined]
-    high[: column.regular] = column.highs  # type: ignore[attr-defined]
-    return low, high
-
-
-def total(cells: CellCounts, values: Values, failure: float, known: float | None = None) -> Interval:
-    """A weighted sum. `known` is the public number of rows in all cells together, which centres the weights."""
+def total(
+    cells: CellCounts, values: Values, failure: float, known: float | None = None, most: float = math.inf
+) -> Interval:
+    """A weighted sum. `known` is the public number of rows in all cells together, which centres the weights; `most` how
+    many rows there are at most."""
     value = float(values.middle @ cells.counts)
     if not cells.known:
         return Interval(value=value, low=None, high=None, basis="unguaranteed")
@@ -202,7 +187,18 @@ def total(cells: CellCounts, values: Values, failure: float, known: float | None
     below, above = values.low - centre * values.ones, values.high - centre * values.ones
     low = rest + float(below @ cells.measured) - cells.margin(below, failure)
     high = rest + float(above @ cells.measured) + cells.margin(above, failure)
-    return Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
+    ends = (0.0, 0.0)
+    if math.isfinite(most):
+        ends = most * min(float(values.low.min(initial=0.0)), 0.0), most * max(float(values.high.max(initial=0.0)), 0.0)
+        low, high = min(max(low, ends[0]), ends[1]), max(min(high, ends[1]), ends[0])
+    found = Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
+    return said(cells, found, *ends) if math.isfinite(most) else found
+
+
+def said(cells: CellCounts, found: Interval, least: float, most: float) -> Interval:
+    """The interval, unless it is a bound on single cells that leaves everything possible: that says nothing."""
+    vague = cells.law is None and least < most and (found.low, found.high) == (least, most)
+    return Interval(value=found.value, low=None, high=None, basis="unguaranteed") if vague else found
 
 
 def ratio(cells: CellCounts, above: Values, below: Vector, failure: float) -> Interval:
@@ -229,7 +225,8 @@ def ratio(cells: CellCounts, above: Values, below: Vector, failure: float) -> In
     low, high = _fieller(cells, above, below, failure, (value, least, most))
     if outside and (low == least or high == most):
         return Interval(value=value, low=None, high=None, basis="unguaranteed")
-    return Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
+    found = Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
+    return said(cells, found, least, most)
 
 
 def _fieller(
@@ -390,6 +387,8 @@ def quantile(cells: CellCounts, codes: NDArray[np.int64], size: int, q: float, f
     below = np.concatenate(([True], excess[:-1] <= reach[:-1]))  # at most q lies below it
     held_codes = np.flatnonzero(enough & below)
     if not len(held_codes):
-        return QuantileCodes(code, into, 0, size - 1, cells.basis)
+        held_codes = np.array([0, size - 1])
     low, high = int(min(held_codes[0], code)), int(max(held_codes[-1], code))
+    if cells.law is None and (low, high) == (0, size - 1):
+        return QuantileCodes(code, into, None, None, "unguaranteed")
     return QuantileCodes(code, into, low, high, cells.basis)

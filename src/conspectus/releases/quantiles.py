@@ -115,6 +115,11 @@ class Ordered:
             reach += abs(float(part)) * max(found.high - found.count, found.count - found.low)
         return reach
 
+    @property
+    def measured(self) -> bool:
+        """Whether noise of a known law tells how far P − q·N may be off."""
+        return self._vector([self.up_to(0, self.declared.regular - 1)]) is not None
+
     def _vector(self, sides: Sequence[Predicate]) -> NoisyVector | None:
         if isinstance(self.synopsis, TreeCounts):
             return self.synopsis.vector(sides)
@@ -146,6 +151,8 @@ def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
     value = _within(column, place, q * rows, rising, asked.inside)
     notes = () if column.kind != "date" else (f"days since 1970-01-01; {column.label(place)}",)
     kept = _kept(asked, q, confidence, sums, place)
+    if kept == (0, len(sums) - 1) and len(sums) > 1 and not asked.measured:
+        kept = None  # a bound on single counts that leaves every value possible says nothing
     low: float | None = None
     high: float | None = None
     if kept is not None:

@@ -27,14 +27,18 @@ from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 
 from . import cell_estimates as cells
-from .binned_cells import with_inside
-from .cell_estimates import CellCounts, Interval, Values, code_ends
+from .binned_cells import code_ends, with_inside
+from .cell_estimates import CellCounts, Interval, Values
 from .query_result import QueryResult, table_of
 from .select_lines import Line, number_of, rank_of, value_of
 from .within_bins import BinValues, WithinBins
 
 MOST_CELLS = 1 << 20
 Mask = NDArray[np.bool_]
+VAGUE = (
+    "what bounds every single count of this release leaves anything possible for numbers made of many, so that they "
+    "have no interval: projection, gaussian, laplace and histogram measure the tables that they are asked for"
+)
 
 
 class CountSource(Protocol):
@@ -156,8 +160,12 @@ class _Asked:
             if not counts.known:
                 return self._quotients(measure, groups, columns)
             base = rows & over
-            return [self._rate(counts, g & kept & base, base if measure.kind == "share" else g & over) for g in held]
-        return [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
+            found = [self._rate(counts, g & kept & base, base if measure.kind == "share" else g & over) for g in held]
+        else:
+            found = [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
+        if counts.known and counts.law is None and any(one.low is None and one.value is not None for one in found):
+            self.notes[VAGUE] = None
+        return found
 
     def _quotients(
         self, measure: Measure, groups: Sequence[tuple[Formula, ...]], columns: tuple[int, ...]
@@ -203,7 +211,8 @@ class _Asked:
             chosen, taken[0] = with_inside(chosen, inside, np.flatnonzero(held))
         if measure.kind == "sum":
             every = bool(held.all()) and self.source.total.exact
-            return cells.total(chosen, taken[0], self.failure, self.source.total.value if every else None)
+            rows = self.source.total.value if self.source.total.exact else math.inf
+            return cells.total(chosen, taken[0], self.failure, rows if every else None, rows)
         if measure.kind == "mean":
             return cells.ratio(chosen, taken[0], taken[0].ones, self.failure)
         if measure.kind == "quantile":

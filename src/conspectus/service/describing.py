@@ -20,6 +20,7 @@ from conspectus.queries.language import from_sql as language
 from conspectus.releases.answer import Answer
 from conspectus.releases.release import Release
 from conspectus.report.meaning import PRIORS, meaning_of
+from conspectus.synopses.intervals.simulated_errors import FAILED
 from conspectus.synopses.synopsis import CannotAnswer
 
 from .refusing import Refused
@@ -152,6 +153,9 @@ def columns_of(schema: Schema, where: str) -> list[str]:
 
 def why_none(release: Release, where: str) -> str:
     """Why an answer has no interval, in one sentence."""
+    failed = [warning for warning in release.guarantee.warnings if warning.startswith(FAILED)]
+    if failed:
+        return failed[0][:1].upper() + failed[0][1:] + "."
     asked = len(columns_of(release.schema, where))
     if 0 < release.synopsis.simulated_columns < asked:
         seen = release.synopsis.simulated_columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from pathlib import Path
@@ -93,6 +94,7 @@ def plan(wanted: Planned) -> dict[str, Any]:
         refusals |= {refusal.mechanism: refusal.reason for refusal in made.refusals}
         for claim in made.claims:
             empty: list[float | None] = [None] * len(wanted.epsilons)
+            effort = made.efforts.get(claim.mechanism)
             line = found.setdefault(
                 claim.mechanism,
                 {
@@ -102,6 +104,8 @@ def plan(wanted: Planned) -> dict[str, Any]:
                     "expected_width": list(empty),
                     "bound": list(empty),
                     "notes": "; ".join(claim.notes),
+                    "effort": None if effort is None else dataclasses.asdict(effort),
+                    "rows": made.gives_rows(claim),
                 },
             )
             line["expected_max"][place] = _finite(claim.expected_max)

@@ -49,7 +49,8 @@ class SessionPlan(Plan):
         """The plan as JSON values, as that of a release, with the number of questions."""
         said = super().to_json()
         for claim in said["claims"]:
-            del claim["synthetic_rows"]  # what a session learns decides it
+            for name in ("synthetic_rows", "seconds", "file_bytes"):  # what a session is asked decides them
+                del claim[name]
         del said["queries"]
         return {**said, "questions": self.problem.questions}
 

@@ -7,6 +7,7 @@ any number of rows. What it takes is a number for each component and code, howev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.compiled import one_thread, processors
 from conspectus.counting.evaluation import answers_from_marginals
 from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
 from conspectus.queries.addresses import codes_at, exact
@@ -172,8 +174,17 @@ class ProductMixture(Synopsis):
         """
         self._check_asked(workload)
         answers = np.empty(len(workload))
-        for block, start in zip(workload.blocks, workload.offsets):
+
+        def fill(place: int) -> None:
+            start, block = workload.offsets[place], workload.blocks[place]
             answers[start : start + len(block)] = self._block(block)
+
+        # The first table makes what all others need.
+        whole = [place for place, block in enumerate(workload.blocks) if isinstance(block, Marginal)][1:]
+        for place in sorted(set(range(len(workload.blocks))) - set(whole)):
+            fill(place)
+        with one_thread(), ThreadPoolExecutor(processors()) as pool:
+            list(pool.map(fill, whole))
         return answers
 
     def _block(self, block: Block) -> NDArray[np.float64]:

@@ -13,6 +13,9 @@ import math
 import numpy as np
 
 from conspectus.mechanisms.expectations import (
+    ADAPTIVE_BEYOND,
+    ADAPTIVE_DENSE,
+    ADAPTIVE_DENSE_CELLS,
     ADAPTIVE_FLOOR,
     ADAPTIVE_FLOOR_MEAN,
     ADAPTIVE_LARGE,
@@ -42,6 +45,7 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
     shares = shares_of(plan, problem.relation, rho, rows, triples=triples)
     sizes = problem.workload.domain.sizes
     floor = _noise(problem, plan, rho * (shares.pairs if plan.pairs else 1.0))
+    dense = ADAPTIVE_DENSE if problem.cells <= ADAPTIVE_DENSE_CELLS else 1.0
     whole = largest = 0.0
     for block in problem.workload.blocks:
         # The noise of columns of this size, where `shares` has that of a usual column.
@@ -49,8 +53,10 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
         noise = shares.noise * float(np.mean(own)) / float(np.mean(plan.sizes))
         if isinstance(block, Marginal):
             distance, most = _errors(noise, float(len(block)))
+            beyond = max(len(own) - 3, 0)
+            distance, most = distance + ADAPTIVE_BEYOND[0] * beyond, most + ADAPTIVE_BEYOND[1] * beyond
             least = ADAPTIVE_FLOOR_MEAN * expected_size(floor) * min(len(block), ADAPTIVE_SMALL_CELLS)
-            whole += max(min(distance, 2.0) * rows, least)
+            whole += max(min(dense * distance, 2.0) * rows, least)
         else:
             _, most = _errors(noise, float(math.prod(sorted(own)[-3:])))
             whole += max(ADAPTIVE_MEAN_OF_MAX * most * rows, ADAPTIVE_FLOOR_MEAN * expected_size(floor)) * len(block)

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.compiled import processors
+from conspectus.compiled import one_thread, processors
 
 from .budgeting import SCALE_OF_EFFECTS
 from .coding import Coding
@@ -193,5 +193,5 @@ def in_parallel(work: Callable[[Job], Done], jobs: Sequence[Job]) -> list[Done]:
     """The work on each job, spread over the processors; compiled code and matrix products leave the lock."""
     if len(jobs) < 2 or processors() < 2:
         return [work(job) for job in jobs]
-    with ThreadPoolExecutor(processors()) as pool:
+    with one_thread(), ThreadPoolExecutor(processors()) as pool:
         return list(pool.map(work, jobs, chunksize=1))

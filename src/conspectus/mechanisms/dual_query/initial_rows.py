@@ -20,6 +20,8 @@ from conspectus.queries.ordering import starts_of
 from conspectus.queries.query import Literal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.least_squares import project_simplex
+from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.synopsis import Total
 
 from .shrinkage import posterior_means
 
@@ -77,17 +79,23 @@ def single_width(workload: Workload) -> int:
     return sum(min(sizes[column], 3) - 1 for column in workload.columns)
 
 
-def measured_shares(
-    curator: Curator, problem: Problem, singles: Workload, *, total: float, price: Fraction
-) -> NDArray[np.float64]:
+def measured_columns(
+    curator: Curator, problem: Problem, singles: Workload, *, total: Total, price: Fraction
+) -> NoisyAnswers:
+    """Noisy one-way marginals: what rows start from, and where intervals of single columns come from."""
+    law = problem.law(problem.sensitivity(singles), price)
+    counts = curator.measure(singles, law).astype(np.float64)
+    return NoisyAnswers(singles.domain, singles, counts, (law,), total)
+
+
+def shares_of(columns: NoisyAnswers) -> NDArray[np.float64]:
     """Shares of every code of every column, from noisy one-way marginals; columns that nothing asks about are even."""
-    domain = singles.domain
+    domain, singles, total = columns.domain, columns.workload, columns.total.divisor
     sizes = np.array(domain.sizes, dtype=np.int64)
     first = starts_of(sizes)
     shares = np.repeat(1 / sizes, sizes)
-    law = problem.law(problem.sensitivity(singles), price)
-    noisy = curator.measure(singles, law) / total
-    for block, start in zip(singles.blocks, singles.offsets):
+    noisy = columns.counts / total
+    for block, law, start in zip(singles.blocks, columns.noise, singles.offsets):
         here = noisy[start : start + len(block)]
         if isinstance(block, Marginal):
             column = block.columns[0]

@@ -59,7 +59,7 @@ from conspectus.synopses.synopsis import public_sampler
 from .claim import claim_of
 from .clauses import AskedClauses
 from .data_player import Played, Responding, answers_of, respond
-from .initial_rows import InitialRows, measured_shares, single_columns
+from .initial_rows import InitialRows, measured_columns, shares_of, single_columns
 from .parameters import DualQueryPlan, DualQuerySettings, plan_of, schedule_of
 from .row_weights import reweighted
 from .schedule import Schedule
@@ -157,10 +157,10 @@ class DualQuery(DualQuerySettings, Mechanism[DualQueryPlan]):
         singles = single_columns(asked) if plan.marginals else None
         curator.count_ahead(asked if singles is None else asked + singles)
         total = find_total(curator, problem)
-        shares = None
+        columns = None
         if singles is not None:
             price = problem.cap * Fraction(plan.marginals)
-            shares = measured_shares(curator, problem, singles, total=total.divisor, price=price)
+            columns = measured_columns(curator, problem, singles, total=total, price=price)
         schedule = schedule_of(self, problem, plan, max(total.rows, 1))
         responding = Responding(
             responses=plan.responses,
@@ -169,7 +169,7 @@ class DualQuery(DualQuerySettings, Mechanism[DualQueryPlan]):
             seconds=math.inf if self.theorem else self.seconds,
         )
         clauses, rng = AskedClauses(asked), public_sampler(self.public_seed)
-        initial = InitialRows(asked.domain, self.initial, shares)
+        initial = InitialRows(asked.domain, self.initial, None if columns is None else shares_of(columns))
         with ThreadPoolExecutor(processors()) as pool:
             game = play(curator, clauses, schedule, initial=initial, responding=responding, rng=rng, pool=pool)
             if plan.reweighting:
@@ -183,6 +183,7 @@ class DualQuery(DualQuerySettings, Mechanism[DualQueryPlan]):
             answers=answers,
             total=total,
             certificate=certify_workload(curator, problem, answers=answers, total=total, share=self.certificate),
+            measured=columns,
             parameters=self._parameters(problem, plan, schedule),
         )
 

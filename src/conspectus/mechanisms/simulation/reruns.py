@@ -27,7 +27,7 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
-from conspectus.synopses.intervals.simulated_errors import LEVELS, Curve, Kind, SimulatedErrors
+from conspectus.synopses.intervals.simulated_errors import FAILED, LEVELS, Curve, Kind, SimulatedErrors
 from conspectus.synopses.synopsis import Synopsis, public_sampler
 
 from .measured_through import Doors
@@ -130,6 +130,18 @@ def simulated_errors(
     progress("reruns", reruns, reruns)
     factors = column_factors([errors for (kind, order), errors in found.items() if kind == "cell" and order > 1])
     return SimulatedErrors(reruns, {key: curve(errors, factors) for key, errors in found.items()}, factors)
+
+
+def where_they_work(rerun: Callable[[], SimulatedErrors | None]) -> tuple[SimulatedErrors | None, tuple[str, ...]]:
+    """What reruns find; where they fail, nothing and the reason, as a warning for the release.
+
+    The release is paid for before them. Whatever goes wrong here, in lack of memory too, may cost it its intervals and
+    no more.
+    """
+    try:
+        return rerun(), ()
+    except Exception as error:
+        return None, (f"{FAILED} ({type(error).__name__}): no answer has a simulated interval",)
 
 
 @dataclass(frozen=True, eq=False)

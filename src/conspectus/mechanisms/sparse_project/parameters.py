@@ -19,6 +19,7 @@ from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.synopses.random_projection import (
     LEAST_INDEPENDENCE,
+    MOST_LISTED,
     MOST_SECTIONS,
     Estimator,
     has_median,
@@ -165,7 +166,8 @@ def listed(workload: Workload) -> tuple[SparseQueries, ...] | None:
         if workload.domain.cells * len(workload.blocks) > MOST_CELLS or len(workload) > MOST_QUERIES:
             return None
         try:
-            found.append(written_out(Workload(workload.domain, (block,))))
+            # What the synopsis would refuse to write out when it answers is refused now, before anything is spent.
+            found.append(written_out(Workload(workload.domain, (block,)), MOST_LISTED))
         except WorkloadError:
             return None
     return tuple(found)

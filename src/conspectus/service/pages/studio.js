@@ -164,6 +164,12 @@ function seen() {
   fill($("seen"), h("h3", {}, "What readers would see"), h("p", { style: { margin: "8px 0" } }, width === null ? `Answers by ${best.mechanism} are printed without intervals unless a certificate covers them.` : ["A count of ", n(shown), " would be published with an interval of about ", h("b", {}, `${n(Math.max(0, shown - width))} to ${n(shown + width)}`), "."], " Of all answers the worst is typically off by ", h("b", {}, n(error)), ` of ${n(rows)} rows, and the average one by `, h("b", {}, digits(mean, 2)), ". Expected, not promised."),
     width === null ? null : bar({ count: shown, low: Math.max(0, shown - width), high: shown + width, too_noisy: width > shown / 2 }, Math.max(3 * shown, shown + 1.1 * width), 26));
 }
+function effort(one) {
+  const rows = one.rows ? "synthetic rows" : "no synthetic rows";
+  if (!one.effort) return rows;
+  const size = one.effort.file_bytes < 1e6 ? `${n(Math.max(1, one.effort.file_bytes / 1e3))} kB` : `${n(one.effort.file_bytes / 1e6)} MB`;
+  return `about ${one.effort.seconds < 1 ? "a second" : `${n(one.effort.seconds)} s`}, a file of ${size}, ${rows}`;
+}
 function plans() {
   const ranked = order(), x0 = Math.log(EPSILONS[0]), x1 = Math.log(EPSILONS[EPSILONS.length - 1]), all = state.plan.claims.flatMap((one) => [...one.expected_max, ...one.bound]).filter((v) => v !== null && v > 0);
   const y0 = Math.log(Math.max(0.5, Math.min(...all, 1e9))), y1 = Math.log(Math.max(...all, 1)), H = 110;
@@ -172,7 +178,7 @@ function plans() {
   const best = chosen();
   fill($("plans"), h("h3", { style: { margin: "32px 0 8px" } }, "Largest error of each method"), h("p.soft.small.measure", {}, `How far the worst of ${n(state.plan.questions)} answers is typically off, in rows, as ε grows from ${EPSILONS[0]} to ${EPSILONS[EPSILONS.length - 1]}. Both scales are logarithmic. Solid: expected, on an ordinary table. Dashed: proved beforehand.`),
     h("div.plans", { style: { marginTop: "16px" } }, ranked.map(([one, error]) => { const proved = one.bound.some((v) => v !== null) ? at_(one.bound) : null;
-      return h("button.plan", { type: "button", "aria-pressed": String(one === best), "data-mechanism": one.mechanism, onclick: () => { state.mechanism = one.mechanism; plans(); seen(); release(); document.querySelector(`[data-mechanism="${one.mechanism}"]`)?.focus(); } }, h("b", {}, one.mechanism, one === best ? h("span.tag", {}, "Picked") : null), h("p", {}, error >= state.draft.rows ? "does not help here" : ["about ", h("b", { style: { display: "inline" } }, n(error)), " rows"], h("br"), proved === null ? "nothing proved beforehand" : `proved: at most ${n(proved)}`),
+      return h("button.plan", { type: "button", "aria-pressed": String(one === best), "data-mechanism": one.mechanism, onclick: () => { state.mechanism = one.mechanism; plans(); seen(); release(); document.querySelector(`[data-mechanism="${one.mechanism}"]`)?.focus(); } }, h("b", {}, one.mechanism, one === best ? h("span.tag", {}, "Picked") : null), h("p", {}, error >= state.draft.rows ? "does not help here" : ["about ", h("b", { style: { display: "inline" } }, n(error)), " rows"], h("br"), proved === null ? "nothing proved beforehand" : `proved: at most ${n(proved)}`, h("br"), effort(one)),
         s("svg", { width: "100%", height: H, viewBox: `0 0 100 ${H}`, preserveAspectRatio: "none", "aria-hidden": "true" }, ranked.filter(([other]) => other !== one).map(([other]) => s("path.curve.other", { d: path(other.expected_max), "vector-effect": "non-scaling-stroke" })), proved === null ? null : s("path.curve.dash", { d: path(one.bound), "vector-effect": "non-scaling-stroke" }), s("path.curve", { d: path(one.expected_max), "vector-effect": "non-scaling-stroke" }), s("line.whisk", { x1: X(Math.min(Math.max(state.epsilon, EPSILONS[0]), 8)), x2: X(Math.min(Math.max(state.epsilon, EPSILONS[0]), 8)), y1: 4, y2: H - 14, "vector-effect": "non-scaling-stroke" }))); }),
       state.plan.refusals.map((one) => h("div.plan.refusal", {}, h("b", {}, one.mechanism), h("p", {}, `Cannot serve: ${one.reason}.`)))));
 }

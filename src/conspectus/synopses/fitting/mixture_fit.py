@@ -119,3 +119,29 @@ def fit_mixture(
                 break
             before = far
         return MixtureFit(state.weights.copy(), state.tables.copy(), taken, miss(state, goal))
+
+
+def together(fits: Sequence[MixtureFit]) -> MixtureFit:
+    """One mixture of several that were fitted by themselves: its tables are the means of theirs.
+
+    Args:
+        fits: One or more, of the same columns.
+
+    Returns:
+        The mixture; its `miss` is the mean of theirs, which is no less than its own.
+
+    Example:
+        >>> one = MixtureFit(np.ones(1, dtype=np.float32), np.array([[1, 0]], dtype=np.float32), 10, 0.1)
+        >>> other = MixtureFit(np.ones(1, dtype=np.float32), np.array([[0, 1]], dtype=np.float32), 10, 0.3)
+        >>> both = together([one, other])
+        >>> both.weights.tolist(), both.tables.tolist(), both.steps, both.miss
+        ([0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]], 20, 0.2)
+    """
+    weights: Floats = np.concatenate([fit.weights for fit in fits])
+    weights /= np.float32(len(fits))
+    return MixtureFit(
+        weights,
+        np.concatenate([fit.tables for fit in fits]),
+        sum(fit.steps for fit in fits),
+        float(np.mean([fit.miss for fit in fits])),
+    )

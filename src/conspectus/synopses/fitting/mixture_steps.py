@@ -17,17 +17,18 @@ from conspectus.compiled import compiled
 from conspectus.queries.rules import demand
 
 from .mixture_questions import QuestionTarget
-from .mixture_targets import CannotFit, Floats, Goal, TableGoal
+from .mixture_targets import Bundle, CannotFit, Floats, Goal, Groups
 
 _LEAST = np.float32(1e-9)
-_LARGEST_RATIO, _LEAST_FACTOR = 20.0, 0.05
-_FASTEST, _FASTEST_WEIGHT = 1.5, 1.0
-_SMALLEST_LOG = -40.0
+_LARGEST_RATIO = 20.0
+_LEAST_FACTOR, _FASTEST = np.float32(0.05), np.float32(1.5)
+_FASTEST_WEIGHT = 1.0
+_SMALLEST = np.float32(4e-18)
 _MOST_ENTRIES = 1 << 24
 """Numbers in the largest array that a step over a table of several columns makes."""
 
 
-_MANY_COMPONENTS = 600
+_MANY_COMPONENTS = 800
 """So many components are worth a thread of their own."""
 
 Done = TypeVar("Done")
@@ -40,20 +41,19 @@ class Workers(Protocol):
 
 
 class State:
-    """A mixture on its way: weights and tables, their logarithms, and how they moved last."""
+    """A mixture on its way: weights and tables, and how their logarithms moved last."""
 
     def __init__(self, weights: Floats, tables: Floats) -> None:
         self.weights, self.tables = weights, tables
         ends = np.linspace(0, len(weights), 1 + max(1, min(len(weights) // _MANY_COMPONENTS, 4))).astype(int).tolist()
         self.parts = [slice(a, b) for a, b in pairwise(ends)]
         self.log_weights = np.log(np.maximum(weights, np.float32(1e-30)))
-        self.log_tables = np.log(np.maximum(tables, np.float32(1e-30)))
         self.still()
 
     def still(self) -> None:
         """Without momentum."""
         self.weight_speed = np.zeros_like(self.log_weights)
-        self.speed = np.zeros_like(self.log_tables)
+        self.speed = np.zeros_like(self.tables)
 
     @classmethod
     def random(cls, goal: Goal, components: int, concentration: float, rng: np.random.Generator) -> State:
@@ -95,27 +95,28 @@ def miss(state: State, goal: Goal, workers: Workers = map) -> float:
 def step(
     state: State,
     goal: Goal,
-    tables: Sequence[TableGoal],
+    bundles: Sequence[Bundle],
     questions: Sequence[QuestionTarget],
     momentum: np.float32,
     workers: Workers = map,
 ) -> None:
     """Move a mixture towards its targets; of tables over several columns, towards these."""
-    held = list(workers(lambda part: _Held(state, goal, tables, part), state.parts))
+    held = list(workers(lambda part: _Held(state, goal, bundles, part), state.parts))
     pairs = None
     if goal.number:
         pairs = _missing(goal.pairs, _summed(one.pairs for one in held if one.pairs is not None), goal.pair_weight)
     single = _missing(goal.single, _summed(one.single for one in held), goal.single_weight)
     ratios = [
-        _missing(table.shares, _summed(one.tables[place] for one in held), table.weight)
-        for place, table in enumerate(tables)
+        _missing(bundle.shares, _summed(one.tables[place] for one in held), bundle.weights)
+        for place, bundle in enumerate(bundles)
     ]
     change = np.empty_like(state.tables)
     by_part = {one.part.start: one for one in held}
     list(workers(lambda part: by_part[part.start].towards(change, pairs, single, ratios), state.parts))
     divisor = goal.divisor.copy()
-    for table in tables:
-        divisor[list(table.columns)] += table.weight
+    for bundle in bundles:
+        for column, weight in bundle.weight_of.items():
+            divisor[column] += np.float32(weight)
     sides = [state.tables[:, place] for place in goal.places] if questions else []
     for target in questions:
         _add_question(change, state, goal, target, sides)
@@ -123,10 +124,7 @@ def step(
     gain = np.zeros_like(state.weights)
 
     def move(part: slice) -> None:
-        for place, by in zip(goal.places, divisor):
-            if by > 0:
-                change[part, place] /= by
-                gain[part] += np.einsum("ki,ki->k", state.tables[part, place], change[part, place])
+        _scale(change[part], state.tables[part], goal.offsets, divisor, gain[part])
         _move_tables(state, goal, change[part], part, momentum)
 
     list(workers(move, state.parts))
@@ -146,36 +144,36 @@ def _missing(wanted: Floats, have: Floats, weight: Floats | np.float32) -> Float
 class _Held:
     """What some components hold of the tables of a step, and what these would change of them."""
 
-    def __init__(self, state: State, goal: Goal, tables: Sequence[TableGoal], part: slice) -> None:
+    def __init__(self, state: State, goal: Goal, bundles: Sequence[Bundle], part: slice) -> None:
         self.part = part
-        self._state, self._goal, self._asked = state, goal, tables
+        self._state, self._goal, self._asked = state, goal, bundles
         self.pairs = _pair_tables(state, part) if goal.number else None
         self.single = state.weights[part] @ state.tables[part]
-        grouped: dict[tuple[int, int], Floats] = {}
-        self._sides = [self._merged(table, grouped) for table in tables]
-        self.tables = [self._table(table, sides) for table, sides in zip(tables, self._sides)]
+        merged: dict[tuple[int, int], Floats] = {}
+        self._common = [[self._merged(side, merged) for side in bundle.common] for bundle in bundles]
+        self._others = [
+            np.concatenate([self._merged(side, merged) for side in bundle.others], axis=1) for bundle in bundles
+        ]
+        self.tables = [self._table(*sides) for sides in zip(bundles, self._common, self._others)]
 
-    def _merged(self, table: TableGoal, grouped: dict[tuple[int, int], Floats]) -> list[Floats]:
-        """The conditional shares of a table's columns, by its groups."""
-        sides = []
-        for column, groups in zip(table.columns, table.groups):
-            key = (column, id(groups))
-            if key not in grouped:
-                grouped[key] = _merged(self._state.tables[self.part, self._goal.places[column]], groups)
-            sides.append(grouped[key])
-        return sides
+    def _merged(self, side: tuple[int, Groups], merged: dict[tuple[int, int], Floats]) -> Floats:
+        """The conditional shares of a column, by its groups."""
+        column, groups = side
+        key = (column, id(groups))
+        if key not in merged:
+            merged[key] = _merged(self._state.tables[self.part, self._goal.places[column]], groups)
+        return merged[key]
 
-    def _runs(self, table: TableGoal) -> list[slice]:
+    def _runs(self, bundle: Bundle) -> list[slice]:
         """Components whose products are made at a time."""
-        step = max(1, _MOST_ENTRIES // len(table.shares))
+        step = max(1, _MOST_ENTRIES // max(bundle.shares.shape))
         return [slice(at, at + step) for at in range(0, self.part.stop - self.part.start, step)]
 
-    def _table(self, table: TableGoal, sides: Sequence[Floats]) -> Floats:
-        *first, last = sides
+    def _table(self, bundle: Bundle, common: Sequence[Floats], others: Floats) -> Floats:
         weights = self._state.weights[self.part]
-        have = np.zeros_like(table.shares)
-        for run in self._runs(table):
-            have += (_products(first, run) * weights[run, None]).T @ last[run]
+        have = np.zeros_like(bundle.shares)
+        for run in self._runs(bundle):
+            have += (_products(common, run) * weights[run, None]).T @ others[run]
         return have
 
     def towards(self, change: Floats, pairs: Floats | None, single: Floats, ratios: Sequence[Floats]) -> None:
@@ -186,24 +184,30 @@ class _Held:
         else:
             np.matmul(self._state.tables[self.part], pairs, out=own)
         own += single
-        for table, sides, ratio in zip(self._asked, self._sides, ratios):
-            for run in self._runs(table):
-                for place, found in enumerate(_contracted(sides, ratio, run), start=-1):
-                    column, groups = table.columns[place], table.groups[place]
+        for bundle, common, others, ratio in zip(self._asked, self._common, self._others, ratios):
+            for run in self._runs(bundle):
+                to_common, to_others = _contracted(common, others, ratio, run)
+                ends = np.cumsum([0, *(self._width(side) for side in bundle.others)])
+                sides = [*zip(bundle.common, to_common)]
+                sides += [(side, to_others[:, a:b]) for side, (a, b) in zip(bundle.others, pairwise(ends.tolist()))]
+                for (column, groups), found in sides:
                     # Every code gets the change of its group.
                     own[run, self._goal.places[column]] += found if groups is None else found[:, groups]
 
+    def _width(self, side: tuple[int, Groups]) -> int:
+        column, groups = side
+        return self._goal.sizes[column] if groups is None else int(groups.max()) + 1
 
-def _contracted(sides: Sequence[Floats], ratio: Floats, run: slice) -> list[Floats]:
-    """What a table would change of its columns: the last, then the others in order."""
-    *first, last = sides
-    found: list[Floats] = [_products(first, run) @ ratio]
-    below: Floats = last[run] @ ratio.T
-    if len(first) == 2:
-        found += [np.zeros_like(first[0][run]), np.zeros_like(first[1][run])]
-        _contract(below, first[0][run], first[1][run], found[1], found[2])
-        return found
-    return found + [_reduced(below, first, place, run) for place in range(len(first))]
+
+def _contracted(common: Sequence[Floats], others: Floats, ratio: Floats, run: slice) -> tuple[list[Floats], Floats]:
+    """What a bundle would change of its common columns, and of its other ones side by side."""
+    to_others: Floats = _products(common, run) @ ratio
+    below: Floats = others[run] @ ratio.T
+    if len(common) == 2:
+        found = [np.zeros_like(side[run]) for side in common]
+        _contract(below, common[0][run], common[1][run], *found)
+        return found, to_others
+    return [_reduced(below, common, place, run) for place in range(len(common))], to_others
 
 
 def _add_question(change: Floats, state: State, goal: Goal, target: QuestionTarget, sides: Sequence[Floats]) -> None:
@@ -219,21 +223,49 @@ def _add_question(change: Floats, state: State, goal: Goal, target: QuestionTarg
 
 
 def _move_tables(state: State, goal: Goal, change: Floats, part: slice, momentum: np.float32) -> None:
-    """Multiply some components' tables by one and the change, and by what is left of the last step."""
-    speed, logs, tables = state.speed[part], state.log_tables[part], state.tables[part]
-    change += 1
-    np.maximum(change, _LEAST_FACTOR, out=change)
+    """Multiply some components' tables by these factors, and by what is left of the last step."""
     np.log(change, out=change)
-    speed *= momentum
-    speed += change
-    np.clip(speed, -_FASTEST, _FASTEST, out=speed)
-    logs += speed
-    np.exp(logs, out=tables)
-    for place in goal.places:
-        mass = tables[:, place].sum(axis=1, keepdims=True)
-        tables[:, place] /= mass
-        logs[:, place] -= np.log(mass)
-    np.maximum(logs, _SMALLEST_LOG, out=logs)
+    _hurry(state.speed[part], change, momentum)
+    np.exp(change, out=change)
+    _multiply(state.tables[part], change, goal.offsets)
+
+
+@compiled
+def _scale(change: Any, tables: Any, offsets: Any, divisor: Any, gain: Any) -> None:
+    """From changes to factors, of columns that weigh so much together; adds to what each component gains by them."""
+    for k in range(len(change)):
+        for column in range(len(divisor)):
+            gained = np.float32(0)
+            share = np.float32(1) / divisor[column] if divisor[column] > 0 else np.float32(0)
+            for i in range(offsets[column], offsets[column + 1]):
+                more = change[k, i] * share
+                gained += tables[k, i] * more
+                change[k, i] = max(np.float32(1) + more, _LEAST_FACTOR)
+            gain[k] += gained
+
+
+@compiled
+def _hurry(speed: Any, change: Any, momentum: Any) -> None:
+    """Take part of the last step again, and keep within the fastest one; the change becomes the whole step."""
+    for k in range(len(speed)):
+        for i in range(speed.shape[1]):
+            whole = min(max(momentum * speed[k, i] + change[k, i], -_FASTEST), _FASTEST)
+            speed[k, i] = whole
+            change[k, i] = whole
+
+
+@compiled
+def _multiply(tables: Any, factors: Any, offsets: Any) -> None:
+    """Multiply, and scale every column of a component to sum 1."""
+    for k in range(len(tables)):
+        for column in range(len(offsets) - 1):
+            mass = np.float32(0)
+            for i in range(offsets[column], offsets[column + 1]):
+                tables[k, i] *= factors[k, i]
+                mass += tables[k, i]
+            share = np.float32(1) / mass
+            for i in range(offsets[column], offsets[column + 1]):
+                tables[k, i] = max(tables[k, i] * share, _SMALLEST)
 
 
 def _move_weights(state: State, gain: Floats, momentum: np.float32) -> None:

@@ -39,6 +39,9 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
 MOST_CONFIDENT = 0.9999
 """Up to here margins are drawn out from the last of the levels; reruns say nothing of rarer errors."""
 
+FAILED = "the reruns that intervals come from failed"
+"""How the warning of a release begins that was made, and whose reruns were not."""
+
 _FIELDS = [
     ("kind", pa.int8()),
     ("columns", pa.int8()),
