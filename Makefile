@@ -42,7 +42,7 @@ browser:
 
 audit: setup browser
 	$(BIN)/python -m pytest -n 2 tests/audits tests/samplers
-	$(BIN)/python -m pytest -n 2 -m audit tests/laws tests/edges tests/servers tests/service
+	$(BIN)/python -m pytest -n 2 -m audit tests/test_documents.py tests/laws tests/edges tests/servers tests/service
 	$(BIN)/python -m tests.fuzzing.workload_files --count 100000 --seed 1
 	$(BIN)/python -m tests.fuzzing.command_files --count 100000 --seed 1
 	$(BIN)/python -m tests.fuzzing.workload_files --later --count 20000 --seed 1

@@ -79,7 +79,7 @@ def adult() -> Case:
     frame = pd.read_csv(data_file("adult_ppgm.csv.gz"))
     sizes = _sizes("adult_ppgm-domain.json", frame.columns)
     codes = {name: frame[name].to_numpy() for name in frame.columns}
-    return Case("Adult, 14 columns", codes, sizes, ORDERED_OF_ADULT, 3, rivals=("gaussian",))
+    return Case("Adult, 14 columns", codes, sizes, ORDERED_OF_ADULT, 3)
 
 
 def small() -> Case:
@@ -124,7 +124,7 @@ def census() -> Case:
         codes[name] = np.clip((scaled * bins).astype(np.int64), 0, bins - 1)
         sizes[name] = bins
         ordered.append(name)
-    return Case("Census-Income, 42 columns", codes, sizes, tuple(ordered), 2, rivals=("gaussian",))
+    return Case("Census-Income, 42 columns", codes, sizes, tuple(ordered), 2)
 
 
 def acs() -> Case:

@@ -110,6 +110,7 @@ def _studio(browser: Browser, folder: Path) -> None:
         # A confirmed column has the plan made again: until it is there, the page is shorter.
         time.sleep(1)
         browser.wait("document.querySelectorAll('.plan[aria-pressed]').length > 4", 120)
+        browser.wait("document.getElementById('plans').style.opacity === '1'", 120)
         _shoot(browser, "studio", 4400)
     finally:
         process.terminate()

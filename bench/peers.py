@@ -57,7 +57,9 @@ def _run(python: str, table: str, peer: str, epsilon: float) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     source, target = folder / f"{table}.npz", folder / f"{table}-{peer}-{epsilon:g}.json"
     np.savez_compressed(source, codes=codes.astype(np.int32), sizes=sizes)
-    command = [python, str(SCRIPT), peer, str(source), str(epsilon), str(case.delta), str(case.order), str(target)]
+    # -P: our folder is not on the path, where `bench/numbers.py` would stand before the standard library's.
+    terms = (SCRIPT, peer, source, epsilon, case.delta, case.order, target)
+    command = [python, "-P", *map(str, terms)]
     threads = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
     most = int(LIMIT)
     done = subprocess.run(

@@ -48,10 +48,11 @@ def strings() -> tuple[Table, NDArray[np.str_]]:
     known = np.unique(rng.integers(0, 1 << 63, ROWS))
     ranks = np.minimum(rng.zipf(1.3, ROWS // 2), len(known)) - 1
     rows = np.concatenate([rng.permutation(known)[: ROWS - len(ranks)], known[ranks]])
-    return cs.open_records(suggest_keyword(rows)), suggest_keyword(known)
+    return cs.open_records(bits_of(rows)), bits_of(known)
 
 
-def suggest_keyword(numbers: NDArray[np.int64]) -> NDArray[np.str_]:
+def bits_of(numbers: NDArray[np.int64]) -> NDArray[np.str_]:
+    """Numbers as strings of 64 bits."""
     return np.array([f"{number:064b}" for number in numbers.tolist()])
 
 
@@ -70,7 +71,7 @@ def questions(known: NDArray[np.generic], rng: np.random.Generator) -> cs.Worklo
     there = rng.random(offsets[-1]) < 0.5
     if known.dtype.kind == "U":
         held = fingerprints(pa.array(known))[drawn]
-        absent = fingerprints(pa.array(suggest_keyword(rng.integers(0, 1 << 63, 1 << 17))))
+        absent = fingerprints(pa.array(bits_of(rng.integers(0, 1 << 63, 1 << 17))))
         other = absent[rng.integers(0, len(absent), len(there))]
     else:
         made = rng.integers(0, 29_858, len(there)) << 32 | rng.integers(0, 40_981, len(there))

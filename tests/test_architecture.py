@@ -55,7 +55,7 @@ releases               -> mechanisms.effort, mechanisms.small_db, mechanisms*, q
 sessions               -> releases*, server_address
 streams                -> releases*
 stability              -> releases*
-report                 -> releases, stability, synopses*, data.schema, privacy, privacy.composition, privacy.ledger
+report                 -> data.schema, releases, stability, synopses*, privacy, privacy.composition, privacy.ledger
 audit                  -> sessions*, streams, stability, privacy.composition, local
 service.homes          -> service.analysts, service.describing, service.desk, service.journal, service.refusing,
                           service.shelf, sessions*, conspectus

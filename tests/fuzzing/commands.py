@@ -160,9 +160,9 @@ class Bench:
         for name, content in self._kept.items():
             (self._folder / name).write_bytes(content)
         case: Case = getattr(self, kind_of(number, later=self._later))(random)
-        before, peak, started = self._lines(case.ledger), _peak(), time.monotonic()
+        before, peak, started = self._lines(case.ledger), _peak(), time.process_time()
         code, out, err = self._run(*case.command) if case.act is None else self._call(case.act)
-        took, grown = time.monotonic() - started, _peak() - peak
+        took, grown = time.process_time() - started, _peak() - peak
         told = f"{err.strip()} {' '.join(case.command)}"
         if code not in (0, 2, 3, 4) or "Traceback" in out + err:
             return "stopped", f"exit {code}: {told}"

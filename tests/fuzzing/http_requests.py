@@ -11,13 +11,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import itertools
 import json
 import random
 import resource
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ import conspectus as cs
 from conspectus.service.analysts import Analysts
 from conspectus.service.gate import Limits
 
-PARTS = 5
+PARTS = 10
 SHAPE = {"error", "title", "text", "at", "repairs", "spent"}
 WORDS = (
     *("smoker", "ill", "age", "region", "wealth", "AND", "OR", "NOT", "(", ")", "=", "<>", ">=", "<", "BETWEEN", "IN"),
@@ -118,8 +118,13 @@ def a_body(rng: random.Random) -> bytes:
     return rng.choice((plain, plain, plain, plain[: rng.randrange(len(plain) + 1)], b"", b"{" * 3000, b"x" * 5000))
 
 
-async def fuzz(folder: Path, count: int, seed: int, *, seconds: float = float("inf")) -> Counter[int]:
-    """Send so many requests; fails at the first answer that is wrong. Returns how often each status was."""
+async def fuzz(
+    folder: Path, count: int, seed: int, *, seconds: float = float("inf"), done: Callable[[int], None] = lambda _: None
+) -> Counter[int]:
+    """Send so many requests; fails at the first answer that is wrong. Returns how often each status was.
+
+    `done` is told after each request how many there were.
+    """
     rng = random.Random(seed)
     token = Analysts(folder).add(f"fuzz-{seed}")
     statuses: Counter[int] = Counter()
@@ -141,6 +146,7 @@ async def fuzz(folder: Path, count: int, seed: int, *, seconds: float = float("i
             if status == 200 and asked["path"].startswith("/sessions") and body.startswith(b"{"):
                 spent += json.loads(body).get("cost", 0.0)
             assert abs(session.spent - spent) < 1e-9, (number, asked, status, session.spent, spent)
+            done(number + 1)
             if time.monotonic() > until:
                 break
         assert spent > before or over or count < 100
@@ -165,16 +171,16 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         shelf = folder_in(Path(place))
-        asyncio.run(fuzz(shelf, min(given.count, 2_000), given.seed))
-        memory, statuses = [_memory()], Counter[int]()
-        for part in range(PARTS):
-            count = given.count * (part + 1) // PARTS - given.count * part // PARTS
-            statuses += asyncio.run(fuzz(shelf, count, given.seed + 1 + part))
-            memory.append(_memory())
-    grown = ", ".join(f"{after - before:.0f}" for before, after in itertools.pairwise(memory))
+        memory: list[float] = []
+
+        def look(number: int) -> None:
+            if number * PARTS % given.count < PARTS:
+                memory.append(_memory())
+
+        statuses = asyncio.run(fuzz(shelf, given.count, given.seed, done=look))
     print(
         f"{sum(statuses.values()):,} requests, statuses {dict(sorted(statuses.items()))}; "
-        f"{memory[0]:.0f} MiB of memory at first, and in each of {PARTS} parts {grown} MiB more"
+        f"memory after each {given.count // PARTS:,} of them: {', '.join(f'{held:.0f}' for held in memory)} MiB"
     )
 
 

@@ -30,7 +30,7 @@ from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources import SourceError, open_table, sql
 from conspectus.data.sources.origin import Connection
 
-SECONDS = 60.0
+SECONDS = 300.0
 MEMORY = 12 << 30
 _COLUMNS = (
     Integer("x", 0, 99, missing=True),

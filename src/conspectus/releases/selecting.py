@@ -36,8 +36,8 @@ from .within_bins import BinValues, WithinBins
 MOST_CELLS = 1 << 20
 Mask = NDArray[np.bool_]
 VAGUE = (
-    "what bounds every single count of this release leaves anything possible for numbers made of many, so that they "
-    "have no interval: projection, gaussian, laplace and histogram measure the tables that they are asked for"
+    "what bounds every single count leaves anything possible for numbers made of many of them, which have no interval "
+    "here: releases by projection, gaussian, laplace and histogram measure the tables that they are asked for"
 )
 
 

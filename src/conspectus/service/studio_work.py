@@ -24,6 +24,8 @@ from .refusing import Refused, internal, refusal_of
 from .schema_text import schema_text
 
 STAGES = ("Reading the rows", "Drawing the noise and fitting", "Saving the release", "Writing the report")
+MOST_STEPS = 200
+"""Releases and sessions of a ledger that are shown, the latest ones."""
 
 
 class _Strict(BaseModel):
@@ -141,8 +143,8 @@ def _covered(schema: Schema, questions: Questions, where: str) -> dict[str, Any]
 
 
 def ledger_json(ledger: Ledger) -> dict[str, Any]:
-    """What a ledger has left, and what was taken from it, in order."""
-    cap, spent = float(ledger.cap), float(ledger.spent)
+    """What a ledger has left, and what was spent of it over time."""
+    cap, spent, rate = float(ledger.cap), float(ledger.spent), ledger.burn_rate()
     return {
         "table": ledger.table,
         "currency": ledger.currency,
@@ -151,10 +153,10 @@ def ledger_json(ledger: Ledger) -> dict[str, Any]:
         "epsilon_remaining": ledger.epsilon_remaining,
         "delta": ledger.shown_delta,
         "guarantee": str(ledger.guarantee()),
-        "entries": [
-            {"label": entry.label, "kind": entry.kind, "price": float(entry.price)}
-            for entry in ledger.entries()[-200:]
-            if not entry.registers
+        "rate": None if rate.per_month is None else str(rate),
+        "steps": [
+            {"when": when.date().isoformat(), "label": label, "share": share}
+            for when, label, share in rate.steps[-MOST_STEPS:]
         ],
     }
 

@@ -110,7 +110,7 @@ class Oracle:
         >>> schema = cs.Schema.from_dict({"name": "made", "columns": {"ill": {"type": "boolean"}}})
         >>> table = cs.open_table(pa.table({"ill": [True] * 400 + [False] * 600}), schema)
         >>> with cs.open_session(table, epsilon=4.0, questions=10) as session:
-        ...     oracle = session.oracle(0.05, questions=5)
+        ...     oracle = session.oracle(0.05, questions=5, failure=1e-9)
         ...     abs(oracle("ill") - 0.4) <= 0.05, oracle("ill") == oracle("ill"), oracle.asked
         (True, True, 1)
     """

@@ -20,6 +20,7 @@ from conspectus.mechanisms.expectations import (
     ADAPTIVE_FLOOR_MEAN,
     ADAPTIVE_LARGE,
     ADAPTIVE_LARGE_CELLS,
+    ADAPTIVE_LISTED,
     ADAPTIVE_MEAN_OF_MAX,
     ADAPTIVE_SMALL,
     ADAPTIVE_SMALL_CELLS,
@@ -28,6 +29,7 @@ from conspectus.mechanisms.expectations import (
 from conspectus.mechanisms.mechanism import Claim, Problem, expected_maximum, expected_size
 from conspectus.mechanisms.simulation.reruns import Asked
 from conspectus.privacy.events import Noise
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 
 from .parameters import AdaptivePlan, shares_of, unit_cost
@@ -59,6 +61,8 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
             whole += max(min(dense * distance, 2.0) * rows, least)
         else:
             _, most = _errors(noise, float(math.prod(sorted(own)[-3:])))
+            wide = block.terms.shape[1] > 2 if isinstance(block, Conjunctions) else len(own) > 2
+            most *= ADAPTIVE_LISTED if wide else 1.0
             whole += max(ADAPTIVE_MEAN_OF_MAX * most * rows, ADAPTIVE_FLOOR_MEAN * expected_size(floor)) * len(block)
         largest = max(largest, most * rows)
     asked = len(problem.workload)

@@ -61,24 +61,25 @@ from .triples import measure_triples, triple_tables
 EVALUATIONS, EVALUATIONS_PRECISE = 40, 120
 """Of the function that a pair is fitted by: more where measurements are precise."""
 
-COMPONENTS, COMPONENTS_PRECISE, COMPONENTS_PER_GROUP = 3000, 4000, 30
-"""Products of the mixture: more where triples were measured, fewer where all columns together have few values."""
+COMPONENTS, COMPONENTS_PER_GROUP = 4000, 30
+"""Products of the mixture: fewer where all columns together have few values."""
 
 MOST_ENTRIES = 1_500_000
 """Of the matrix of products and groups: wide tables get fewer products. A step costs as much as these times all groups;
-1,000 and 1,500 products in each of two fits are alike on Census-Income at ε = 1."""
+1,000 and 1,500 products in a fit are alike on Census-Income at ε = 1."""
 
-FITS, FITS_PRECISE, FEWEST_COMPONENTS = 2, 4, 500
+FITS, FEWEST_COMPONENTS = 4, 750
 """The mixture is that of some mixtures, each fitted by itself from a start of its own, with so many products at least:
-where each alone misses, they miss apart. With triples 4 of 1,000 products are 1 % nearer to the truth than one of 3,000
-(fourteen columns of Diabetic and of Census-Income at ε = 10), without them 2 of 1,500 are 0.4 % nearer than one."""
+where each alone misses, they miss apart. Four of 1,000 products are 1 % nearer to the truth than one of 3,000 where
+triples were measured, and 0.5 % nearer than one of 1,500 where not (columns of Diabetic and Census-Income, ε = 10 and
+1)."""
 
 PRECISE, VERY_PRECISE = 0.003, 0.001
 """Measurements are precise where triples are measured, or where columns alone would have less noise than this."""
 
-STEPS, STEPS_PRECISE, STEPS_BEFORE_TRIPLES = 30, 100, 60
+STEPS, STEPS_PRECISE, STEPS_BEFORE_TRIPLES = 45, 100, 60
 """Of the last fit, to pairs and triples; more where triples were measured, and then fewer of that to pairs before it.
-Chosen on fourteen columns of Diabetic at ε = 10."""
+Chosen on fourteen columns of Diabetic and Census-Income at ε = 1 and 10."""
 
 ROUNDS, ROUNDS_PRECISE = 4, 2
 """In which pairs are made better by one another: precise ones hardly are (Diabetic at ε = 10: 2 and 4 are alike)."""
@@ -96,7 +97,7 @@ class Adaptive(Mechanism[AdaptivePlan]):
     they overlap. Declare columns of numbers and dates as such: their order is used.
 
     Args:
-        components: How many products the mixture has; by default 3,000, or 4,000 where triples are measured.
+        components: How many products the mixture has; by default 4,000, and fewer for small or very wide tables.
         triples: Whether triples may be measured; by default they are where the budget is large enough.
         public_seed: Makes the fit repeatable, given what was measured; it protects nobody.
         intervals: Whether answers get intervals. They come from reruns of the whole pipeline on tables drawn from the
@@ -140,7 +141,7 @@ class Adaptive(Mechanism[AdaptivePlan]):
         return plan.terms
 
     def claim(self, problem: Problem, plan: AdaptivePlan) -> Claim:
-        components = self.components or COMPONENTS_PRECISE
+        components = self.components or COMPONENTS
         wider = plan.widened(problem)
         return claim_of(wider, plan, components=components, triples=self.triples, intervals=self.intervals)
 
@@ -208,15 +209,15 @@ class Adaptive(Mechanism[AdaptivePlan]):
         told(5)
         width = sum(coding.size for coding in codings)
         most = min(COMPONENTS_PER_GROUP * width, MOST_ENTRIES // width)
-        usual = max(min(COMPONENTS_PRECISE if precise else COMPONENTS, most), 1)
+        usual = max(min(COMPONENTS, most), 1)
         components = self.components or usual
         wanted = triple_tables(model, measured, self.public_seed, uniform=shares.uniform)
         told(6)
-        fits = max(1, min(FITS_PRECISE if precise else FITS, components // FEWEST_COMPONENTS)) if model.pairs else 0
+        fits = max(1, min(FITS, components // FEWEST_COMPONENTS)) if model.pairs else 0
         each = _each_step(len(wanted), 0.15 if precise else 0.1, 120 if precise else 60)
 
         def fitted(turn: int) -> MixtureFit:
-            seed = 2 * (FITS_PRECISE * self.public_seed + turn)
+            seed = 2 * (FITS * self.public_seed + turn)
             before = STEPS_BEFORE_TRIPLES if precise else MOST_STEPS
             share = (components + turn) // fits
             fit = fit_pairs(model, share, close, seed, most_steps=before, exact=exact)

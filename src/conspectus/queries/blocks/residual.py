@@ -76,12 +76,12 @@ class Residual:
         """The numbers of groups of its columns."""
         return grouped_shape(self.domain, self.columns, self.groups)
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """The cells of its table, N: noise is drawn in steps of 1/N."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def freedom(self) -> int:
         """Its dimension: Π(n_j − 1)."""
         return math.prod(n - 1 for n in self.shape)
@@ -121,10 +121,6 @@ class Residual:
         """
         return joint_shift((self,), (Fraction(1),), relation)
 
-    def _moved(self) -> Fraction:
-        """‖P e‖² for the unit vector of a cell."""
-        return Fraction(self.freedom, self.cells)
-
 
 def joint_shift(residuals: Sequence[Residual], precisions: Sequence[Fraction], relation: Relation) -> Fraction:
     """The largest Σ precision·‖shift of the residual‖² that one unit can make: twice the ρ of Gaussian noise whose
@@ -140,7 +136,9 @@ def joint_shift(residuals: Sequence[Residual], precisions: Sequence[Fraction], r
         precisions: The weight of each.
         relation: Who are neighbours.
     """
-    added = _rounded_up(sum((_rounded_up(p * r._moved()) for r, p in zip(residuals, precisions)), Fraction(0)))
+    # ‖P e‖² = freedom/cells for the unit vector of a cell; each product is rounded up to a step.
+    steps = (-(-p.numerator * r.freedom * _STEPS // (p.denominator * r.cells)) for r, p in zip(residuals, precisions))
+    added = Fraction(sum(steps), _STEPS)
     if relation.neighbours is Neighbours.ADD_REMOVE:
         return added * relation.max_rows**2
     replaced = _replaced(residuals, precisions)
@@ -157,16 +155,16 @@ def _replaced(residuals: Sequence[Residual], precisions: Sequence[Fraction]) -> 
 
     ‖P(e − e′)‖² = 2(Π(1 − 1/n_j) − Π(t_j − 1/n_j)) with t_j = 1 where the records agree in column j, at its groups.
     """
+    sizes = {(c, g): n for residual in residuals for c, g, n in zip(residual.columns, residual.groups, residual.shape)}
+    columns = sorted({column for column, _ in sizes})
     places: dict[tuple[int, Grouping], tuple[int, int]] = {}
-    columns = sorted({c for residual in residuals for c in residual.columns})
-    patterns: list[NDArray[np.bool_]] = []
+    factors: list[NDArray[np.float64]] = []
     for at, column in enumerate(columns):
-        used = list(dict.fromkeys(g for r in residuals for c, g in zip(r.columns, r.groups) if c == column))
+        used = {grouping: n for (held, grouping), n in sizes.items() if held == column}
         places |= {(column, grouping): (at, number) for number, grouping in enumerate(used)}
-        patterns.append(_differences(used))
+        factors.append(_factors(used))
     weights = [float(p) for p in precisions]
     slack = _ROUNDING * sum(4 * weight for weight in weights)
-    factors = [_factors(column, ways, places, residuals) for column, ways in zip(columns, patterns)]
     if max(math.prod(factor.shape[side] for factor in factors) for side in (0, 1)) > MOST_PATTERNS:
         alone = (weight * _farthest(residual) for residual, weight in zip(residuals, weights))
         return _rounded_up(Fraction(sum(alone) + slack))
@@ -180,21 +178,16 @@ def _replaced(residuals: Sequence[Residual], precisions: Sequence[Fraction]) -> 
         sums[tuple(place)] += weight
     for axis, factor in enumerate(factors):
         sums = np.moveaxis(np.tensordot(factor, sums, axes=(1, axis)), 0, axis)
-    most = 2 * (sum(weight * float(r._moved()) for r, weight in zip(residuals, weights)) - float(sums.min()))
+    most = 2 * (sum(weight * (r.freedom / r.cells) for r, weight in zip(residuals, weights)) - float(sums.min()))
     return _rounded_up(Fraction(max(most, 0.0) + slack))
 
 
-def _factors(
-    column: int, ways: NDArray[np.bool_], places: dict[tuple[int, Grouping], tuple[int, int]], of: Sequence[Residual]
-) -> NDArray[np.float64]:
-    """For each way in which codes of a column differ: 1 where a residual leaves the column out, else t − 1/n."""
-    found = np.ones((len(ways), ways.shape[1] + 1))
-    for residual in of:
-        for held, grouping, n in zip(residual.columns, residual.groups, residual.shape):
-            if held == column:
-                number = places[column, grouping][1]
-                found[:, number + 1] = np.where(ways[:, number], -1 / n, 1 - 1 / n)
-    return found
+def _factors(used: dict[Grouping, int]) -> NDArray[np.float64]:
+    """For each way in which codes of a column differ: 1 where a residual leaves the column out, then t − 1/n for each
+    of the groupings that are used, which have n groups."""
+    shares = 1 / np.array(list(used.values()), dtype=np.float64)
+    apart = _differences(list(used))
+    return np.concatenate([np.ones((len(apart), 1)), np.where(apart, -shares, 1 - shares)], axis=1)
 
 
 def _differences(groupings: Sequence[Grouping]) -> NDArray[np.bool_]:
@@ -222,4 +215,4 @@ def _farthest(residual: Residual) -> float:
     for n in residual.shape:
         ends = [value * factor for value in (least, greatest) for factor in (-1 / n, 1 - 1 / n)]
         least, greatest = min(ends), max(ends)
-    return 2 * (float(residual._moved()) - least)
+    return 2 * (residual.freedom / residual.cells - least)
