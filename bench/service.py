@@ -330,19 +330,19 @@ def measured_kills(seconds: float = math.inf) -> list[str]:
                     downs.append(time.perf_counter() - began)
                     time.sleep(rng.random())
                 else:
-                    time.sleep(3 * rng.random())
+                    time.sleep(2 * rng.random())
                 what = rng.choice(("home", "worker", "parent"))
                 victims = [service.process.pid] if what == "parent" else service.children(what)
                 if not victims:  # none has started yet: the parent starts one in a moment
                     what, victims = "parent", [service.process.pid]
                 killed[what] += 1
                 print(f"kill {turn + 1} of {KILLS}: {what}", file=sys.stderr, flush=True)
-                family = [*service.children("home"), *service.children("worker")]
+                homes = service.children("home")
                 victim, began = rng.choice(victims), time.perf_counter()
                 os.kill(victim, signal.SIGKILL)
                 if what == "parent":
                     service.process.wait()  # it is our own child, and stays until it is waited for
-                    _until_gone(family)
+                    _until_gone(homes)  # workers may still finish what they are answering
                     service = asking.service = serve(shelf, "--workers", "2", "--log", "error")
                 else:
                     _until_gone([victim])
@@ -374,17 +374,17 @@ def measured_kills(seconds: float = math.inf) -> list[str]:
         f"{asking.failed:,} requests found nobody. File, ledger and answers agree after the last restart: "
         f"{'yes' if agree else 'NO'}; overspent: {'YES' if over else 'no'}; {about['watches']} watches paid, "
         f"{about['spent'] / about['total']:.1%} of the budget spent. Every second kill came at a random moment of the "
-        f"second after the service was whole again, the others up to three seconds after the one before, while it was "
+        f"second after the service was whole again, the others up to two seconds after the one before, while it was "
         f"starting. Median time from such a kill until it was whole: {statistics.median(downs[1:] or downs):.1f} s.",
     ]
     print("\n".join(lines), flush=True)
     return lines
 
 
-def _until_gone(family: list[int]) -> None:
-    """Until the children of a dead parent have ended."""
+def _until_gone(processes: list[int]) -> None:
+    """Until processes have ended."""
     until = time.monotonic() + 60
-    while time.monotonic() < until and any(Path(f"/proc/{pid}").exists() for pid in family):
+    while time.monotonic() < until and any(Path(f"/proc/{pid}").exists() for pid in processes):
         time.sleep(0.05)
 
 

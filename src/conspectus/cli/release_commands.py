@@ -102,7 +102,7 @@ def show_plan(made: Plan) -> None:
         if asked is None:
             first = "largest" if problem.objective == "max" else "mean"
             print(f"The least expected {first} error comes first (objective {problem.objective}).")
-            print("Seconds of one processor and bytes of the file are right within a factor of about three.")
+            print("Seconds of one processor, beyond the start, and the file are right within a factor of about three.")
         print(
             "Errors and intervals are fractions of the rows. Expected ones are typical; only proved ones are promised."
         )
