@@ -332,6 +332,26 @@ def better() -> None:
 
 
 @section
+def quantiles() -> None:
+    """Planning, releasing and asking quantiles of one long column; printed, and not recorded."""
+    rng = np.random.Generator(np.random.PCG64(4))
+    bins = 65_536
+    columns = {"x": {"type": "integer", "min": 0, "max": bins - 1}}
+    schema = cs.Schema.from_dict({"name": "long", "columns": columns})
+    drawn = np.minimum(rng.gamma(2.0, bins / 12, 20_000).astype(int), bins - 1)
+    table = cs.open_table(pa.table({"x": drawn}), schema)
+    for title, workload in (("prefixes", cs.prefixes(schema, "x")), ("column", cs.marginal(schema, ["x"]))):
+        times = [time.process_time()]
+        cs.plan(schema, workload, rows=20_000, epsilon=EPSILON, mechanism="tree")
+        times.append(time.process_time())
+        release = cs.release(table, workload, epsilon=EPSILON, mechanism="tree")
+        times.append(time.process_time())
+        found = [release.quantile("x", q) for q in (0.1, 0.5, 0.9)]
+        times.append(time.process_time())
+        print(title, *np.diff(times).round(2), found[1], np.median(drawn), sep=" | ", flush=True)
+
+
+@section
 def inside() -> None:
     note = (
         f"20,000 made rows, all tables of two columns, ε = {EPSILON:g}, replace, {RUNS} runs each: mean absolute "

@@ -130,7 +130,7 @@ def _mwem(mechanism: Any, problem: Problem, plan: Any) -> _Work:
 def _iterative(_: Any, problem: Problem, plan: Any) -> _Work:
     rounds = plan.aim.rounds
     seconds = rounds * (SECONDS_ROUND + SECONDS_TALLY * len(problem.workload)) + _fit(problem.cells, 2 * rounds)
-    return _Work(seconds=seconds, weights=0.15 * problem.cells)  # few steps leave many weights alike
+    return _Work(seconds=seconds, weights=min(rounds / 500, 1.0) * problem.cells)  # few steps leave many weights alike
 
 
 def _projection(mechanism: Any, problem: Problem, plan: Any) -> _Work:
