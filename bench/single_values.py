@@ -226,8 +226,8 @@ def rules(schema, table, codes) -> None:
         f"above 50K, of which the best is right on {exact.max():.4f} of the rows. By how much the rule that was chosen "
         "is right less often: on the table itself the mean over the law that it is drawn by, summed over all rules; "
         f"the bound that holds with probability 0.94; and the mean of {RELEASES} choices by post-processing a release "
-        "of the ten tables of two columns and income that the rules need, by `gaussian` at the same budget, which answers "
-        "all other questions about them too."
+        "of the ten tables of two columns and income that the rules need, by `gaussian` at the same budget, which "
+        "answers all other questions about them too."
     )
     record("rules", "Learning a rule", f"{markdown(heads, lines)}\n\n{note}", "python -m bench.single_values rules")
 
