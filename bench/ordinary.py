@@ -60,7 +60,7 @@ NOTE = (
     "Constants of `adaptive` were chosen on Adult and NLTCS, those for large budgets on Diabetic, and how many "
     "mixtures of how many products it fits on columns of Diabetic and Census-Income. Peers "
     "ran in environments of their own (`bench/README.md`), with ρ by the tight conversion; *stopped* is the limit at "
-    "which a run was ended."
+    "which a run was ended. *Earlier* lines are of a version with one mixture in the place of several."
 )
 
 

@@ -7,7 +7,7 @@
     5. every pair as a table: maximum entropy, with ridges whose strength comes from 2
     6. pairs made better by one another: through third columns, and by mixtures fitted to all other pairs
     7. triples, from their pairs; where the budget is large, 2 to 5 for triples as well
-    8. a mixture of products with all of these tables, nearly
+    8. mixtures of products with all of these tables, nearly, from several starts; together they are one mixture
 
 No paper has it as a whole. The select-measure-fit design is that of McKenna, Mullins, Sheldon & Miklau (AIM, 2022); the
 residuals are those of Xiao, He, Zhang & Kifer (2023). In place of a loop that selects one table after another, all
