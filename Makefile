@@ -20,12 +20,13 @@ $(STAMP): pyproject.toml
 demo: setup
 	$(BIN)/conspectus demo
 
+# Three workers for two processors: tests that wait for a disk, a server or a browser leave one to another.
 # The rooms on which privacy rests are covered to 95 %, but for kernels, which numba runs where coverage sees nothing.
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 2 -m "not audit" --cov --cov-report=term
+	COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 3 --dist worksteal -m "not audit" --cov --cov-report=term
 	$(BIN)/coverage report --fail-under=95
 
 format: setup
