@@ -134,8 +134,9 @@ def _iterative(_: Any, problem: Problem, plan: Any) -> _Work:
 
 
 def _projection(mechanism: Any, problem: Problem, plan: Any) -> _Work:
-    seconds = _fit(problem.cells, mechanism.evaluations) + SECONDS_NOISE * len(problem.workload)
-    return _Work(seconds=seconds, whole=len(problem.workload), weights=problem.cells)
+    asked, often = len(problem.workload), mechanism.evaluations
+    seconds = _fit(problem.cells, often) + (SECONDS_NOISE + often * SECONDS_TALLY) * asked
+    return _Work(seconds=seconds, whole=asked, weights=problem.cells)
 
 
 def _boosting(_: Any, problem: Problem, plan: Any) -> _Work:
