@@ -74,6 +74,10 @@ where each alone misses, they miss apart. Four of 1,000 products are 1 % nearer 
 triples were measured, and 0.5 % nearer than one of 1,500 where not (columns of Diabetic and Census-Income, ε = 10 and
 1)."""
 
+COMPONENTS_OF_PAIRS = 3000
+"""In one fit, where pairs are very precise and no triples were measured: there it is products that are missing. Census-
+Income at ε = 10 is 0.0071 off with them, and 0.0080 with two fits of 1,000."""
+
 PRECISE, VERY_PRECISE = 0.003, 0.001
 """Measurements are precise where triples are measured, or where columns alone would have less noise than this."""
 
@@ -208,12 +212,13 @@ class Adaptive(Mechanism[AdaptivePlan]):
             cross_fitted(model, 60 if precise else 40, 100 * self.public_seed + turn)
         told(5)
         width = sum(coding.size for coding in codings)
-        most = min(COMPONENTS_PER_GROUP * width, MOST_ENTRIES // width)
-        usual = max(min(COMPONENTS, most), 1)
-        components = self.components or usual
+        pairs_alone = not precise and shares.noise < VERY_PRECISE
+        most = COMPONENTS_OF_PAIRS if pairs_alone else min(COMPONENTS, max(MOST_ENTRIES // width, 1))
+        components = self.components or min(most, COMPONENTS_PER_GROUP * width)
         wanted = triple_tables(model, measured, self.public_seed, uniform=shares.uniform)
         told(6)
-        fits = max(1, min(FITS, components // FEWEST_COMPONENTS)) if model.pairs else 0
+        several = 1 if pairs_alone else min(FITS, components // FEWEST_COMPONENTS)
+        fits = max(1, several) if model.pairs else 0
         each = _each_step(len(wanted), 0.15 if precise else 0.1, 120 if precise else 60)
 
         def fitted(turn: int) -> MixtureFit:
