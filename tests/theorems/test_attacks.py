@@ -63,6 +63,27 @@ def test_little_noise_is_no_noise():
         assert (found == secret).all()
 
 
+def test_tables_that_fit_three_quarters_of_the_answers_have_few_wrong_bits():
+    """Theorem 8.2 at η = 1/4: bn questions of random signs, b > 4 ln(3)/η = 17.5778. By brute force over 12 people.
+
+    The quarter of wild answers may be chosen for the table that is to be believed: it then fits three quarters of all
+    within α once it has the answers of the secret, to within 2α, on half. So it differs in at most (2α/η)² places.
+    """
+    eta, alpha, people = 0.25, 0.3, 12
+    enough = 4 * math.log(3) / eta
+    assert enough == pytest.approx(17.5778, abs=1e-4)
+    rng = np.random.Generator(np.random.PCG64(5))
+    tables = np.array(list(itertools.product([0, 1], repeat=people)))
+    farthest = []
+    for _ in range(20):
+        signs, secret = 1 - 2 * coins(rng, math.ceil(enough * people), people), coins(rng, people)
+        near = np.abs((tables - secret) @ signs.T) <= 2 * alpha
+        believed = tables[near.mean(axis=1) >= 2 * eta]
+        farthest.append(np.abs(believed - secret).sum(axis=1).max())
+    assert max(farthest) <= (2 * alpha / eta) ** 2 < people
+    assert max(farthest) > 0  # an adversary with a quarter of the answers does hide some bits
+
+
 def test_some_wild_answers_do_not_stop_it():
     """A tenth of the answers are nonsense."""
     rng = np.random.Generator(np.random.PCG64(4))
