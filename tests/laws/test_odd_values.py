@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from conspectus.data.columns.arrays import UNREADABLE, mended, tidied, tidy
 from conspectus.data.columns.kinds import Boolean, Categorical, Column, Date, Integer, Number
 from conspectus.data.columns.values import number_of, text_of
-from conspectus.data.schema import Schema
+from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources import SourceError, open_records, open_table
 
 DAY = datetime.date
@@ -262,7 +262,8 @@ def test_a_table_that_nobody_closes_leaves_nothing_and_warns_nobody(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        table = open_table(pa.table({"v": ["1"]}), Schema("t", (KINDS[0],)))
+        schema = Schema("t", (KINDS[0],), unit=Unit("id", "who"))  # ids are bounded by a database
+        table = open_table(pa.table({"v": ["1"], "who": [1]}), schema)
         assert len(list(table.chunks())) == 1
         assert any(tmp_path.iterdir())
         del table

@@ -112,6 +112,7 @@ PUBLIC = {
         "data/sources/postgres/snapshot.py:Database.stream",
         "data/sources/postgres/copying.py:*",
     ],
+    "it says that somebody closed the table": ["data/sources/origin.py:Connection._open"],
     "it never leaves: `guarded` turns it into one sentence without a value": [
         "data/sources/delimited.py:Delimited.reader.batches",
         "data/sources/parquet.py:Parquet._batches",
@@ -145,7 +146,7 @@ ELSEWHERE = {
         *("BadSynopsis", "BadSynopsisFile", "BadState", "CannotAnswer", "CannotFit", "CannotRound", "CannotWriteFile"),
         *("CompositionError", "ForgottenFunction", "NotCanonical", "OptionError", "OutputError", "QuestionsNeeded"),
         *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy", "CannotPlot"),
-        *("CannotQuery", "AttackError", "HypothesisError"),
+        *("CannotQuery", "AttackError", "HypothesisError", "HoldsValues"),
     ],
     "it never leaves: the guard of a database turns it into one sentence": ["CopyError"],
     "told of a survey, before anybody's answer is looked at, or of reports, which are public": ["LocalError"],

@@ -184,11 +184,11 @@ def test_a_monotone_choice_is_twice_as_good_where_rows_are_added():
 
 
 def test_ten_of_many_are_found():
-    """10 of 2,500 cells at ε = 1."""
+    """10 of 2,500 cells at ε = 1. Noise of scale 20 overcomes 600 rows in one of 2,490 cells once in 10^8 runs."""
     schema, _ = grid(50, 100, neighbours="replace")
     rng = np.random.Generator(np.random.PCG64(3))
     heavy = [(int(i), int(i) + 1) for i in range(0, 40, 4)]
-    codes = np.concatenate([np.repeat(heavy, 260, axis=0), rng.integers(0, 50, (4000, 2))])
+    codes = np.concatenate([np.repeat(heavy, 600, axis=0), rng.integers(0, 50, (4000, 2))])
     table = cs.open_table(pa.table({"a": codes[:, 0], "b": codes[:, 1]}), schema)
     asked = cs.marginals(schema, 2)
     counts, _ = truth(table, asked)
