@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import math
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -370,3 +371,19 @@ def test_a_file_without_a_noise_or_a_step_is_refused(tmp_path, change):
         connection.execute(change)
     with pytest.raises(StreamError, match=r"damaged|holds no stream"):
         cs.resume_stream(path)
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path):
+    """SQLite quotes such a name in its message, which is then no text either."""
+    path = tmp_path / "v.stream"
+    with cs.open_stream(SCHEMA, ASKED, horizon=8, epsilon=1.0, path=path) as stream:
+        stream.append(batches(1)[0])
+    whole = path.read_bytes()
+    refused = 0
+    for found in re.finditer(rb"terms|outputs|state|marks|CREATE|content", whole):
+        path.write_bytes(whole[: found.start()] + b"\xff" + whole[found.start() + 1 :])
+        try:
+            cs.resume_stream(path).close()
+        except StreamError:
+            refused += 1
+    assert refused >= 8

@@ -182,7 +182,7 @@ class Analysts:
             connection = sqlite3.connect(self.path, timeout=30.0, isolation_level=None, check_same_thread=False)
             try:
                 mark = connection.execute("PRAGMA application_id").fetchone()[0]
-            except sqlite3.DatabaseError:
+            except (sqlite3.DatabaseError, UnicodeDecodeError):
                 mark = None
             if mark != _APPLICATION:
                 connection.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Total
 
 from .step_marks import StepMarks
-from .stream_file import StreamError, StreamFile
+from .stream_file import DAMAGE, StreamError, StreamFile
 from .stream_plan import StreamPlan
 
 
@@ -179,7 +178,7 @@ def resume_stream(path: str | Path, *, ledger: str | Path | Ledger | None = None
                 raise file.damaged()
             marks = StepMarks.of_file(file, kept, terms["reservation"])
         stream = Stream(plan, file, None, marks)
-    except (KeyError, TypeError, AttributeError, sqlite3.DatabaseError):
+    except (KeyError, TypeError, AttributeError, *DAMAGE):
         raise file.damaged() from None
     finally:
         if stream is None:

@@ -28,6 +28,8 @@ _STATEMENTS = (
     "CREATE TABLE outputs (step INTEGER PRIMARY KEY, rows INTEGER NOT NULL, content BLOB NOT NULL)",
     "CREATE TABLE marks (content TEXT NOT NULL)",
 )
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What a damaged file makes SQLite's reader raise: its messages quote the file."""
 _COUNTER = -1
 """The line of the state that holds the counter itself."""
 
@@ -56,7 +58,7 @@ class StreamFile:
                     self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                     self._connection.execute(f"PRAGMA user_version = {_VERSION}")
             marks = [self._connection.execute(f"PRAGMA {m}").fetchone()[0] for m in ("application_id", "user_version")]
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             marks = []
         if marks != [_APPLICATION, _VERSION]:
             self.close()
@@ -83,8 +85,9 @@ class StreamFile:
             self._connection.execute("BEGIN IMMEDIATE")
             yield
             self._connection.execute("COMMIT")
-        except sqlite3.DatabaseError as problem:
-            raise StreamError(f"{self.path} cannot be written to ({problem}): check the file and its disk") from None
+        except DAMAGE as problem:
+            why = problem if isinstance(problem, sqlite3.DatabaseError) else "it is damaged"
+            raise StreamError(f"{self.path} cannot be written to ({why}): check the file and its disk") from None
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -98,7 +101,7 @@ class StreamFile:
     def terms(self) -> dict[str, Any]:
         try:
             row = self._connection.execute("SELECT content FROM terms").fetchone()
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             raise self.damaged() from None
         if row is None:
             raise StreamError(f"{self.path} holds no stream: it died before it was opened, open another one")
@@ -127,7 +130,7 @@ class StreamFile:
                 if (number, kind, size) != (step, "blob", 8 * length) or type(rows) is not int or rows < 0:
                     raise self.damaged()
             state = self._connection.execute("SELECT level, typeof(content), length(content) FROM state").fetchall()
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             raise self.damaged() from None
         wanted = {_COUNTER, *levels(self.steps())}
         if {level for level, _, _ in state} != wanted or {line[1:] for line in state} != {("blob", 8 * length)}:
@@ -149,7 +152,7 @@ class StreamFile:
         """The mark that was intended last, and the one that was begun before it."""
         try:
             return tuple(str(row[0]) for row in self._connection.execute("SELECT content FROM marks"))
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             raise self.damaged() from None
 
     def keep(self, step: int, rows: int, shown: NDArray[np.int64], state: CounterState) -> None:
