@@ -29,6 +29,13 @@ _ALLOWED = frozenset(
     + ["LessThan", "LessThanOrEqual", "And", "Or", "Not", "In", "IsNull", "IsNotNull", "CaseWhen", "If", "Coalesce"]
     + ["Upper", "Lower", "StringTrim", "StringTrimLeft", "StringTrimRight", "Length", "SortOrder"]
 )
+_WIDER = {
+    "byte": frozenset({"short", "integer", "long", "float", "double"}),
+    "short": frozenset({"integer", "long", "float", "double"}),
+    "integer": frozenset({"long", "double"}),
+    "float": frozenset({"double"}),
+}
+"""Casts that no number stops or changes: Spark writes them where a filter compares a small type with a constant."""
 _FORMATS = frozenset({"Parquet", "ORC"})
 _CURE = "leave it out, since a source must map each row by itself"
 
@@ -48,7 +55,7 @@ class Plan:
                 continue
             short = name.removeprefix(_LOGICAL)
             if name.startswith(_EXPRESSIONS):
-                _check_expression(name.removeprefix(_EXPRESSIONS), inside)
+                _check_expression(node, inside)
                 plain &= name.endswith((".AttributeReference", ".Alias"))
             elif not name.startswith(_LOGICAL) or short not in _NODES:
                 step = name.rpartition(".")[2]
@@ -69,29 +76,32 @@ class Plan:
         self.files = list(frame.inputFiles()) if plain and all(_is_parquet(leaf) for leaf in _leaves(analysed)) else []
 
 
-def _nodes(written: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every step and every expression of a plan, as Spark writes it, and the class of what comes next: its first child,
-    if it has any."""
+def _nodes(written: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every step and every expression of a plan, as Spark writes it, and what comes next: its first child, if it has
+    any."""
     waiting = [written]
     while waiting:
         found = waiting.pop()
         if isinstance(found, list):
             for node, after in zip(found, [*found[1:], None]):
                 if isinstance(node, dict) and "class" in node:
-                    yield node, str(after.get("class", "")) if isinstance(after, dict) else ""
+                    yield node, after if isinstance(after, dict) else {}
                     waiting.extend(node.values())
                 else:
                     waiting.append(node)
         elif isinstance(found, dict):
             if "class" in found:
-                yield found, ""
+                yield found, {}
             waiting.extend(found.values())
 
 
-def _check_expression(name: str, inside: str) -> None:
-    if name == "Cast" and inside == f"{_EXPRESSIONS}Literal":
-        return  # of a constant: it depends on no row
+def _check_expression(node: dict[str, Any], inside: dict[str, Any]) -> None:
+    name = str(node["class"]).removeprefix(_EXPRESSIONS)
     if name == "Cast":
+        of = str(inside.get("class")).removeprefix(_EXPRESSIONS)
+        wider = str(node.get("dataType")) in _WIDER.get(str(inside.get("dataType")), ())
+        if of == "Literal" or (of == "AttributeReference" and wider):
+            return  # of a constant, which depends on no row, or of a column to a type that holds all of its numbers
         raise SourceError(
             "the Spark frame casts a column, which may stop at a value and write it into a log: leave the column as it "
             "is, since a schema reads any type"
