@@ -369,7 +369,8 @@ def measured_kills(seconds: float = math.inf) -> list[str]:
     twice = sum(len(fractions) > 1 for fractions in said.values())
     bought = sum(answer.basis == "measured" for answer in answers.values())
     lines = [
-        f"{killed.total()} times `kill -9` ({dict(killed)}) while four clients asked: {len(said):,} questions "
+        f"{killed.total()} times `kill -9` ({killed['parent']} of the parent, {killed['home']} of the home, "
+        f"{killed['worker']} of a worker) while four clients asked: {len(said):,} questions "
         f"answered ({bought} of them measured), {twice} with two answers, {lost} lost, {wrong} changed; "
         f"{asking.failed:,} requests found nobody. File, ledger and answers agree after the last restart: "
         f"{'yes' if agree else 'NO'}; overspent: {'YES' if over else 'no'}; {about['watches']} watches paid, "
