@@ -20,7 +20,7 @@ _watches: list[bool] = []
 
 @contextmanager
 def attentive() -> Iterator[None]:
-    """While foreign code may run, note whether Ctrl-C is pressed; one that was swallowed is raised at the end."""
+    """While foreign code may run, note whether Ctrl-C is pressed; if it was, end with `KeyboardInterrupt` in any case."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -40,9 +40,8 @@ def attentive() -> Iterator[None]:
     finally:
         if heard:
             signal.signal(signal.SIGINT, before)
-        pressed = _watches.pop()
-    if pressed:
-        raise KeyboardInterrupt
+        if _watches.pop():
+            raise KeyboardInterrupt from None  # an error that came of it, such as a broken connection, is not the news
 
 
 def pressed() -> bool:

@@ -90,6 +90,20 @@ def test_ctrl_c_that_foreign_code_swallows_is_not_lost() -> None:
     assert pressed()  # nobody watches: it may be
 
 
+@at_a_keyboard
+def test_an_error_that_ctrl_c_leaves_behind_does_not_hide_it() -> None:
+    def broken() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ConnectionError("the call was cut") from None
+
+    with pytest.raises(KeyboardInterrupt), attentive():
+        broken()
+    with pytest.raises(ConnectionError), attentive():  # nobody pressed: the error stands
+        raise ConnectionError("the line is down")
+
+
 def test_a_thread_never_receives_it() -> None:
     found: list[bool] = []
 
