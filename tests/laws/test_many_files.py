@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from pyarrow import fs
 from tests.laws.test_folds import BLOCKS, SCHEMA
 
 import conspectus as cs
+from conspectus import server_address
 from conspectus.counting.counters import Counting
 from conspectus.data.fold import RowCount
 from conspectus.data.sources import SourceError, Table, many_files
@@ -114,14 +117,17 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     write(made(), tmp_path / "mixed" / "a.parquet")
     write(made(), tmp_path / "mixed" / "b.csv")
     write(made(), tmp_path / "other" / "a.parquet")
-    write(made().drop_columns(["d"]), tmp_path / "other" / "b.parquet")
-    write(made(), tmp_path / "typed" / "a.parquet")
-    write(made().set_column(0, "a", pa.array(["1"] * 300)), tmp_path / "typed" / "b.parquet")
+    write(pa.table({"A": [1], "e": ["x"]}), tmp_path / "other" / "b.parquet")
+    write(made().drop_columns(["d"]), tmp_path / "nowhere" / "a.parquet")
+    pq.write_table(pa.table([[1], [2], [True]], names=["a", "a", "b"]), tmp_path / "other" / "twins.parquet")
+    write(made(), tmp_path / "twins" / "a.parquet")
+    shutil.move(tmp_path / "other" / "twins.parquet", tmp_path / "twins" / "b.parquet")
     (tmp_path / "empty").mkdir()
     for name, why in (
         ("mixed", "CSV and Parquet"),
-        ("other", "other columns"),
-        ("typed", "several types"),
+        ("other", "none of the columns"),
+        ("nowhere", 'no column "d"'),
+        ("twins", "two columns"),
         ("empty", "no file"),
         ("nothing/*.parquet", "no file"),
     ):
@@ -130,6 +136,48 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot be found in its store") as caught:
         cs.open_table("s3://key:secret-word@bucket/rows?endpoint_override=127.0.0.1:1&scheme=http", SCHEMA)
     assert "secret-word" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "called", "shown"),
+    [
+        ("s3://bucket/rows.parquet", "rows.parquet", "s3://bucket/rows.parquet"),
+        ("s3://KEY:WORD@bucket", "bucket", "s3://bucket"),
+        ("s3://KEY:WORD@bucket/a/*.csv?region=eu&secret_key=WORD", "*.csv", "s3://bucket/a/*.csv?region=eu"),
+        ("S3://KEY:WO/RD@bucket/", "bucket", "S3://bucket"),
+        ("s3://KEY:WO?RD@bucket/x.csv", "the store", "s3://"),
+        ("s3://KEY:WO#RD@bucket/x.csv", "x.csv", "s3://bucket/x.csv"),
+        ("s3://bucket/you@home/x.csv", "x.csv", "s3://bucket/you@home/x.csv"),
+        ("abfss://box:WORD@here.dfs.core.windows.net/x", "x", "abfss://box@here.dfs.core.windows.net/x"),
+        ("abfs://:WORD@here.blob.core.windows.net", "here.blob.core.windows.net", "abfs://here.blob.core.windows.net"),
+        ("gs://anonymous@bucket?access_token=WORD", "bucket", "gs://bucket"),
+    ],
+)
+def test_no_key_of_a_store_is_shown_or_stored(address: str, called: str, shown: str) -> None:
+    assert server_address.name_of(address) == called
+    assert server_address.shown_of_store(address) == shown
+    assert not [part for part in ("KEY", "WO", "RD") if part in called + shown]
+
+
+def test_a_pattern_of_a_store_means_what_it_means_in_a_folder(tmp_path: Path) -> None:
+    places = ["a.csv", "b/a.csv", "b/c/a.csv", "b/c/b.csv", "[x].csv"]
+    for place in places:
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).touch()
+    for pattern in (
+        "*.csv",
+        "*/*.csv",
+        "**/*.csv",
+        "**/a.csv",
+        "b/**/a.csv",
+        "b/*/a.csv",
+        "[[]x].csv",
+        "*",
+        "*/c/[ab].*",
+    ):
+        found = [place for place in places if many_files._matches(place.split("/"), pattern.split("/"))]
+        files = {path for path in map(Path, glob.glob(str(tmp_path / pattern), recursive=True)) if path.is_file()}
+        assert {tmp_path / place for place in found} == files, pattern
 
 
 def test_a_store_that_cannot_be_read_here_says_how(monkeypatch: pytest.MonkeyPatch) -> None:

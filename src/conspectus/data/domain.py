@@ -10,12 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Codes = NDArray[np.unsignedinteger[Any]]
+Array = TypeVar("Array", bound=NDArray[Any])
 
 
 def code_dtype(size: int) -> type[np.unsignedinteger[Any]]:
@@ -74,6 +75,13 @@ class CodedRows(Protocol):
     def rows(self) -> int: ...
 
     def column(self, position: int) -> Codes: ...
+
+
+def fitting(codes: Array, size: int, rows: int) -> Array:
+    """The codes of so many rows of a column of this size; refused where they are not."""
+    if len(codes) != rows or (rows and int(codes.max()) >= size):
+        raise ValueError("a chunk does not fit its domain: it must come from a table of the same schema")
+    return codes
 
 
 @dataclass(frozen=True, eq=False)

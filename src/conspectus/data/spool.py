@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .domain import Chunk, CodedRows, Codes, Domain, code_dtype
+from .domain import Chunk, CodedRows, Codes, Domain, code_dtype, fitting
 from .fold import Fold, Gather, Result, Vectors, fold_chunks
 
 IN_MEMORY = 1 << 26
@@ -122,9 +122,7 @@ class Spool(Gather["Spool"]):
         size = self._domain.sizes[column]
         if size <= 2:
             # A code that does not fit is refused by whoever counts it; here it must not turn into another code.
-            if len(codes) and int(codes.max()) >= 2:
-                raise ValueError("a chunk does not fit its domain: it must come from a table of the same schema")
-            return np.packbits(codes.astype(np.uint8, copy=False))
+            return np.packbits(fitting(codes, 2, len(codes)).astype(np.uint8, copy=False))
         return np.ascontiguousarray(codes, dtype=code_dtype(size)).view(np.uint8)
 
     def _unpacked(self, column: int, stretch: _Stretch, rows: int) -> Codes:

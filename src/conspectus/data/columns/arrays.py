@@ -65,21 +65,7 @@ def tidy(values: pa.Array, *, mended: bool = False, other: Callable[[pa.Array], 
         return _settled(values) if mended else _texts(values)
     if pa.types.is_fixed_size_binary(kind) or kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
         return pc.cast(values, pa.large_binary())
-    if pa.types.is_float16(kind):
-        return pc.cast(values, pa.float32())
-    if pa.types.is_decimal(kind):
-        return _decimals(values)
-    if pa.types.is_date32(kind):
-        return _within(pc.cast(values, pa.int32()), FIRST_DAY, LAST_DAY).view(pa.date32())
-    if pa.types.is_date64(kind):
-        return _days(values)
-    if pa.types.is_timestamp(kind):
-        return _moments(values)
-    if pa.types.is_time(kind):
-        return _times(values)
-    if pa.types.is_duration(kind):
-        return _spans(values)
-    return other(values)
+    return next((read for check, read in _READERS if check(kind)), other)(values)
 
 
 def stored(values: pa.ExtensionArray) -> pa.Array:
@@ -237,3 +223,15 @@ def _spans(values: pa.Array) -> pa.Array:
     """Spans of time to the microsecond as unreadable texts; null where they have too many."""
     whole, absent = _microseconds(values, -MOST_SECONDS, MOST_SECONDS)
     return pa.array([None if gone else span(at) for at, gone in zip(whole.tolist(), absent.tolist())], TEXT)
+
+
+_READERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Array]], ...] = (
+    (pa.types.is_float16, lambda values: pc.cast(values, pa.float32())),
+    (pa.types.is_decimal, _decimals),
+    (pa.types.is_date32, lambda values: _within(pc.cast(values, pa.int32()), FIRST_DAY, LAST_DAY).view(pa.date32())),
+    (pa.types.is_date64, _days),
+    (pa.types.is_timestamp, _moments),
+    (pa.types.is_time, _times),
+    (pa.types.is_duration, _spans),
+)
+"""How arrays of other types are read, the first that fits."""

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ from conspectus.data.domain import Codes, code_dtype
 
 from .values import Nulls, by_distinct, text_of
 
-Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 MOST_CODES = 1 << 24
 NO_NULLS = Nulls()
@@ -109,13 +108,19 @@ class Column(abc.ABC):
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
         """The values of ordinary codes (and of `other`), uniform within a bin."""
 
-    @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The column as JSON; `column_from_dict` reads it back."""
+        common = {"missing": self.missing, "default": self._stored_default()}
+        # Only where it was declared: a schema without it keeps the fingerprint that it had before.
+        nulls = {"null_values": list(self.null_values)} if self.null_values else {}
+        return {"name": self.name, "type": self.kind, **self._declared(), **common, **nulls}
 
-    def _also(self) -> dict[str, Any]:
-        """What to_dict has where it was declared: a schema without it keeps the fingerprint that it had before."""
-        return {"null_values": list(self.null_values)} if self.null_values else {}
+    def _declared(self) -> dict[str, Any]:
+        """What to_dict has of this kind alone."""
+        return {}
+
+    def _stored_default(self) -> Any:
+        return self.default
 
     @property
     def size(self) -> int:

@@ -94,15 +94,8 @@ class Date(Ordered):
         drawn = rng.integers(self.lows[codes], self.highs[codes], endpoint=True)
         return drawn.astype("datetime64[D]")
 
-    def to_dict(self) -> dict[str, Any]:
-        default = None if self.default is None else date_at(day_of(self.default) or 0).isoformat()
-        return {
-            "name": self.name,
-            "type": self.kind,
-            "min": self.min.isoformat(),
-            "max": self.max.isoformat(),
-            "width": self.width,
-            "missing": self.missing,
-            "default": default,
-            **self._also(),
-        }
+    def _declared(self) -> dict[str, Any]:
+        return {"min": self.min.isoformat(), "max": self.max.isoformat(), "width": self.width}
+
+    def _stored_default(self) -> str | None:
+        return None if self.default is None else date_at(day_of(self.default) or 0).isoformat()

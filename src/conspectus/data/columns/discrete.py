@@ -121,16 +121,8 @@ class Categorical(Column):
         listed: list[Any] = [self.own_value(c) for c in range(self.regular)]
         return np.array([*listed, "other"] if self.other else listed, dtype=object)[codes]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "type": self.kind,
-            "values": list(self.values),
-            "other": self.other,
-            "missing": self.missing,
-            "default": self.default,
-            **self._also(),
-        }
+    def _declared(self) -> dict[str, Any]:
+        return {"values": list(self.values), "other": self.other}
 
 
 @dataclass(frozen=True)
@@ -196,7 +188,5 @@ class Boolean(Column):
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
         return np.array([self.own_value(0), self.own_value(1)], dtype=object)[codes] if self.values else codes == 1
 
-    def to_dict(self) -> dict[str, Any]:
-        spelled = {"values": list(self.values)} if self.values else {}
-        kept = {"name": self.name, "type": self.kind, "missing": self.missing, "default": self.default}
-        return {**kept, **spelled, **self._also()}
+    def _declared(self) -> dict[str, Any]:
+        return {"values": list(self.values)} if self.values else {}

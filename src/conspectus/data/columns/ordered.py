@@ -248,16 +248,9 @@ class Integer(Ordered):
     def _values(self, codes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         return rng.integers(self.lows[codes], self.highs[codes], endpoint=True)
 
-    def to_dict(self) -> dict[str, Any]:
+    def _declared(self) -> dict[str, Any]:
         plain = {"min": self.min, "max": self.max, "width": self.width}
-        return {
-            "name": self.name,
-            "type": self.kind,
-            **({"edges": list(self.edges)} if self.edges else plain),
-            "missing": self.missing,
-            "default": self.default,
-            **self._also(),
-        }
+        return {"edges": list(self.edges)} if self.edges else plain
 
 
 @dataclass(frozen=True)
@@ -322,13 +315,5 @@ class Number(Ordered):
         # Rounding may reach the open upper edge, which belongs to the next bin.
         return np.minimum(drawn, np.nextafter(high, low))
 
-    def to_dict(self) -> dict[str, Any]:
-        edges = [self._value(edge) for edge in self.edges]
-        return {
-            "name": self.name,
-            "type": self.kind,
-            "edges": edges,
-            "missing": self.missing,
-            "default": self.default,
-            **self._also(),
-        }
+    def _declared(self) -> dict[str, Any]:
+        return {"edges": [self._value(edge) for edge in self.edges]}

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .arrays import EPOCH, FIRST_DAY, LAST_DAY, MOST_SECONDS, UNREADABLE, digits, marked, plain_time, span, tidy
+from .arrays import EPOCH, FIRST_DAY, LAST_DAY, MOST_SECONDS, TEXT, UNREADABLE, digits, marked, plain_time, span, tidy
 
 SPACES = " \t\r\n"
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -32,6 +32,7 @@ _GREATEST = 1 << 1023  # integers from here on are no finite double
 EXACT = 1 << 53  # integers up to here are the same number as int64, as double and as text
 DAY = 86_400_000_000  # in microseconds
 _INTEGERS = 1 << 64  # a missing value turns the integers below it into floats
+_INT64 = 2.0**63
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _CONTAINERS = (tuple, list, dict, set, frozenset, np.ndarray, datetime.timedelta)
 _true = frozenset({"true", "t", "yes", "y", "1"})
@@ -245,6 +246,31 @@ def distinct_of(values: pa.Array, *, mended: bool = False) -> tuple[pa.Array, ND
         indices = pc.fill_null(pc.cast(indices, pa.int64()), len(distinct))
     places: NDArray[Any] = indices.to_numpy(zero_copy_only=False)
     return distinct, places
+
+
+def canonical_texts(values: pa.Array) -> pa.Array:
+    """Tidy values, their texts mended, as what `spelled` writes, each without the spaces around it."""
+    kind = values.type
+    if pa.types.is_integer(kind):
+        return pc.cast(values, TEXT)
+    if pa.types.is_floating(kind):
+        return _of_floats(pc.fill_null(values, np.nan).to_numpy(zero_copy_only=False).astype(np.float64))
+    if kind == TEXT:
+        return pc.utf8_trim(values, SPACES)
+    if pa.types.is_large_binary(kind):
+        # Bytes that are no UTF-8 are mended as texts are.
+        return pc.utf8_trim(tidy(values.view(TEXT)), SPACES)
+    return pa.array([spelled(value) for value in values.to_pylist()], TEXT)
+
+
+def _of_floats(reals: NDArray[np.float64]) -> pa.Array:
+    whole = np.abs(reals) < _INT64
+    whole &= reals == np.floor(reals)
+    texts = pc.cast(pa.array(np.where(whole, reals, 0.0).astype(np.int64)), TEXT)
+    if whole.all():
+        return texts
+    others = pa.array([spelled(value) for value in reals[~whole].tolist()], TEXT)
+    return pc.replace_with_mask(texts, pa.array(~whole), others)
 
 
 def numbers(values: pa.Array | pa.ChunkedArray, nulls: Nulls) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:

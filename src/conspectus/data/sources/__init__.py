@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,13 @@ from conspectus.data.columns.values import text_of
 from conspectus.data.records.record import Record
 from conspectus.data.schema import Schema, Unit
 from conspectus.interrupts import attentive
-from conspectus.server_address import is_server
+from conspectus.server_address import is_server, name_of
 
 from .delimited import SUFFIXES, is_delimited, open_delimited
 from .delimited import open_unknown as open_unknown_csv
 from .frames import is_frame, open_frame
 from .many_files import is_many, open_many
-from .origin import Connection, Origin, SourceError, guarded
+from .origin import Connection, Origin, SourceError, guarded, kept
 from .pairs import PairsTable, discovered
 from .parquet import SUFFIXES as PARQUET
 from .parquet import open_parquet
@@ -81,10 +80,10 @@ def open_table(
     if schema.unit.kind == "pairs":
         raw = _two_columns(str(schema.unit.column), str(schema.unit.item))
         what, origin = _origin(source, raw, memory_limit, table)
-        with _kept(origin):
+        with kept(origin):
             return PairsTable(origin, schema, what=what, public_seed=public_seed)
     what, origin = _origin(source, schema, memory_limit, table)
-    with _kept(origin):
+    with kept(origin):
         alone = len(schema.columns) == 1 and isinstance(schema.columns[0], Record) and schema.unit.kind == "row"
         beside = frame_records(source, [schema.columns[0].name], schema) if alone and is_frame(source) else None
         return Table(origin, schema, what=what, public_seed=public_seed, beside=beside)
@@ -133,7 +132,7 @@ def open_pairs(
     unit = Unit("pairs", user, item=item, users=users)
     what, origin = _origin(source, _two_columns(user, item), memory_limit)
     called = name or (Path(source).name.partition(".")[0] if isinstance(source, Path) else "pairs")
-    with _kept(origin):
+    with kept(origin):
         if items is not None:
             texts = [text for text in map(text_of, items) if text is not None]
             schema = Schema(called, tuple(map(Boolean, texts)), unit)
@@ -153,16 +152,6 @@ def _two_columns(user: str, item: str) -> Schema:
     return Schema("pairs", (Categorical(item, ("item",), other=True),), Unit("id", user))
 
 
-@contextmanager
-def _kept(origin: Origin) -> Iterator[None]:
-    """Close an origin from which no table could be made."""
-    try:
-        yield
-    except ValueError:
-        origin.close()
-        raise
-
-
 def _origin(source: Any, schema: Schema, memory_limit: str | None, table: str | None = None) -> tuple[str, Origin]:
     """Where the rows of a source come from, and what to call it."""
     wanted = [column.name for column in schema.columns]
@@ -175,7 +164,7 @@ def _origin(source: Any, schema: Schema, memory_limit: str | None, table: str | 
     if is_relation(source):
         return "the DuckDB relation", open_relation(source, schema, memory_limit=memory_limit)
     if isinstance(source, str | Path):
-        return f'"{Path(source).name}"', _open_file(source, wanted, memory_limit)
+        return f'"{name_of(source)}"', _open_file(source, wanted, memory_limit)
     if is_frame(source):
         records = [column.name for column in schema.columns if isinstance(column, Record)]
         if schema.unit.column in records:

@@ -81,13 +81,9 @@ def read_header(path: Any, wanted: Collection[str]) -> Delimited:
     What the first line says is shown only once it has proved to be a header by naming at least one wanted column.
     """
     line = _first_line(path)
-    best: tuple[int, str, list[str], bool] = (0, ",", [], True)
-    for separator in SEPARATORS:
-        names, plain = _names(line, separator)
-        found = len(set(names) & set(wanted))
-        if found > best[0]:
-            best = (found, separator, names, plain)
-    found, separator, names, plain = best
+    tried = [(separator, *_names(line, separator)) for separator in SEPARATORS]
+    separator, names, plain = max(tried, key=lambda each: len(set(each[1]) & set(wanted)))
+    found = set(names) & set(wanted)
     twice = next((name for name in wanted if names.count(name) > 1), None)
     rules = (
         (b"\r" in line, "has carriage returns within its header line: save it with line feeds as line ends"),

@@ -29,6 +29,13 @@ def is_frame(source: object) -> bool:
     return _library(source) in ("pandas", "polars") and type(source).__name__ in ("DataFrame", "LazyFrame")
 
 
+def one_table(source: Any) -> Any:
+    """A frame that can be read again; a batch of Arrow is a table."""
+    if isinstance(source, pa.RecordBatchReader):
+        raise SourceError("a RecordBatchReader can be read only once: pass reader.read_all(), or a Parquet file")
+    return pa.Table.from_batches([source]) if isinstance(source, pa.RecordBatch) else source
+
+
 def collected(frame: Any) -> Any:
     """A frame of polars that is computed. Where that fails, the message of polars would quote a value."""
     try:
@@ -41,10 +48,7 @@ def open_frame(
     source: Any, wanted: Collection[str], *, records: Collection[str] = (), memory_limit: str | None = None
 ) -> Origin:
     """A table in memory, of which the wanted columns are kept; those that hold `records` as fingerprints."""
-    if isinstance(source, pa.RecordBatchReader):
-        raise SourceError("a RecordBatchReader can be read only once: pass reader.read_all(), or a Parquet file")
-    if isinstance(source, pa.RecordBatch):
-        source = pa.Table.from_batches([source])
+    source = one_table(source)
     with guarded("the table"):
         names, columns = _held(source, wanted, records)
     table = pa.table({name: column.values for name, column in columns.items()})

@@ -1,9 +1,14 @@
 """Many files as one table: folders, patterns and hive partitions, here or in an object store.
 
-A folder holds the rows of one table in files of one kind, CSV or Parquet, with the same columns. A folder inside it
-that is called `year=2024` says what the column `year` holds in all rows below it, as text: that is the value of these
-rows, and it is read as such, whatever other folders are called. How many files there are, and which rows lie together,
-means nothing: every row is read by itself, and all of them in one pass.
+A folder holds the rows of one table in files of one kind, CSV or Parquet. A folder inside it that is called `year=2024`
+says what the column `year` holds in all rows below it, as text: that is the value of these rows, and it is read as
+such, whatever other folders are called. How many files there are, and which rows lie together, means nothing: every row
+is read by itself, and all of them in one pass.
+
+A file may have a type of its own for a column. Whoever wrote it may have guessed that type from the values: of integers
+a missing one makes floats, and where nobody has a value there is no type, or no such column at all. So one person may
+decide what the file says of everybody else in it. Each file is read as what it is, and what it says is only how its
+values are written: a column that it lacks is one in which nobody has a value.
 """
 
 from __future__ import annotations
@@ -14,21 +19,27 @@ import io
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Protocol, cast
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from conspectus.data.columns.arrays import TEXT
+from conspectus.data.columns.values import Nulls, canonical_texts, distinct_of, numbers
+from conspectus.server_address import is_store, name_of
 
+from .batches import cut
 from .delimited import SUFFIXES as CSV
 from .delimited import Delimited, is_delimited, read_header, unknown_names
 from .lines import Tally
 from .origin import Connection, Origin, SourceError, guarded
 from .parquet import SUFFIXES as PARQUET
-from .parquet import Parquet, check_twins, read_footers
+from .parquet import Parquet, check_twins, read_footer
 
 _SYSTEMS = {
     "s3": "S3FileSystem",
@@ -38,9 +49,10 @@ _SYSTEMS = {
     "abfss": "AzureFileSystem",
     "hdfs": "HadoopFileSystem",
 }
-STORES = tuple(f"{scheme}://" for scheme in _SYSTEMS)
 _MARKS = "*?["
 _KEY = re.compile(r"([^=/]+)=([^/]*)")
+_ROWS = 1 << 16
+_TEXTS = pa.dictionary(pa.int32(), TEXT)
 _AHEAD = 1 << 20  # bytes that are fetched from a store at a time
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
@@ -78,12 +90,77 @@ class _Part:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self.file.header if isinstance(self.file, Delimited) else self.file.names
+        """The names of the columns, those that its folders give last."""
+        own = self.file.header if isinstance(self.file, Delimited) else self.file.names
+        return (*own, *(key for key in self.keys if key not in own))
+
+    def columns(self, wanted: Sequence[str]) -> Iterator[tuple[list[pa.Array], int]]:
+        """One pass over some columns in the types that this file has for them, with the number of rows."""
+        # A folder's word stands for the value, as in other engines: the files were written under it.
+        inside = {name: self.names.index(name) for name in wanted if name in self.names and name not in self.keys}
+        for batch in self.file.reader(sorted(set(inside.values())) or [0]):
+            rows = batch.num_rows
+            yield (
+                [
+                    _settled(batch.column(f"c{inside[name]}"))
+                    if name in inside
+                    else pa.repeat(pa.scalar(self.keys.get(name), TEXT), rows)
+                    for name in wanted
+                ],
+                rows,
+            )
 
 
-def is_store(source: object) -> bool:
-    """Whether a text is an address in an object store."""
-    return isinstance(source, str) and source.casefold().startswith(STORES)
+@dataclass(frozen=True)
+class Parts:
+    """Files that hold the rows of one table, each in types of its own."""
+
+    files: tuple[_Part, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns, in the order in which they appear."""
+        return tuple(dict.fromkeys(name for part in self.files for name in part.names))
+
+    def batches(self, positions: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
+        """One pass over the columns at some positions, at most so many rows at a time, file by file as each is."""
+        for part in self.files:
+            for columns, count in part.columns([self.names[position] for position in positions]):
+                held = columns or [pa.nulls(count)]
+                names = [f"c{position}" for position in positions] or ["c"]
+                yield from cut(pa.RecordBatch.from_arrays(held, names=names), rows)
+
+    def texts(self, positions: Sequence[int], numeric: Collection[str] = ()) -> pa.RecordBatchReader:
+        """One pass over the canonical texts of the columns at some positions, named c0, c1, …, but over the numbers
+        that the values of the `numeric` columns stand for.
+
+        Guarantee: the text and the number of a value depend on that value alone, and on no type.
+        """
+        read = [_numbered if self.names[position] in numeric else _written for position in positions]
+        types = [pa.float64() if each is _numbered else _TEXTS for each in read]
+        kind = pa.schema([(f"c{position}", type_) for position, type_ in zip(positions, types)])
+        found = (
+            pa.RecordBatch.from_arrays([each(column) for each, column in zip(read, batch.columns)], schema=kind)
+            for batch in self.batches(positions, _ROWS)
+        )
+        return pa.RecordBatchReader.from_batches(kind, found)
+
+
+def _settled(column: pa.Array) -> pa.Array:
+    """A column of a file as a pass hands it out; the texts of a CSV file have been mended."""
+    return pc.cast(column, TEXT) if pa.types.is_string(column.type) else column
+
+
+def _numbered(column: pa.Array) -> pa.Array:
+    found, valid = numbers(column, Nulls())
+    return pa.array(found.astype(np.float64), mask=None if valid is None else ~valid)
+
+
+def _written(column: pa.Array) -> pa.Array:
+    """A dictionary of canonical texts: written out for every row, one long text might ask for any memory."""
+    distinct, places = distinct_of(column, mended=True)
+    indices = pa.array(places.astype(np.int32), mask=places == len(distinct))
+    return pa.DictionaryArray.from_arrays(indices, canonical_texts(distinct))
 
 
 def is_many(source: str | Path) -> bool:
@@ -92,37 +169,37 @@ def is_many(source: str | Path) -> bool:
 
 
 def open_many(source: str | Path, wanted: Collection[str] | None, *, memory_limit: str | None = None) -> Origin:
-    """All files of a folder, a pattern or an address, as one table; without `wanted`, all columns of the first."""
+    """All files of a folder, a pattern or an address, as one table; without `wanted`, whatever columns there are.
+
+    A file that lacks a wanted column is read as one in which nobody has a value for it. One that has none of them is no
+    file of this table, and refused.
+
+    Guarantee: the codes of a row, its id and its fingerprint depend on that row alone: not on the type that its file
+    gives a column, not on which file it is in, and not on what the other files are.
+    """
     what, found = _files(source)
     kinds = {is_delimited(Path(file.name)) for file, _ in found}
     if len(kinds) > 1:
         raise SourceError(f"{what} holds CSV and Parquet files: name those of one kind, as in folder/*.parquet")
     with guarded(what):
-        parts = [_Part(each, keys) for (_, keys), each in zip(found, _opened([f for f, _ in found], wanted, what))]
-    names = (*parts[0].names, *(key for key in parts[0].keys if key not in parts[0].names))
-    if any(set(part.names) | set(part.keys) != set(names) for part in parts):
-        raise SourceError(f"{what} holds files with other columns than the first one's: write them alike")
-    if wanted is not None:
-        check_twins(parts[0].names, wanted, what)
-    # A folder's word stands for the value, as in other engines: the files were written under it.
-    kinds_of = _types(parts, names, what)
+        files = _opened([file for file, _ in found], wanted, what)
+        parts = Parts(tuple(_Part(file, keys) for (_, keys), file in zip(found, files)))
+    for part in parts.files:
+        if wanted is not None and not set(wanted) & set(part.names):
+            raise SourceError(
+                f"{what} holds a file with none of the columns of the schema: take it out, or name others"
+            )
     connection = Connection(memory_limit=memory_limit)
 
-    def reader(positions: Sequence[int]) -> pa.RecordBatchReader:
-        places = list(positions) or [0]
-        schema = pa.schema([(f"c{place}", kinds_of[place]) for place in places])
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for part in parts:
-                yield from _batches(part, [names[place] for place in places], schema)
-
-        return pa.RecordBatchReader.from_batches(schema, batches())
-
     def relation(columns: Collection[str]) -> Any:
-        return connection.cursor().from_arrow(reader([p for p in range(len(names)) if f"c{p}" in columns]))
+        positions = [position for position in range(len(parts.names)) if f"c{position}" in columns]
+        return connection.cursor().from_arrow(parts.texts(positions or [0]))
 
-    counted = [part.file.rows for part in parts if isinstance(part.file, Parquet)]
-    lines = [part.file for part in parts if isinstance(part.file, Delimited)]
+    def batches(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        return parts.batches([int(column.removeprefix("c")) for column in columns], rows)
+
+    counted = [part.file.rows for part in parts.files if isinstance(part.file, Parquet)]
+    lines = [part.file for part in parts.files if isinstance(part.file, Delimited)]
 
     def tally() -> Tally:
         return sum((file.tally() for file in lines), Tally())
@@ -130,10 +207,20 @@ def open_many(source: str | Path, wanted: Collection[str] | None, *, memory_limi
     return Origin(
         connection,
         relation,
-        {name: f"c{place}" for place, name in enumerate(names)},
+        {name: f"c{place}" for place, name in enumerate(parts.names)},
         tally=tally if lines else None,
         rows=None if lines else sum(counted),
+        batches=batches,
     )
+
+
+def matching_parquet(pattern: Path) -> Parts:
+    """The Parquet files here that a pattern matches, without what their folders say."""
+    what = f'"{pattern.name}"'
+    paths = sorted(path for path in map(Path, glob.glob(str(pattern), recursive=True)) if path.is_file())
+    if not paths:
+        raise SourceError(f"there is no file {what}: check the path")
+    return Parts(tuple(_Part(read_footer(path, what), {}) for path in paths))
 
 
 def _opened(files: Sequence[StoredFile], wanted: Collection[str] | None, what: str) -> Iterator[Delimited | Parquet]:
@@ -141,43 +228,9 @@ def _opened(files: Sequence[StoredFile], wanted: Collection[str] | None, what: s
         if is_delimited(Path(file.name)):
             yield read_header(file, unknown_names(file) if wanted is None else wanted)
         else:
-            yield read_footers([file], what)
-
-
-def _types(parts: Sequence[_Part], names: Sequence[str], what: str) -> list[pa.DataType]:
-    """The type in which each column is read: that of all files."""
-    found = []
-    for name in names:
-        # A file in which nobody has a value has no type for it: one person's file must not decide for the others.
-        kinds = {_kind(part, name) for part in parts} - {pa.null()}
-        if len(kinds) > 1:
-            raise SourceError(f'column "{name}" has several types in the files of {what}: write them alike')
-        found.append(kinds.pop() if kinds else pa.null())
-    return found
-
-
-def _kind(part: _Part, name: str) -> pa.DataType:
-    if name in part.keys:
-        return TEXT
-    if isinstance(part.file, Delimited):
-        return pa.string()
-    return part.file.reader([part.file.names.index(name)]).schema.types[0]
-
-
-def _batches(part: _Part, wanted: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    inside = {name: part.names.index(name) for name in wanted if name not in part.keys}
-    for batch in part.file.reader(sorted(inside.values()) or [0]):
-        columns = [
-            _typed(batch.column(f"c{inside[name]}"), schema.types[place])
-            if name in inside
-            else pa.repeat(pa.scalar(part.keys[name], TEXT), batch.num_rows)
-            for place, name in enumerate(wanted)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return pa.nulls(len(column), kind) if pa.types.is_null(column.type) else column
+            footer = read_footer(file, what)
+            check_twins(footer.names, footer.names if wanted is None else wanted, what)
+            yield footer
 
 
 def _files(source: str | Path) -> tuple[str, list[tuple[StoredFile, dict[str, str | None]]]]:
@@ -219,7 +272,7 @@ def _keys(place: str) -> dict[str, str | None]:
 
 def _in_store(address: str) -> tuple[str, list[str], Any]:
     """The files at an address of an object store: one, all below it, or all that match it."""
-    what = f'"{PurePosixPath(address.partition("?")[0]).name or "the store"}"'
+    what = f'"{name_of(address)}"'
     scheme = address.partition("://")[0].casefold()
     cure = "check the address, and that the keys of the store are where its own tools look for them"
     if scheme == "hdfs":
@@ -244,8 +297,19 @@ def _in_store(address: str) -> tuple[str, list[str], Any]:
     except Exception:
         raise SourceError(f"{what} cannot be found in its store: {cure}") from None
     if pattern is not None:
-        places = [place for place in places if fnmatch.fnmatchcase(place, f"{root.rstrip('/')}/{pattern}")]
+        start = root.rstrip("/")
+        inside = [place.removeprefix(start).strip("/") for place in places]
+        places = [at for at, rest in zip(places, inside) if _matches(rest.split("/"), pattern.split("/"))]
     return what, places, store
+
+
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a place matches a pattern, as in a folder: a * stays within one name, and ** is any folders."""
+    if not parts or not pattern:
+        return not parts and not pattern
+    if pattern[0] == "**" and len(pattern) > 1:
+        return _matches(parts, pattern[1:]) or _matches(parts[1:], pattern)
+    return fnmatch.fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
 
 
 def _has(system: str) -> bool:

@@ -24,7 +24,7 @@ class Numbering:
 
     def __init__(self, rule: Callable[[object], int]) -> None:
         self._rule = rule
-        self._known: dict[object, int] = {}
+        self._known: dict[tuple[type, object], int] = {}
         self._low = 0
         self._table: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
@@ -55,9 +55,11 @@ class Numbering:
     def _number(self, value: Any) -> int:
         if value is None:
             return -1
-        if value not in self._known:
-            self._known[value] = self._rule(value)
-        return self._known[value]
+        # Arrays may be of several types, and values of two types are equal that mean different things: 1 and true.
+        key = (type(value), value)
+        if key not in self._known:
+            self._known[key] = self._rule(value)
+        return self._known[key]
 
     def _spans(self, low: int, high: int) -> bool:
         """Make the table reach from `low` to `high`, if it may."""

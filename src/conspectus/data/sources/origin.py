@@ -7,7 +7,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -190,6 +190,15 @@ def _optimizers() -> str:
 def _discard(database: Any, spill: str) -> None:
     database.close()
     shutil.rmtree(spill, ignore_errors=True)
+
+
+@contextmanager
+def kept(held: Closable) -> Iterator[None]:
+    """Let go of what no table could be made from."""
+    with ExitStack() as undone:
+        undone.callback(held.close)
+        yield
+        undone.pop_all()
 
 
 @contextmanager

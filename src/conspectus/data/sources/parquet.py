@@ -1,13 +1,13 @@
-"""Parquet files, read so that no value stops a pass.
+"""A Parquet file, read so that no value stops a pass.
 
 DuckDB refuses a whole file for one text that is no UTF-8. So Arrow reads the pages, each value is made readable or
-unreadable by itself, and DuckDB takes over from there. The names and types of the columns come from the footer of the
-first file, which is public; lists and the like read as missing.
+unreadable by itself, and DuckDB takes over from there. The names and types of the columns come from the footer; lists
+and the like read as missing. A writer may have guessed a type from the values, so nothing hangs on it: a value means
+the same in every type that can hold it.
 """
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,14 +25,13 @@ from .origin import Connection, Origin, SourceError, guarded
 
 SUFFIXES = (".parquet", ".pq")
 _ROWS = 1 << 16
-_MARKS = "*?["
 
 
 @dataclass(frozen=True)
 class Parquet:
-    """One or more Parquet files with the same columns, whose footers have been read."""
+    """A Parquet file whose footer has been read; it lies at a path, or in an object store."""
 
-    paths: tuple[Any, ...]
+    path: Any
     names: tuple[str, ...]
     kinds: tuple[pa.DataType, ...]
     rows: int
@@ -46,50 +45,38 @@ class Parquet:
     def _batches(self, places: Sequence[int], kind: pa.Schema) -> Iterator[pa.RecordBatch]:
         read = [self.names[place] for place in places if not pa.types.is_nested(self.kinds[place])]
         try:
-            for path in self.paths:
-                with closing(_open(path)) as file:
-                    for batch in file.iter_batches(_ROWS, columns=read or None):
-                        held = {name: place for place, name in enumerate(batch.schema.names)}
-                        yield pa.RecordBatch.from_arrays(
-                            [
-                                tidy(batch.column(held[self.names[place]]))
-                                if self.names[place] in read
-                                else pa.nulls(batch.num_rows, TEXT)
-                                for place in places
-                            ],
-                            schema=kind,
-                        )
+            with closing(_open(self.path)) as file:
+                for batch in file.iter_batches(_ROWS, columns=read or None):
+                    held = {name: place for place, name in enumerate(batch.schema.names)}
+                    yield pa.RecordBatch.from_arrays(
+                        [
+                            tidy(batch.column(held[self.names[place]]))
+                            if self.names[place] in read
+                            else pa.nulls(batch.num_rows, TEXT)
+                            for place in places
+                        ],
+                        schema=kind,
+                    )
         except OSError:
             raise pa.ArrowInvalid("damaged") from None
 
 
-def read_footer(path: Path) -> Parquet:
-    """The file of a path, or all files that it matches where it holds *, ? or [."""
-    what = f'"{path.name}"'
-    paths = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
-    if not paths:
-        raise SourceError(f"there is no file {what}: check the path")
-    return read_footers(paths, what)
-
-
-def read_footers(paths: Sequence[Any], what: str) -> Parquet:
-    """Some files with the same columns, here or in an object store."""
+def read_footer(file: Any, what: str) -> Parquet:
+    """A file at a path or in an object store, by its footer; `what` is how messages call it."""
     with guarded(what):
         try:
-            footers = [_footer(each) for each in paths]
+            with closing(_open(file)) as opened:
+                schema, rows = opened.schema_arrow, int(opened.metadata.num_rows)
         except OSError:
             raise pa.ArrowInvalid("damaged") from None
-    first = footers[0][0]
-    forms = [{field.name: tidied(field.type) for field in schema} for schema, _ in footers]
-    if any(form != forms[0] for form in forms):
-        raise SourceError(f"the files {what} differ in their columns or types: write them alike, or name one of them")
-    return Parquet(tuple(paths), tuple(first.names), tuple(first.types), sum(rows for _, rows in footers))
+    return Parquet(file, tuple(schema.names), tuple(schema.types), rows)
 
 
 def open_parquet(path: Path, wanted: Collection[str] | None, *, memory_limit: str | None = None) -> Origin:
-    """A Parquet file, or several with the same columns."""
-    file = read_footer(path)
-    check_twins(file.names, wanted or file.names, f'"{path.name}"')
+    """A Parquet file that lies here."""
+    what = f'"{path.name}"'
+    file = read_footer(path, what)
+    check_twins(file.names, wanted or file.names, what)
     connection = Connection(memory_limit=memory_limit)
     names = {name: f"c{position}" for position, name in enumerate(file.names)}
 
@@ -117,8 +104,3 @@ def _open(file: Any) -> pq.ParquetFile:
     # Old files count nanoseconds, which end in the year 2262.
     place = file if isinstance(file, Path) else file.open()
     return pq.ParquetFile(place, pre_buffer=False, buffer_size=1 << 20, coerce_int96_timestamp_unit="us")
-
-
-def _footer(path: Any) -> tuple[pa.Schema, int]:
-    with closing(_open(path)) as file:
-        return file.schema_arrow, int(file.metadata.num_rows)

@@ -22,7 +22,7 @@ from conspectus.interrupts import attentive
 from conspectus.suggestions import suggest_keywords
 
 from .delimited import is_delimited, open_unknown, unknown_names
-from .frames import collected, is_frame
+from .frames import collected, is_frame, one_table
 from .origin import SourceError, guarded
 from .parquet import SUFFIXES, check_twins, read_footer
 from .sql import is_relation
@@ -133,10 +133,6 @@ def open_records(source: Any, columns: str | Sequence[str] | None = None, *, nei
         raise SourceError("a DuckDB relation needs a schema: open_table reads it, or pass its to_arrow_table()")
     if wanted is not None:
         raise SourceError("columns are named for a file or a frame: a list of records has none")
-    if isinstance(source, pa.Array | pa.ChunkedArray):
-        return _in_memory([_part(source)], len(source), schema)
-    if _is_series(source):
-        return _in_memory([_part(source)], len(source), schema)
     if isinstance(source, np.ndarray) and source.ndim == 2:
         depth = int(source.shape[1] != 1)
         return _in_memory([_part(column, depth) for column in source.T], len(source), schema)
@@ -187,11 +183,7 @@ def _records(columns: Sequence[Encoded], encoding: RecordEncoding) -> Encoded:
 
 def frame_records(source: Any, wanted: list[str] | None, schema: Schema) -> Table:
     """The rows of a frame as records of some of its columns."""
-    if isinstance(source, pa.RecordBatchReader):
-        raise SourceError("a RecordBatchReader can be read only once: pass reader.read_all(), or a Parquet file")
-    if isinstance(source, pa.RecordBatch):
-        source = pa.Table.from_batches([source])
-    source = collected(source)
+    source = collected(one_table(source))
     names = source.column_names if isinstance(source, pa.Table) else [str(name) for name in source.columns]
     chosen = _chosen(names, wanted, "the table")
     if isinstance(source, pa.Table):
@@ -212,7 +204,7 @@ def _from_file(path: Path, wanted: list[str] | None, schema: Schema) -> Table:
         return _from_csv(path, wanted, schema)
     if not path.name.casefold().endswith(SUFFIXES):
         raise SourceError(f"{what} is no kind of file that is read here: name a CSV or Parquet file")
-    footer = read_footer(path)
+    footer = read_footer(path, what)
     places = _chosen(list(footer.names), wanted, what)
     names = [footer.names[place] for place in places]
 

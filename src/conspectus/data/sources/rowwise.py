@@ -195,9 +195,8 @@ class _Examiner:
         """Examine what a SELECT reads; return a bound of its columns."""
         if node.get("sample") is not None or node.get("at_clause") is not None:
             raise refuse("a sample")
-        self._verdict.whole |= bool(node.get("column_name_alias"))
-        kind = node["type"]
-        renamed = bool(node.get("column_name_alias"))
+        kind, renamed = node["type"], bool(node.get("column_name_alias"))
+        self._verdict.whole |= renamed
         if kind == "SUBQUERY":
             found = self.select(node["subquery"]["node"], scope)
         elif kind == "BASE_TABLE":
@@ -282,11 +281,9 @@ class _Examiner:
         if name not in (*_PARQUET, *_CSV) or len(files) != 1 or not isinstance(files[0], str):
             raise refuse(f"a table function ({name}) that is no plain reading of one file")
         for option, value in arguments[1:]:
-            if name in _CSV and (option in _CSV_OPTIONS or (option, value) in _PLAIN_OPTIONS):
-                continue
-            if value == "false" and option in _SWITCHES:
-                continue
-            raise refuse(f"the option {option}")
+            plain = name in _CSV and (option in _CSV_OPTIONS or (option, value) in _PLAIN_OPTIONS)
+            if not plain and (value != "false" or option not in _SWITCHES):
+                raise refuse(f"the option {option}")
         self._verdict.file, self._verdict.node, self._verdict.csv = files[0], node, name in _CSV
         return Columns()
 

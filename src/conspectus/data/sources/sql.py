@@ -12,7 +12,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,8 @@ from conspectus.data.schema import Schema
 
 from .delimited import read_header
 from .lines import Tally
-from .origin import Connection, Origin, SourceError, exported, fresh, guarded, quoted, text
+from .many_files import matching_parquet
+from .origin import Connection, Origin, SourceError, exported, fresh, guarded, kept, quoted, text
 from .parquet import read_footer
 from .rowwise import FILES, Verdict, examine
 from .sql_growth import LONGEST_TEXT, in_pieces
@@ -78,7 +78,7 @@ class Base:
 def open_relation(relation: Any, schema: Schema, *, memory_limit: str | None = None) -> Origin:
     """A relation over a table of its own connection, or over a file, that maps each row by itself."""
     connection = Connection(memory_limit=memory_limit)
-    with _closing(connection, "the DuckDB relation"):
+    with kept(connection), guarded("the DuckDB relation"):
         query = relation.sql_query()
         asked = fresh("_asked", query)
         verdict = examine(query, lambda question: list(relation.query(asked, question).fetchall()))
@@ -89,7 +89,7 @@ def open_relation(relation: Any, schema: Schema, *, memory_limit: str | None = N
 def open_query(query: str, schema: Schema, *, memory_limit: str | None = None) -> Origin:
     """A SELECT over one CSV or Parquet file that maps each row by itself."""
     connection = Connection(memory_limit=memory_limit)
-    with _closing(connection, WHAT):
+    with kept(connection), guarded(WHAT):
         verdict = examine(query, connection.run, empty=True)
         return _open(connection, query, verdict, _file(verdict, schema), schema)
 
@@ -103,7 +103,7 @@ def open_over(
     without rows while the query is examined.
     """
     connection = Connection(memory_limit=memory_limit)
-    with _closing(connection, WHAT):
+    with kept(connection), guarded(WHAT):
         space, name = _one_table(query, connection)
         base = found(space, name)
         place = ".".join(quoted(part) for part in (space, name) if part)
@@ -135,17 +135,6 @@ def _one_table(query: str, connection: Connection) -> tuple[str, str]:
     if len(places) != 1:
         raise SourceError(f"{WHAT} has to read one table of the database: write a plain SELECT … FROM table")
     return places.pop()
-
-
-@contextmanager
-def _closing(connection: Connection, what: str) -> Iterator[None]:
-    """Close what is refused."""
-    try:
-        with guarded(what):
-            yield
-    except SourceError:
-        connection.close()
-        raise
 
 
 def _open(connection: Connection, query: str, verdict: Verdict, base: Base, schema: Schema) -> Origin:
@@ -214,18 +203,24 @@ def _needed(verdict: Verdict, names: Sequence[str], schema: Schema) -> list[int]
 
 def _file(verdict: Verdict, schema: Schema) -> Base:
     path = Path(verdict.file or "").absolute()
-    if not verdict.csv:
-        parquet = read_footer(path)
-        return Base(parquet.names, parquet.reader, {})
-    if not path.is_file():
-        raise SourceError(f'there is no file "{path.name}": check the path')
-    file = read_header(path, [column.name for column in schema.columns])
     # An id is its text: as a number it might meet another one, or none.
     types = {
         column.name: _TYPES.get(column.kind, "VARCHAR")
         for column in schema.columns
         if column.name != schema.unit.column
     }
+    if not verdict.csv and path.exists():
+        parquet = read_footer(path, f'"{path.name}"')
+        return Base(parquet.names, parquet.reader, {})
+    if not verdict.csv:
+        # Files may differ in their types, for the sake of one value. An expression has one type: that of the schema.
+        parts = matching_parquet(path)
+        numeric = {name for name, kind in types.items() if kind == "DOUBLE"}
+        others = {name: types.get(name, "VARCHAR") for name in parts.names if name not in numeric}
+        return Base(parts.names, lambda positions: parts.texts(positions, numeric), others)
+    if not path.is_file():
+        raise SourceError(f'there is no file "{path.name}": check the path')
+    file = read_header(path, [column.name for column in schema.columns])
     return Base(file.header, file.reader, {name: types.get(name, "VARCHAR") for name in file.header}, file.tally)
 
 

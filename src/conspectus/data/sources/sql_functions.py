@@ -30,20 +30,8 @@ _CALENDAR = frozenset(["week", "weekofyear", "weekday", "isodow", "dayofweek", "
 _CALENDAR_PARTS = _CALENDAR | {"dow", "doy", "year", "month", "day", "quarter", "century", "decade", "dayofmonth"}
 _CLOCK_PARTS = frozenset(["hour", "minute", "second", "millisecond", "microsecond", "epoch"])
 _STEPS = frozenset(
-    [
-        "century",
-        "decade",
-        "year",
-        "quarter",
-        "month",
-        "week",
-        "day",
-        "hour",
-        "minute",
-        "second",
-        "millisecond",
-        "microsecond",
-    ]
+    ["century", "decade", "year", "quarter", "month", "week", "day"]
+    + ["hour", "minute", "second", "millisecond", "microsecond"]
 )
 _ANY = "nullif if list_value list_contains"
 
@@ -55,59 +43,11 @@ OPERATORS = frozenset(
     ["OPERATOR_COALESCE", "OPERATOR_NOT", "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL", "OPERATOR_TRY"]
     + ["COMPARE_IN", "COMPARE_NOT_IN"]
 )
-CASTS = frozenset(
-    [
-        "boolean",
-        "bool",
-        "logical",
-        "tinyint",
-        "int1",
-        "smallint",
-        "int2",
-        "short",
-        "int16",
-        "integer",
-        "int",
-        "int4",
-        "int32",
-        "signed",
-        "bigint",
-        "int8",
-        "long",
-        "int64",
-        "hugeint",
-        "int128",
-        "utinyint",
-        "uint8",
-        "usmallint",
-        "uint16",
-        "uinteger",
-        "uint32",
-        "ubigint",
-        "uint64",
-        "float",
-        "real",
-        "float4",
-        "double",
-        "float8",
-        "decimal",
-        "numeric",
-        "dec",
-        "varchar",
-        "text",
-        "string",
-        "char",
-        "bpchar",
-        "nvarchar",
-        "date",
-        "time",
-        "timestamp",
-        "datetime",
-        "timestamp_us",
-        "timestamptz",
-        "interval",
-    ]
-) | {"timestamp with time zone"}
+_CASTS = """boolean bool logical tinyint int1 smallint int2 short int16 integer int int4 int32 signed bigint int8 long
+int64 hugeint int128 utinyint uint8 usmallint uint16 uinteger uint32 ubigint uint64 float real float4 double
+float8 decimal numeric dec varchar text string char bpchar nvarchar date time timestamp datetime timestamp_us
+timestamptz interval"""
+CASTS = frozenset([*_CASTS.split(), "timestamp with time zone"])
 """The types that a source may cast to, by all their names."""
 
 _PARTS = frozenset(["date_part", "datepart"])

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -32,23 +34,8 @@ _PLAIN = 128  # bytes that hold any number, date or interval as text
 _VECTOR = 2048  # rows that DuckDB evaluates together
 _MOST_TOGETHER = 1 << 19  # bytes of texts that it is given together, where there is more than one row
 _SHORT = frozenset(
-    [
-        "trim",
-        "ltrim",
-        "rtrim",
-        "left",
-        "right",
-        "substring",
-        "substr",
-        "reverse",
-        "regexp_extract",
-        "split_part",
-        "if",
-        "nullif",
-        "greatest",
-        "least",
-        "list_value",
-    ]
+    ["trim", "ltrim", "rtrim", "left", "right", "substring", "substr", "reverse", "regexp_extract", "split_part"]
+    + ["if", "nullif", "greatest", "least", "list_value"]
 )
 _FACTORS = {"upper": 2, "ucase": 2, "lower": 2, "lcase": 2, "strip_accents": 3, "translate": 4}
 _JOINED = frozenset(["||", "concat", "concat_ws"])
@@ -153,12 +140,9 @@ class Growth:
         found = [self._measure(each, aliases, inside) for each in parts]
         size = _size(part, parts, [each.size for each in found])
         name = str(part.get("function_name", "")).casefold()
-        times = [_TWICE.get(name, 1)] * len(found)
-        work = size * (_SPLIT if name == "split_part" else 1)
-        steps = 1
-        for each, often in zip(found, times):
-            work += each.work * often
-            steps += each.steps * often
+        often = _TWICE.get(name, 1)
+        work = sum((each.work * often for each in found), size * (_SPLIT if name == "split_part" else 1))
+        steps = 1 + sum(each.steps * often for each in found)
         self._check(size, work, steps)
         return Measure(size, work, steps)
 
@@ -193,9 +177,7 @@ def children(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _size(part: dict[str, Any], parts: list[dict[str, Any]], sizes: list[Size]) -> Size:
     """The bound of the value of an expression by those of its parts."""
     kind, plain = part.get("class"), Size(0, _PLAIN)
-    greatest = plain
-    for size in sizes:
-        greatest |= size
+    greatest = reduce(or_, sizes, plain)
     if kind == "CASE" or kind == "CAST" or part.get("type") in ("OPERATOR_COALESCE", "OPERATOR_TRY"):
         return greatest
     if kind != "FUNCTION":

@@ -22,17 +22,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from conspectus.data.columns.arrays import TEXT, marked, tidy
-from conspectus.data.columns.values import SPACES, Nulls, day_of, distinct_of, number_of, numbers, spelled, text_of
+from conspectus.data.columns.arrays import TEXT, marked
+from conspectus.data.columns.values import Nulls, canonical_texts, day_of, distinct_of, number_of, numbers, text_of
 
 from .origin import text
 
 _WHOLE, _DIGITS = r"^(-?[0-9]+)\.0$", r"\1"
 _LONGEST = 1 << 8
 """Bytes of an id that is kept as it is; a longer one is known by its digest, and costs no more memory than others."""
-_INTEGERS = 2.0**63
 
 
 def people(values: pa.Array, nulls: Nulls) -> pa.Array:
@@ -47,18 +45,7 @@ def people(values: pa.Array, nulls: Nulls) -> pa.Array:
 
 def _texts(values: pa.Array) -> pa.Array:
     """Distinct tidy values as canonical texts, of bounded length."""
-    kind = values.type
-    if pa.types.is_integer(kind):
-        return pc.cast(values, TEXT)
-    if pa.types.is_floating(kind):
-        return _of_floats(pc.fill_null(values, np.nan).to_numpy(zero_copy_only=False).astype(np.float64))
-    if kind == TEXT:
-        texts = pc.utf8_trim(values, SPACES)
-    elif pa.types.is_large_binary(kind):
-        # Bytes that are no UTF-8 are mended as texts are.
-        texts = pc.utf8_trim(tidy(values.view(TEXT)), SPACES)
-    else:
-        return pa.array([spelled(value) for value in values.to_pylist()], TEXT)
+    texts = canonical_texts(values)
     if not pc.any(pc.greater(pc.binary_length(texts), _LONGEST)).as_py():
         return texts
     return pa.array([_short(value) for value in texts], TEXT)
@@ -69,16 +56,6 @@ def _short(value: pa.Scalar) -> str | None:
     if found is None or len(raw := found.encode()) <= _LONGEST:
         return found
     return marked(f"long {hashlib.sha256(raw).hexdigest()}")
-
-
-def _of_floats(reals: NDArray[np.float64]) -> pa.Array:
-    whole = np.abs(reals) < _INTEGERS
-    whole &= reals == np.floor(reals)
-    texts = pc.cast(pa.array(np.where(whole, reals, 0.0).astype(np.int64)), TEXT)
-    if whole.all():
-        return texts
-    others = pa.array([spelled(value) for value in reals[~whole].tolist()], TEXT)
-    return pc.replace_with_mask(texts, pa.array(~whole), others)
 
 
 def _without(who: pa.Array, values: pa.Array, nulls: Nulls) -> pa.Array:

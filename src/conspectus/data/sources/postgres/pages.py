@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from conspectus.compiled import processors
 from conspectus.data.columns.arrays import tidied, tidy
 from conspectus.data.schema import Schema
 from conspectus.data.sources.batches import cut
-from conspectus.data.sources.origin import Connection, Origin, SourceError, quoted, text
+from conspectus.data.sources.origin import Connection, Origin, SourceError, kept, quoted, text
 from conspectus.data.sources.sql import Base, is_query, open_over
 from conspectus.server_address import AddressError, without
 
@@ -74,7 +74,7 @@ def open_postgres(address: str, table: str | None, schema: Schema | None, *, mem
         raise SourceError('a database has many tables: name one, as in table="visits", or ?table=visits in its address')
     if schema is None or not is_query(table):
         pages = Pages(Database(address, _spellings(*table.split("."))), readable=schema is None)
-        with _kept(pages):
+        with kept(pages.database):
             return _plain(pages, schema, memory_limit)
     read: list[Pages] = []
 
@@ -89,16 +89,6 @@ def open_postgres(address: str, table: str | None, schema: Schema | None, *, mem
             pages.database.close()
         raise
     return replace(origin, held=read[0].database, far=read[0])
-
-
-@contextmanager
-def _kept(pages: Pages) -> Iterator[None]:
-    """Let a snapshot go from which no table could be made."""
-    try:
-        yield
-    except BaseException:
-        pages.database.close()
-        raise
 
 
 def _plain(pages: Pages, schema: Schema | None, memory_limit: str | None) -> Origin:
@@ -148,7 +138,7 @@ class Pages:
         self.database = database
         self.parts = (0, 0)
         self._running: list[threading.Event] = []
-        with _kept(self):
+        with kept(database):
             self._find(readable)
 
     def _find(self, readable: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from conspectus.data.sources.origin import SourceError, text
+from conspectus.data.sources.origin import SourceError, kept, text
 from conspectus.server_address import AddressError, shown
 
 from .copying import CopyError, Decoder, blocks
@@ -57,7 +57,7 @@ class Database:
         self._busy: list[Any] = []
         self._lock = threading.Lock()
         self._holder = self._connect()
-        try:
+        with kept(self):
             self.table = self._locked(names)
             encoding, recovering = self.ask(
                 "SELECT pg_catalog.current_setting('server_encoding'), pg_catalog.pg_is_in_recovery()::text"
@@ -68,9 +68,6 @@ class Database:
             self._set(self._holder)
             if recovering == "false":  # a standby cannot hand its snapshot to other connections
                 self._snapshot = str(self.ask("SELECT pg_catalog.pg_export_snapshot()")[0][0])
-        except BaseException:
-            self.close()
-            raise
 
     def _locked(self, names: Sequence[str]) -> str:
         for name in names:

@@ -23,7 +23,7 @@ from conspectus.data.fold import Fold
 from conspectus.data.schema import Schema
 from conspectus.data.sources.many_files import ObjectFile
 from conspectus.data.sources.origin import Connection
-from conspectus.data.sources.parquet import read_footers
+from conspectus.data.sources.parquet import read_footer
 from conspectus.data.sources.units import bounded, people
 
 LINES = "part int, rows bigint, place int, numbers binary"
@@ -59,7 +59,7 @@ def folded_files(reading: Reading, fold: Fold[Any], names: Sequence[str], batche
         for batch in batches:
             for address in batch.column(0).to_pylist():
                 store, place = fs.FileSystem.from_uri(address)
-                file = read_footers([ObjectFile(store, place)], "a file")
+                file = read_footer(ObjectFile(store, place), "a file")
                 yield from file.reader([file.names.index(name) for name in names] or [0])
 
     yield from _told(lambda: _fold(fold, _coded(reading.declared(), fold.columns, rows())))

@@ -70,12 +70,9 @@ class SparkTable(Table):
         self._receipts: dict[int, int] | None = None
 
     def _column(self, name: str) -> str:
-        if list(self._frame_columns()).count(name) != 1:
+        if list(self._frame.columns).count(name) != 1:
             raise SourceError(f'{WHAT} has no column "{name}", or more than one: name it once')
         return name
-
-    def _frame_columns(self) -> Sequence[str]:
-        return list(self._frame.columns)
 
     @property
     def filtered(self) -> bool:
