@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from conspectus.curator.stream_counter import StreamCounter
 from conspectus.data.schema import Schema
 from conspectus.data.sources import Table, open_table
+from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.privacy.ledger.ledger import Ledger
+from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
 from conspectus.privacy.tails import noise_margin
 from conspectus.queries.block import Block
@@ -28,7 +30,7 @@ from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Total
 
-from .step_marks import StepMarks
+from .step_marks import OTHER_LEDGER, StepMarks
 from .stream_file import DAMAGE, StreamError, StreamFile
 from .stream_plan import StreamPlan
 
@@ -110,7 +112,7 @@ def begin(
         raise StreamError("a ledger counts single events: leave events out, or the ledger")
     file = StreamFile(path, new=True)
     stream: Stream | None = None
-    marks: StepMarks | None = None
+    reservation: Reservation | None = None
     try:
         plan.spending.admit(plan.act)
         if ledger is not None:
@@ -122,10 +124,12 @@ def begin(
             if path is None:
                 reservation.settle()  # what is in memory has no copies
             else:
-                marks = StepMarks.of_new(reservation)
                 terms = {**terms, "ledger": str(kept.path), "reservation": reservation.number}
-        opened = Stream(plan, file, sampler, marks)
-        file.begin(terms, opened._counter(0).begin())
+        opened = Stream(plan, file, sampler)
+        first = file.first(terms, opened._counter(0).begin())
+        if reservation is not None and path is not None:
+            opened._marks = StepMarks.of_new(reservation, first)
+        file.begin(terms, first)
         stream = opened
     finally:
         if stream is None:  # nobody has seen anything of it, and its name is free again
@@ -139,15 +143,17 @@ def resume_stream(path: str | Path, *, ledger: str | Path | Ledger | None = None
     """Go on with the stream in a file. Nothing is debited again, and no noise is drawn again.
 
     Args:
-        path: The stream's file. With a ledger an old copy of it is refused. Without one keep no copies: one that is
-            gone on with would draw later noise a second time.
-        ledger: The ledger that the stream was opened with, where that was moved.
+        path: The stream's file. With a ledger an old copy of it is refused, and so is a changed one. Without one keep
+            no copies: one that is gone on with would draw later noise a second time.
+        ledger: The ledger that the stream was opened with; without it the one that the file names. Give it where others
+            can write to the file: they could let it name another one, or none.
 
     Returns:
         The `Stream`; `stream.steps` says how many steps it has.
 
     Raises:
-        StreamError: There is no stream at `path`, another process has it, or it is an old copy.
+        StreamError: There is no stream at `path`, another process has it, it is an old copy or was changed, or it was
+            not opened with this ledger.
         LedgerError: Its ledger is not where it was.
 
     Example:
@@ -176,7 +182,9 @@ def resume_stream(path: str | Path, *, ledger: str | Path | Ledger | None = None
             kept = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger or terms["ledger"])
             if type(terms["reservation"]) is not int:
                 raise file.damaged()
-            marks = StepMarks.of_file(file, kept, terms["reservation"])
+            marks = StepMarks.of_file(file, kept, terms["reservation"], plan.act)
+        elif ledger is not None:
+            raise StreamError(OTHER_LEDGER)
         stream = Stream(plan, file, None, marks)
     except (KeyError, TypeError, AttributeError, *DAMAGE):
         raise file.damaged() from None
@@ -240,16 +248,20 @@ class Stream:
             step, horizon = self._file.steps(), self._plan.horizon
             if horizon.steps is not None and step >= horizon.steps:
                 raise StreamError(f"this stream was opened for {horizon.steps:,} steps, which are over: open another")
+            held = self._file.state()
             if self._marks is not None:  # before anything is drawn: an old copy of the file is refused here
                 self._marks.begin(step, self._file)
             tree, counter = horizon.tree_at(step), self._counter(step)
             # The counter of the first tree was drawn when the stream was opened.
-            state = counter.begin() if step and step == tree.start else self._file.state()
+            state = counter.begin() if step and step == tree.start else held
             after, shown = counter.step(state, step - tree.start, table)
             before, base = self._file.output(tree.start - 1) if tree.start else (0, np.zeros_like(shown))
             known = self._file.output(step - 1)[0] if step else before
             arrived = counter.rows(table) if self._plan.problem.total_is_public else 0
-            self._file.keep(step, known + arrived, base + shown, after)
+            kept = self._file.after(step, known + arrived, base + shown, after)
+            if self._marks is not None:
+                self._marks.drawn(step, kept)
+            self._file.keep(kept)
             if self._marks is not None:
                 self._marks.done(step)
 
@@ -304,7 +316,9 @@ class Stream:
             ConfidenceError: The confidence is not strictly between 0 and 1.
         """
         checked_confidence(confidence)
-        asked = self.workload[self._checked(query)]
+        if isinstance(query, bool) or not isinstance(query, int) or not 0 <= query < len(self.workload):
+            raise StreamError(f"the questions of this stream are numbered from 0 to {len(self.workload) - 1}")
+        asked = self.workload[query]
         counts, total = self._between(first, end)
         law, terms = self._plan.horizon.noises(first, end - 1)
         grid = self._plan.measured.grid
@@ -356,11 +370,6 @@ class Stream:
         tree = self._plan.horizon.tree_at(step)
         return StreamCounter(self._plan.measured, tree.law, tree.levels, sampler=self._sampler)
 
-    def _checked(self, query: int) -> int:
-        if isinstance(query, bool) or not isinstance(query, int) or not 0 <= query < len(self.workload):
-            raise StreamError(f"the questions of this stream are numbered from 0 to {len(self.workload) - 1}")
-        return query
-
     def _between(self, first: int, end: int) -> tuple[NDArray[np.int64], Total]:
         """The noisy counts of some steps, and how many events they had."""
         with self._lock:
@@ -371,16 +380,17 @@ class Stream:
         if self._plan.problem.total_is_public:
             return counts - earlier, Total(value=float(rows - before), exact=True)
         law, terms = self._plan.horizon.noises(first, end - 1)
-        return counts - earlier, self._noisy_total(counts - earlier, law.kind, law.scale, terms)
+        return counts - earlier, self._noisy_total(counts - earlier, law, terms)
 
-    def _noisy_total(self, counts: NDArray[np.int64], kind: Any, scale: float, terms: int) -> Total:
+    def _noisy_total(self, counts: NDArray[np.int64], law: Noise, terms: int) -> Total:
         """The number of events: a question that was counted beside the others, or the sum of a marginal's cells."""
         measured = self._plan.measured
         places = zip(measured.blocks, measured.offsets, measured.offsets[1:])
-        able = [(end - start, start, end) for block, start, end in places if _counts_all(block)]
-        draws, start, end = min(able)
+        draws, start, end = min((end - start, start, end) for block, start, end in places if _counts_all(block))
         value = float(counts[start:end].sum()) / measured.grid
-        return Total(value=value, exact=False, kind=kind, scale=scale, terms=terms * draws, averaged=measured.grid)
+        return Total(
+            value=value, exact=False, kind=law.kind, scale=law.scale, terms=terms * draws, averaged=measured.grid
+        )
 
 
 def _counts_all(block: Block) -> bool:

@@ -3,16 +3,24 @@
 One transaction a step: the next state takes the place of the last one together with the output of the step, before
 anybody sees it. A process that dies in between leaves the state before the step, and the step has not happened. What
 was overwritten is overwritten with zeros in the file, so that the noises of past intervals are erased.
+
+A ledger is told what the file holds after each step, as a seal: a digest, so that a file that was changed is noticed.
+Danger: noises are small numbers, and whoever reads the ledger could try them all against a plain digest; of several
+steps that would tell true counts. So each seal is keyed with a salt of its own, which is erased together with the state
+that it stands for.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import hmac
 import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +35,12 @@ _STATEMENTS = (
     "CREATE TABLE state (level INTEGER PRIMARY KEY, content BLOB NOT NULL)",
     "CREATE TABLE outputs (step INTEGER PRIMARY KEY, rows INTEGER NOT NULL, content BLOB NOT NULL)",
     "CREATE TABLE marks (content TEXT NOT NULL)",
+    "CREATE TABLE salt (content BLOB NOT NULL)",
 )
+_FIRST = 3
+"""How many of these tables the first streams had."""
+_SALT = 32
+"""Bytes of a salt."""
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What a damaged file makes SQLite's reader raise: its messages quote the file."""
 _COUNTER = -1
@@ -38,12 +51,25 @@ class StreamError(ValueError):
     """A stream that cannot be opened, gone on with or asked like this."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Step:
+    """What a file is to hold after a step, or, without an output, before the first one."""
+
+    state: CounterState
+    output: tuple[int, int, bytes] | None
+    digest: bytes
+    salt: bytes
+    seal: str
+
+
 class StreamFile:
     """The file at a path, or the same in memory where there is none; held by one process at a time."""
 
     def __init__(self, path: Path | None, *, new: bool) -> None:
         self.path = path
         self._lock: int | None = None
+        self._digest: bytes | None = None
+        self._known: str | None = None
         if path is not None:
             self._hold(path, new=new)
         try:
@@ -92,11 +118,16 @@ class StreamFile:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def begin(self, terms: dict[str, Any], state: CounterState) -> None:
+    def first(self, terms: dict[str, Any], state: CounterState) -> Step:
+        """What a new stream is to hold: its terms, and the first state."""
+        return self._sealed(hashlib.sha256(json.dumps(terms).encode()).digest(), state, None)
+
+    def begin(self, terms: dict[str, Any], first: Step) -> None:
         """Write the terms and the first state."""
         with self._writing():
             self._connection.execute("INSERT INTO terms VALUES (?)", (json.dumps(terms),))
-            self._put(state)
+            self._put(first)
+        self._digest, self._known = first.digest, first.seal
 
     def terms(self) -> dict[str, Any]:
         try:
@@ -121,9 +152,9 @@ class StreamFile:
             levels: For a number of steps, the levels of the noises that go on after them.
         """
         try:
-            # A trigger of somebody else could write other noises than were drawn. The first streams had no marks.
-            found = {sql for (sql,) in self._connection.execute("SELECT sql FROM sqlite_master")}
-            if found not in (set(_STATEMENTS), set(_STATEMENTS[:-1])):
+            # A trigger of somebody else could write other noises than were drawn. Earlier streams had fewer tables.
+            found = self._tables()
+            if not set(_STATEMENTS[:_FIRST]) <= found <= set(_STATEMENTS):
                 raise self.damaged()
             outputs = self._connection.execute("SELECT step, rows, typeof(content), length(content) FROM outputs")
             for step, (number, rows, kind, size) in enumerate(outputs.fetchall()):
@@ -135,6 +166,9 @@ class StreamFile:
         wanted = {_COUNTER, *levels(self.steps())}
         if {level for level, _, _ in state} != wanted or {line[1:] for line in state} != {("blob", 8 * length)}:
             raise self.damaged()
+
+    def _tables(self) -> set[str]:
+        return {sql for (sql,) in self._connection.execute("SELECT sql FROM sqlite_master")}
 
     def damaged(self) -> StreamError:
         """What is said of a file that is not as it was written."""
@@ -155,18 +189,70 @@ class StreamFile:
         except DAMAGE:
             raise self.damaged() from None
 
-    def keep(self, step: int, rows: int, shown: NDArray[np.int64], state: CounterState) -> None:
-        """Write what a step published, and the state after it: both or neither."""
-        with self._writing():
-            self._connection.execute("INSERT INTO outputs VALUES (?, ?, ?)", (step, rows, shown.tobytes()))
-            self._put(state)
+    def after(self, step: int, rows: int, shown: NDArray[np.int64], state: CounterState) -> Step:
+        """What the file is to hold after a step: what it published, and the next state."""
+        output = (step, rows, shown.tobytes())
+        return self._sealed(_chained(self._held(), output), state, output)
 
-    def _put(self, state: CounterState) -> None:
+    def keep(self, step: Step) -> None:
+        """Write what a step published, and the state after it: both or neither."""
+        assert step.output is not None, "the first state is written by begin"
+        with self._writing():
+            self._connection.execute("INSERT INTO outputs VALUES (?, ?, ?)", step.output)
+            self._put(step)
+        self._digest, self._known = step.digest, step.seal
+
+    def _put(self, step: Step) -> None:
         self._connection.execute("DELETE FROM state")
-        lines = [(_COUNTER, state.counter.tobytes()), *((level, n.tobytes()) for level, n in state.noises.items())]
-        self._connection.executemany("INSERT INTO state VALUES (?, ?)", lines)
+        self._connection.executemany("INSERT INTO state VALUES (?, ?)", _lines(step.state))
+        if _STATEMENTS[-1] not in self._tables():
+            self._connection.execute(_STATEMENTS[-1])
+        self._connection.execute("DELETE FROM salt")
+        self._connection.execute("INSERT INTO salt VALUES (?)", (step.salt,))
+
+    def _held(self) -> bytes:
+        """A digest of the terms and of all outputs, which are public."""
+        if self._digest is None:
+            terms = self._connection.execute("SELECT content FROM terms").fetchone()[0]
+            self._digest = hashlib.sha256(terms.encode()).digest()
+            for output in self._connection.execute("SELECT step, rows, content FROM outputs ORDER BY step"):
+                self._digest = _chained(self._digest, output)
+        return self._digest
+
+    @staticmethod
+    def _sealed(digest: bytes, state: CounterState, output: tuple[int, int, bytes] | None) -> Step:
+        salt = os.urandom(_SALT)
+        return Step(state=state, output=output, digest=digest, salt=salt, seal=_seal(salt, digest, state))
+
+    def seal(self) -> str | None:
+        """The seal of all that the file holds now; None where it has no salt."""
+        try:
+            return self._seal_of(self._state())
+        except (*DAMAGE, LookupError, ValueError, TypeError, AttributeError):
+            return None
+
+    def _seal_of(self, state: CounterState) -> str | None:
+        if _STATEMENTS[-1] not in self._tables():
+            return None
+        salts = self._connection.execute("SELECT content FROM salt").fetchall()
+        if [type(content) for (content,) in salts] != [bytes] or len(salts[0][0]) != _SALT:
+            return None
+        return _seal(salts[0][0], self._held(), state)
 
     def state(self) -> CounterState:
+        """The state after the last step, as this process wrote or first found it: others may write to a file, too."""
+        try:
+            state = self._state()
+            seal = self._seal_of(state)
+        except (*DAMAGE, LookupError, ValueError, TypeError):
+            raise self.damaged() from None
+        if self._known is None:
+            self._known = seal
+        if seal != self._known:
+            raise self.damaged()
+        return state
+
+    def _state(self) -> CounterState:
         rows = {level: _read(content) for level, content in self._connection.execute("SELECT * FROM state")}
         return CounterState(counter=rows.pop(_COUNTER), noises=rows)
 
@@ -189,3 +275,20 @@ class StreamFile:
 
 def _read(content: bytes) -> NDArray[np.int64]:
     return np.frombuffer(content, dtype=np.int64).copy()
+
+
+def _lines(state: CounterState) -> list[tuple[int, bytes]]:
+    """The state as the lines of its table: the counter first, then the noises by their levels."""
+    return [(_COUNTER, state.counter.tobytes()), *((level, n.tobytes()) for level, n in sorted(state.noises.items()))]
+
+
+def _chained(digest: bytes, output: tuple[int, int, bytes]) -> bytes:
+    """The digest of all outputs up to one, from that of those before it."""
+    step, rows, content = output
+    return hashlib.sha256(digest + f"{step} {rows} ".encode() + content).digest()
+
+
+def _seal(salt: bytes, digest: bytes, state: CounterState) -> str:
+    # Each part but the last has a length that no content changes: different states are different bytes.
+    written = b"".join(f"{level} {len(content)} ".encode() + content for level, content in _lines(state))
+    return hmac.new(salt, digest + written, hashlib.sha256).hexdigest()
