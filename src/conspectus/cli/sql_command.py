@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import conspectus as cs
+
 from . import options, printing
 from .exit_codes import BAD_INPUT, explain
 from .session_commands import lines, resumed
@@ -28,20 +30,15 @@ def sql(
             metavar='[OUT] ["SELECT …"] …', help="A release, and SELECTs over its table; without one they are typed."
         ),
     ] = None,
-    confidence: Annotated[float, typer.Option("--confidence", metavar="C", help="Of the intervals.")] = 0.95,
-    snap: Annotated[bool, typer.Option("--snap", help="Widen a comparison that cuts a bin to whole bins.")] = False,
+    confidence: options.Confidence = 0.95,
+    snap: options.Snap = False,
     session: Annotated[
         Path | None,
         typer.Option("--session", metavar="FILE", help="Ask this session, in place of OUT: new counts may spend."),
     ] = None,
-    data: Annotated[
-        str | None, typer.Option("--data", metavar="DATA", help="The session's table, as it was opened with.")
-    ] = None,
+    data: options.SessionData = None,
     schema: options.SchemaToo = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option("--ledger", metavar="L", help="The session's ledger, unless it is its own, beside FILE."),
-    ] = None,
+    ledger: options.SessionLedger = None,
     quote: Annotated[
         bool, typer.Option("--quote", help="Say what the session would take at most, and spend nothing.")
     ] = False,
@@ -80,8 +77,6 @@ def _asked(
 ) -> Iterator[Callable[[str], QueryResult | Quote]]:
     """What answers a SELECT, as long as the block goes on."""
     if session is None:
-        import conspectus as cs
-
         release = cs.load(str(out))
         yield lambda text: release.query(text, confidence=confidence, snap=snap)
         return

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.queries.blocks.moments import Moment
-from conspectus.queries.formulas import all_of, any_of, literal, predicate
+from conspectus.queries.formulas import all_of, any_box, literal, predicate
 from conspectus.queries.language.select_plan import Measure
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.workload import Workload
+from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import CannotAnswer
 
-from .answer import Answer
+from .answer import Answer, value_answer
 from .numbers_from_parts import moment_answer
 from .released_counts import ReleasedCounts
 from .selecting import measured_alone
@@ -33,8 +34,7 @@ def moment_inside(source: ReleasedCounts, moment: Moment, confidence: float) -> 
     if source.within is None or all(source.within.values(axis.column) is None for axis in moment.numbers):
         return None
     domain = source.schema.domain
-    boxes = [all_of(domain, [literal(domain, a.column, a.codes) for a in box]) for box in moment.given.boxes]
-    where = any_of(domain, boxes)
+    where = any_box(domain, moment.given.boxes)
     there = [literal(domain, axis.column, range(axis.values.size)) for axis in moment.numbers]
     columns = tuple(axis.column for axis in moment.numbers)
     measure = Measure(moment.kind, columns, all_of(domain, there))  # type: ignore[arg-type]
@@ -46,16 +46,8 @@ def moment_inside(source: ReleasedCounts, moment: Moment, confidence: float) -> 
     if found.value is None or rows is None:
         return None
     counted = None if moment.kind == "sum" else rows
-    return Answer(
-        fraction=1.0 if counted is None else rows / source.total.divisor,
-        count=counted,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        basis=found.basis,
-        confidence=confidence,
-        notes=notes,
-    )
+    inside = MomentEstimate(value=found.value, low=found.low, high=found.high, count=counted, basis=found.basis)
+    return value_answer(inside, source.total, confidence, notes)
 
 
 def answers_inside(source: ReleasedCounts, workload: Workload, answers: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from conspectus.data.schema import Schema
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.moments import Moment, Moments
-from conspectus.queries.query import Linear
 from conspectus.queries.workload import Workload
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.moment_estimates import MomentEstimate, estimate_boxed, estimate_noisy, moment_value
@@ -19,24 +18,13 @@ from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
 from conspectus.synopses.synopsis import Synopsis, Total
 from conspectus.synopses.tree_counts import TreeCounts
 
-from .answer import Answer, count_confidence
+from .answer import Answer, count_confidence, value_answer
 
 
 def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> Answer:
     """One moment with its interval: from measured counts where they determine it, else from the synopsis."""
-    total = synopsis.total
     found = _estimate(synopsis, evidence, moment, confidence)
-    count = found.count
-    return Answer(
-        fraction=1.0 if count is None else count / total.divisor,
-        count=count,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        basis=found.basis,
-        confidence=confidence,
-        notes=middle_notes(schema, moment),
-    )
+    return value_answer(found, synopsis.total, confidence, middle_notes(schema, moment))
 
 
 def _estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
@@ -59,12 +47,9 @@ def _estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence
     # A bound on all released answers holds for the parts together; intervals of their own share what may go wrong.
     each = confidence if evidence.bound is not None else 1 - (1 - confidence) / len(parts)
     each = count_confidence(total, each)
-    estimates = [synopsis.estimate(_alone(synopsis, part), each, evidence) for part in parts]
+    questions = (Workload(domain, (LinearQueries.of(domain, [part]),)) for part in parts)
+    estimates = [synopsis.estimate(asked, each, evidence) for asked in questions]
     return estimate_boxed(moment, estimates, total.value if known else None)
-
-
-def _alone(synopsis: Synopsis, part: Linear) -> Workload:
-    return Workload(synopsis.domain, (LinearQueries.of(synopsis.domain, [part]),))
 
 
 def part_vector(measured: NoisyAnswers, total: Total, moment: Moment) -> NoisyVector | None:
@@ -74,11 +59,14 @@ def part_vector(measured: NoisyAnswers, total: Total, moment: Moment) -> NoisyVe
     if vector is not None or not (total.exact and moment.complete(domain)):
         return vector
     fewer = noisy_vector(measured, moment.parts(domain, total_known=True))
-    if fewer is None:
-        return None
-    known = len(fewer.counts)
+    return None if fewer is None else with_rest(fewer, total.value)
+
+
+def with_rest(vector: NoisyVector, rows: float) -> NoisyVector:
+    """Counts, and behind them what is left of a public number of rows."""
+    known = len(vector.counts)
     lines = np.vstack([np.eye(known), -np.ones((1, known))])
-    return fewer.extended(lines, np.append(np.zeros(known), total.value))
+    return vector.extended(lines, np.append(np.zeros(known), rows))
 
 
 def derived_answers(workload: Workload, shares: NDArray[np.float64], total: Total) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from conspectus.data.schema import Schema
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.arguments import position, positions
-from conspectus.queries.formulas import all_of, any_of, literal, predicate
+from conspectus.queries.formulas import all_of, any_box, literal, predicate
 from conspectus.queries.language.numbers import Where, where_predicate
 from conspectus.queries.query import Predicate
 from conspectus.queries.sensitivity import WorkloadError
@@ -77,9 +77,8 @@ class Ordered:
     def up_to(self, first: int, last: int) -> Predicate:
         """The rows that count whose code lies between two."""
         domain = self.schema.domain
-        boxes = [all_of(domain, [literal(domain, a.column, a.codes) for a in box]) for box in self.where.boxes]
         inside = literal(domain, self.place, range(first, last + 1))
-        return predicate(domain, all_of(domain, [any_of(domain, boxes), inside]))
+        return predicate(domain, all_of(domain, [any_box(domain, self.where.boxes), inside]))
 
     @property
     def everything(self) -> Workload:
@@ -127,15 +126,6 @@ class Ordered:
         return noisy_vector(measured, sides) if isinstance(measured, NoisyAnswers) else None
 
 
-def asked_of(
-    schema: Schema, synopsis: Synopsis, evidence: Evidence, column: str, where: Where, within: WithinBins | None
-) -> Ordered:
-    """What is asked about a column of a release: it, and the rows that count."""
-    chosen = where_predicate(schema, where)
-    inside = None if within is None else within.values(position(schema, column))
-    return Ordered(schema=schema, synopsis=synopsis, evidence=evidence, column=column, where=chosen, inside=inside)
-
-
 def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
     """The q-quantile of a column in its own units; see `Release.quantile`."""
     if isinstance(q, bool) or not isinstance(q, int | float) or not math.isfinite(q) or not 0 <= q <= 1:
@@ -153,10 +143,8 @@ def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
     kept = _kept(asked, q, confidence, sums, place)
     if kept == (0, len(sums) - 1) and len(sums) > 1 and not asked.measured:
         kept = None  # a bound on single counts that leaves every value possible says nothing
-    low: float | None = None
-    high: float | None = None
-    if kept is not None:
-        low, high = float(_low(column, min(kept[0], place))), float(_high(column, max(kept[1], place)))
+    low = None if kept is None else float(_low(column, min(kept[0], place)))
+    high = None if kept is None else float(_high(column, max(kept[1], place)))
     return Answer(
         fraction=rows / total.divisor,
         count=rows,
@@ -221,9 +209,8 @@ def box_table(asked: Ordered, by: Iterable[str], confidence: float) -> pa.Table:
         columns |= {name: [], f"{name}_low": [], f"{name}_high": []}
     domain = schema.domain
     for codes in product(*(range(domain.sizes[c]) for c in groups)):
-        boxes = [all_of(domain, [literal(domain, a.column, a.codes) for a in box]) for box in asked.where.boxes]
         cell = [literal(domain, c, (code,)) for c, code in zip(groups, codes)]
-        given = predicate(domain, all_of(domain, [any_of(domain, boxes), *cell]))
+        given = predicate(domain, all_of(domain, [any_box(domain, asked.where.boxes), *cell]))
         here = dataclasses.replace(asked, where=given)
         for c, code in zip(groups, codes):
             columns[domain.names[c]].append(schema.columns[c].label(code))
@@ -270,9 +257,7 @@ class Quantiles:
             CannotAnswer: The release does not know the column, or no row counts.
             WorkloadError: The column has no order, or q is no share.
         """
-        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where, self.within)
-        self._check_seen(asked.everything)
-        return quantile_answer(asked, q, checked_confidence(confidence))
+        return quantile_answer(self._ordered(column, where), q, checked_confidence(confidence))
 
     def box(self, column: str, by: Sequence[str] = (), where: Where = None, *, confidence: float = 0.95) -> pa.Table:
         """What a box plot shows, by group: the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 with their intervals.
@@ -290,6 +275,19 @@ class Quantiles:
             CannotAnswer: The release does not know the columns together.
             WorkloadError: The column has no order.
         """
-        asked = asked_of(self.schema, self.synopsis, self.evidence, column, where, self.within)
+        return box_table(self._ordered(column, where), by, checked_confidence(confidence))
+
+    def _ordered(self, column: str, where: Where) -> Ordered:
+        """What is asked about a column: it, and the rows that count. Refused where the release never saw it."""
+        chosen = where_predicate(self.schema, where)
+        inside = None if self.within is None else self.within.values(position(self.schema, column))
+        asked = Ordered(
+            schema=self.schema,
+            synopsis=self.synopsis,
+            evidence=self.evidence,
+            column=column,
+            where=chosen,
+            inside=inside,
+        )
         self._check_seen(asked.everything)
-        return box_table(asked, by, checked_confidence(confidence))
+        return asked

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from conspectus.queries.language.select_plan import Output, Select
-from conspectus.queries.language.unanswerable import CannotQuery
+from conspectus.queries.language.select_plan import Output
 
 
 @dataclass(frozen=True)
@@ -32,33 +32,43 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def value_of(expression: Any, line: Line, plan: Select) -> Any:
-    """A condition or a number over one line; None where something in it is not known."""
+def value_of(expression: Any, line: Line) -> Any:
+    """A condition or a number over one line; None where it is not known, by SQL's logic of three values."""
     what, *parts = expression
     if what == "key":
         return line.keys[parts[0]]
     if what == "measure":
         return line.measures[parts[0]].value
-    if what == "output":
-        output = plan.outputs[parts[0]]
-        return line.keys[output.key] if output.key is not None else number_of(output, line).value
     if what == "value":
         return parts[0]
-    if what in ("and", "or", "not"):
-        truths = [value_of(part, line, plan) for part in parts]
-        if what == "not":
-            return None if truths[0] is None else not truths[0]
-        return all(t is True for t in truths) if what == "and" else any(t is True for t in truths)
-    if what == "in":
-        inner = value_of(parts[0], line, plan)
-        return any(value_of(one, line, plan) == inner for one in parts[1])
-    first, second = (value_of(part, line, plan) for part in parts)
-    if first is None or second is None:
+    if what == "rank":
+        value = value_of(parts[0], line)
+        return None if value is None else parts[1][value]
+    if what == "round":
+        value = value_of(parts[1], line)
+        return None if value is None else rounded(value, parts[0], nearest)
+    found = [value_of(part, line) for part in parts]
+    if what in ("and", "or"):
+        decisive = what == "or"
+        return decisive if decisive in found else None if None in found else not decisive
+    if None in found:
         return None
-    try:
-        return _OPERATORS[what](first, second)
-    except TypeError:
-        raise CannotQuery(f"{first!r} and {second!r} cannot be compared: compare numbers with numbers") from None
+    return not found[0] if what == "not" else _OPERATORS[what](*found)
+
+
+def nearest(value: float) -> int:
+    """The nearest whole number; of two the one farther from 0, as SQL rounds."""
+    whole = math.floor(abs(value) + 0.5)
+    return whole if value >= 0 else -whole
+
+
+def rounded(value: Any, digits: int | None, way: Callable[[float], int]) -> Any:
+    """A number to some digits, by a way to round."""
+    if value is None or digits is None or not isinstance(value, int | float) or not math.isfinite(value):
+        return value
+    shift = 10**digits
+    found = way(value * shift) / shift
+    return int(found) if digits == 0 else found
 
 
 def rank_of(value: Any, down: bool) -> tuple[bool, Any]:

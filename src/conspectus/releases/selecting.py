@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from . import cell_estimates as cells
 from .binned_cells import code_ends, with_inside
 from .cell_estimates import CellCounts, Interval, Values
 from .query_result import QueryResult, table_of
-from .select_lines import Line, number_of, rank_of, value_of
+from .select_lines import Line, nearest, number_of, rank_of, rounded, value_of
 from .within_bins import BinValues, WithinBins
 
 MOST_CELLS = 1 << 20
@@ -71,9 +71,9 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     found = [asked.measured(measure, [formulas for _, formulas in groups]) for measure in plan.measures]
     lines = [Line(keys, tuple(column[at] for column in found)) for at, (keys, _) in enumerate(groups)]
     if plan.having is not None:
-        lines = [line for line in lines if value_of(plan.having, line, plan) is True]
+        lines = [line for line in lines if value_of(plan.having, line) is True]
     for expression, down in reversed(plan.order):
-        lines.sort(key=lambda line: rank_of(value_of(expression, line, plan), down))
+        lines.sort(key=lambda line: rank_of(value_of(expression, line), down))
     lines = lines[plan.offset :][: plan.limit]
     return _result(plan, lines, confidence, asked.notes)
 
@@ -147,20 +147,20 @@ class _Asked:
             raise CannotQuery(f"{names} together have more than {MOST_CELLS:,} cells: ask about fewer columns at once")
         rows = _mask(self.plan.where, columns, shape)
         kept, over = (_mask(f, columns, shape) for f in (measure.where, measure.over))
-        if ranked_alone(measure):  # rows without a value have no rank
-            kept = kept & _mask(_present(self.schema, measure.columns[0]), columns, shape)
+        ranked = measure.kind == "quantile"
+        if ranked:  # rows without a value have no rank
+            at = measure.columns[0]
+            kept = kept & _mask(literal(self.domain, at, range(self.schema.columns[at].regular)), columns, shape)
         held = [reduce(operator.and_, [_mask(f, columns, shape) for f in group], rows) for group in groups]
         wanted = rows if measure.kind == "share" else reduce(operator.or_, held, np.zeros(shape, dtype=bool))
-        needed = wanted & (over if measure.kind in ("share", "ratio") else kept)
+        needed = wanted & (over | kept if measure.kind in ("share", "ratio") else kept)
         counts = self._cells(columns, np.ascontiguousarray(needed).ravel())
-        ranked = ranked_alone(measure)
         whole = self._inside(measure, shape) is not None
         values = [self._values(c, columns, shape, codes=ranked, whole=whole) for c in measure.columns]
         if measure.kind in ("ratio", "share"):
             if not counts.known:
-                return self._quotients(measure, groups, columns)
-            base = rows & over
-            found = [self._rate(counts, g & kept & base, base if measure.kind == "share" else g & over) for g in held]
+                return self._quotients(measure, groups, columns, part=not (rows & kept & ~over).any())
+            found = [self._rate(counts, g & kept, (rows if measure.kind == "share" else g) & over) for g in held]
         else:
             found = [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
         if counts.known and counts.law is None and any(one.low is None and one.value is not None for one in found):
@@ -168,35 +168,36 @@ class _Asked:
         return found
 
     def _quotients(
-        self, measure: Measure, groups: Sequence[tuple[Formula, ...]], columns: tuple[int, ...]
+        self, measure: Measure, groups: Sequence[tuple[Formula, ...]], columns: tuple[int, ...], *, part: bool
     ) -> list[Interval]:
         """Rates from single counts, where cells together have no interval; the note that says so goes with it."""
-        found = [self._quotient(measure, group) for group in groups]
+        found = [self._quotient(measure, group, 1.0 if part else math.inf) for group in groups]
         if all(one.low is not None for one in found):
             self.notes.pop(self._without(columns), None)
         return found
 
-    def _quotient(self, measure: Measure, group: tuple[Formula, ...]) -> Interval:
-        """A part of some rows, where single counts have intervals and cells together have none.
+    def _quotient(self, measure: Measure, group: tuple[Formula, ...], most: float) -> Interval:
+        """A count over a count, where single counts have intervals and cells together have none.
 
-        Both counts share what may go wrong. A part is no more than its whole.
+        Both counts share what may go wrong. A part is no more than its whole; anything else has no bound.
         """
         within = group if measure.kind == "ratio" else ()
-        whole = [self.plan.where, measure.over, *within]
-        asked = [[*whole, measure.where, *group], whole]
+        asked = [[self.plan.where, measure.where, *group], [self.plan.where, measure.over, *within]]
         above, below = (
             self.source.count(predicate(self.domain, all_of(self.domain, each)), self.failure / 2) for each in asked
         )
-        value = min(max((above.value or 0.0) / max(below.value or 0.0, 1e-9), 0.0), 1.0) if below.value else None
-        if value is None or None in (above.low, above.high, below.low, below.high):
-            return Interval(value=value, low=None, high=None, basis="unguaranteed")
-        assert above.low is not None
-        assert above.high is not None
-        assert below.low is not None
-        assert below.high is not None
+        part = most <= 1
+        if not below.value or (below.value < 0 and not part):
+            return Interval(value=None, low=None, high=None, basis="unguaranteed")
+        value = min(max((above.value or 0.0) / max(below.value, 1e-9), 0.0), most)
+        unknown = Interval(value=value, low=None, high=None, basis="unguaranteed")
+        if above.low is None or above.high is None or below.low is None or below.high is None:
+            return unknown
+        if below.low <= 0 and not part:
+            return unknown
         low = max(above.low, 0.0) / max(below.high, 1e-9)
-        high = above.high / below.low if below.low > 0 else 1.0
-        return Interval(value=value, low=min(low, value), high=max(min(high, 1.0), value), basis=above.basis)
+        high = above.high / below.low if below.low > 0 else most
+        return Interval(value=value, low=min(low, value), high=max(min(high, most), value), basis=above.basis)
 
     def _rate(self, counts: CellCounts, above: Mask, below: Mask) -> Interval:
         held = np.ascontiguousarray(below | above).ravel()
@@ -297,6 +298,7 @@ class _Quantile:
         if factor == 1:
             return self
         value, low, high = (None if end is None else end * factor for end in (self.value, self.low, self.high))
+        low, high = (low, high) if factor >= 0 else (high, low)
         return _Quantile(value, low, high, self.basis)
 
 
@@ -313,24 +315,14 @@ def _mask(formula: Formula, columns: tuple[int, ...], shape: tuple[int, ...]) ->
     return reduce(operator.and_ if formula.conjunctive else operator.or_, parts)
 
 
-def ranked_alone(measure: Measure) -> bool:
-    """Whether a measure ranks the values of its column."""
-    return measure.kind == "quantile"
-
-
-def _present(schema: Schema, at: int) -> Formula:
-    column = schema.columns[at]
-    return literal(schema.domain, at, range(column.regular))
-
-
 def _of_sample(found: Interval, chosen: CellCounts) -> Interval:
     rows = max(float(chosen.counts.sum()), 2.0)
     return found.scaled(rows / (rows - 1))
 
 
 def _rooted(found: Interval) -> Interval:
-    ends = (None if end is None else math.sqrt(max(end, 0.0)) for end in (found.value, found.low, found.high))
-    value, low, high = ends
+    ends = (found.value, found.low, found.high)
+    value, low, high = (None if end is None else math.sqrt(max(end, 0.0)) for end in ends)
     return Interval(value=value, low=low, high=high, basis=found.basis)
 
 
@@ -351,17 +343,8 @@ def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: dict[
         names += ends
         whole = plan.measures[output.measure or 0].kind == "count" and output.factor == 1
         digits = 0 if whole else output.digits
-        columns.append([_rounded(one.value, digits, round) for one in found])
-        columns.append([_rounded(one.low, digits, math.floor) for one in found])
-        columns.append([_rounded(one.high, digits, math.ceil) for one in found])
+        columns.append([rounded(one.value, digits, nearest) for one in found])
+        columns.append([rounded(one.low, digits, math.floor) for one in found])
+        columns.append([rounded(one.high, digits, math.ceil) for one in found])
     arrow = table_of(names, columns)
     return QueryResult(arrow, tuple(labels), tuple(measures), tuple(notes), confidence)
-
-
-def _rounded(value: Any, digits: int | None, way: Callable[[float], int]) -> Any:
-    """A number to some digits; the ends of intervals are rounded outward."""
-    if value is None or digits is None or not isinstance(value, int | float) or not math.isfinite(value):
-        return value
-    shift = 10**digits
-    found = way(value * shift) / shift
-    return int(found) if digits == 0 else found

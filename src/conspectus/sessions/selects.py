@@ -8,7 +8,6 @@ nothing.
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,8 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.online_mechanism import OnlineRun
-from conspectus.privacy.accounting import Filter
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
@@ -27,12 +24,13 @@ from conspectus.queries.language.from_select import read_select
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
-from conspectus.releases.answer import checked_confidence
+from conspectus.releases.answer import checked_confidence, value_answer
 from conspectus.releases.cell_estimates import CellCounts, Interval
 from conspectus.releases.numbers_from_parts import middle_notes
 from conspectus.releases.query_result import QueryResult
 from conspectus.releases.selecting import answer_select
 from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.estimate import Basis
 from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 
@@ -40,7 +38,8 @@ from .live_answer import LiveAnswer
 from .moments_asked import from_parts, law_of, moment_of, part_questions
 from .questions import Question, canonical
 from .quote import Quote, quoted
-from .store import Given, Standing, Store
+from .session_parts import SessionParts
+from .store import Given
 
 MOST_QUESTIONS = 5_000
 """How many counts one SELECT may ask for."""
@@ -74,11 +73,7 @@ class AskedCounts:
                 "narrow WHERE, or ask about coarser columns"
             )
         block = Marginal(self.schema.domain, columns)
-        found = []
-        for place in places.tolist():
-            query = block.query(place)
-            assert isinstance(query, Predicate)
-            found.append(self._given(query))
+        found = [self._given(block.query(place)) for place in places.tolist()]
         counts = np.zeros(len(needed))
         counts[places] = [given.count for given in found]
         return _counted(counts, found)
@@ -111,31 +106,13 @@ def _counted(counts: NDArray[np.float64], found: list[Given]) -> CellCounts:
     def reach(failure: float) -> float:
         return max((margin.counts_at(1 - failure / len(known)) for margin in known), default=0.0)
 
-    measured = all(given.basis == "measured" for given in found)
-    basis = "measured" if measured else "guessed"
-    return CellCounts(counts=counts, measured=counts, law=None, reach=reach, basis=basis)  # type: ignore[arg-type]
+    basis: Basis = "measured" if all(given.basis == "measured" for given in found) else "guessed"
+    return CellCounts(counts=counts, measured=counts, law=None, reach=reach, basis=basis)
 
 
 @suggest_keywords
-class Selecting:
+class Selecting(SessionParts):
     """The part of a session that answers whole SELECTs, and says what questions would cost."""
-
-    schema: Schema
-    _lock: threading.RLock
-    _store: Store
-
-    def _fresh(self) -> Filter:
-        raise NotImplementedError
-
-    def _learned(self) -> OnlineRun:
-        raise NotImplementedError
-
-    def _over(self, standing: Standing) -> bool:
-        raise NotImplementedError
-
-    def _put(self, asked: Question) -> tuple[Given, bool]:
-        """The answer to a question, and whether it was given before."""
-        raise NotImplementedError
 
     def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
         """Answer a SELECT from counts that the session is asked for: one for each group, or for each cell of values.
@@ -198,8 +175,7 @@ class Selecting:
             return self._quoted([canonical(self.schema, question, snap=snap)], outright=outright)
 
     def _quoted(self, asked: list[Question], *, outright: bool = False) -> Quote:
-        held = self._fresh()
-        over = self._over(self._store.look())
+        held, over = self._fresh(), self._over(self._store.look())
         return quoted(self._learned(), self._store, held, asked, over=over, outright=outright)
 
     def _cheaper(self, select: str, *, snap: bool, outright: bool = False) -> tuple[bool, Quote]:
@@ -222,15 +198,9 @@ class Selecting:
             total = self._learned().total
             put = [self._put(part) for part in part_questions(self.schema, moment, total)]
             found = from_parts(self.schema.domain, moment, [given for given, _ in put], total, confidence)
+        answer = value_answer(found, total, confidence, middle_notes(self.schema, moment))
         return LiveAnswer(
-            fraction=1.0 if found.count is None else found.count / total.divisor,
-            count=found.count,
-            value=found.value,
-            low=found.low,
-            high=found.high,
-            basis=found.basis,
-            confidence=confidence,
-            notes=middle_notes(self.schema, moment),
+            **vars(answer),
             cost=float(sum((given.price for given, repeated in put if not repeated), Fraction(0))),
             repeated=all(repeated for _, repeated in put),
         )

@@ -6,6 +6,7 @@ with the reason and the nearest thing that can (`unanswerable`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -17,13 +18,25 @@ from conspectus.queries.formulas import all_of
 
 from .from_sql import LONGEST_TEXT, Reader
 from .grouping import key_of, named_key
+from .line_reader import LineReader
 from .measures import MeasureReader, label_of
-from .select_plan import Key, Measure, Output, Select
-from .unanswerable import CannotQuery, cannot, refused
+from .scaled import NumberReader
+from .select_plan import Output, Select
+from .unanswerable import CannotQuery, cannot
+from .understood import check_understood
 
 MOST_GROUPS = 100_000
-_CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "kind", "hint"}
+_CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset"}
 _CLAUSES |= {"from"}  # the name of the same part in older versions of the parser
+_REFUSED_PARTS = {
+    "with": "cte",
+    "with_": "cte",
+    "distinct": "distinct_rows",
+    "joins": "join",
+    "laterals": "join",
+    "qualify": "qualify",
+    "sample": "sample",
+}
 _GROUPINGS = ("grouping_sets", "rollup", "cube", "all", "totals")
 
 
@@ -74,11 +87,7 @@ class _Selection:
     def __init__(self, schema: Schema, tree: exp.Select, snap: bool) -> None:
         self.schema, self.tree = schema, tree
         self.reader = Reader(schema, snap)
-        self.measured = MeasureReader(schema, self.reader)
-        self.keys: list[Key] = []
-        self.key_nodes: dict[str, int] = {}
-        self.measures: list[Measure] = []
-        self.aliases: dict[str, exp.Expression] = {}
+        self.lines = LineReader(self.reader, NumberReader(MeasureReader(schema, self.reader)))
 
     def plan(self) -> Select:
         self._check_clauses()
@@ -86,23 +95,26 @@ class _Selection:
         rows = True if where is None else self.reader.formula(where.this, truth=True)
         for item in self.tree.expressions:
             if isinstance(item, exp.Alias):
-                self.aliases[item.alias.casefold()] = item.this
+                self.lines.name(item.alias, item.this)
         for node in self._grouped():
-            name = next((a for a, meant in self.aliases.items() if _text(meant) == _text(node)), "")
-            self.keys.append(key_of(self.schema, self.reader, node, name))
-            self.key_nodes[_text(node)] = len(self.keys) - 1
+            if self.lines.key_at(node) is None:
+                self.lines.group(node, key_of(self.schema, self.reader, node, self.lines.alias_of(node)))
         outputs = [self._output(item) for item in self.tree.expressions]
-        if not self.measures and not any(output.measure is not None for output in outputs):
+        if all(output.measure is None for output in outputs):
             raise (
-                cannot("star")
-                if not self.keys
-                else CannotQuery("only groups are selected, and their rows are not counted: add COUNT(*)")
+                CannotQuery("only groups are selected, and their rows are not counted: add COUNT(*)")
+                if self.lines.keys
+                else cannot("star")
             )
         having = self.tree.args.get("having")
-        kept = None if having is None else self._expression(having.this)
+        kept = None if having is None else self.lines.condition(having.this)
         order = self.tree.args.get("order")
-        ordered = tuple(self._ordering(one, outputs) for one in order.expressions) if order is not None else ()
-        size = Select(tuple(self.keys), rows, (), ()).size
+        ordered = tuple(self._ordering(one) for one in order.expressions) if order is not None else ()
+        if having is not None and self.tree.find(exp.Window):
+            raise CannotQuery("a window sums the lines that HAVING leaves: write SHARE(*) for the share in all rows")
+        check_understood(self.tree)
+        keys = tuple(self.lines.keys)
+        size = Select(keys, rows, (), ()).size
         if size > MOST_GROUPS:
             raise CannotQuery(
                 f"{size:,} groups are more than {MOST_GROUPS:,}, which are served: group by fewer columns"
@@ -111,9 +123,9 @@ class _Selection:
         if kept is not None or self.tree.args.get("limit") is not None:
             notes.append("each interval is for its own number: which lines are shown was chosen by noisy numbers")
         return Select(
-            tuple(self.keys),
+            keys,
             all_of(self.schema.domain, [rows]),
-            tuple(self.measures),
+            tuple(self.lines.measures),
             tuple(_unique(outputs)),
             kept,
             ordered,
@@ -124,18 +136,9 @@ class _Selection:
 
     def _check_clauses(self) -> None:
         tree = self.tree
-        if tree.args.get("with") or tree.args.get("with_"):
-            raise cannot("cte")
         if tree.find(exp.Placeholder, exp.Parameter):
             raise cannot("parameter")
-        if tree.args.get("distinct"):
-            raise cannot("distinct_rows")
-        if tree.args.get("joins") or tree.args.get("laterals"):
-            raise cannot("join")
-        if tree.args.get("qualify"):
-            raise cannot("qualify")
-        if tree.args.get("sample"):
-            raise cannot("sample")
+        _check_parts(tree)
         source = tree.args.get("from") or tree.args.get("from_")
         if source is not None:
             self._check_source(source.this)
@@ -148,10 +151,7 @@ class _Selection:
             raise cannot("subquery")
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             raise CannotQuery(f'FROM names the table that was released, "{self.schema.name}", or is left out')
-        if table.args.get("sample"):
-            raise cannot("sample")
-        if table.args.get("joins"):
-            raise cannot("join")
+        _check_parts(table)
         if table.name.casefold() != self.schema.name.casefold():
             raise CannotQuery(f'this is about "{self.schema.name}", and knows no table "{table.name}": write FROM it')
 
@@ -165,14 +165,13 @@ class _Selection:
         found = []
         for node in group.expressions:
             if isinstance(node, exp.Literal) and not node.is_string:
-                place = int(node.name) - 1 if node.name.isdigit() else -1
-                if not 0 <= place < len(self.tree.expressions):
-                    raise CannotQuery(f"GROUP BY {node.name} names no column of the SELECT")
+                place = self._place(node)
+                if place is None:
+                    raise CannotQuery(f"GROUP BY {node.name[:20]} names no column of the SELECT")
                 node = self.tree.expressions[place]
                 node = node.this if isinstance(node, exp.Alias) else node
-            elif isinstance(node, exp.Column) and node.name.casefold() in self.aliases:
-                own = self.aliases[node.name.casefold()]
-                node = own if not isinstance(own, exp.Column) else node
+            elif isinstance(node, exp.Column) and not self.lines.is_column(node):  # a column comes before a name
+                node = self.lines.meant(node.name) or node
             found.append(node)
         return found
 
@@ -181,124 +180,51 @@ class _Selection:
         alias = item.alias if isinstance(item, exp.Alias) else ""
         if isinstance(node, exp.Star):
             raise cannot("star")
-        if (place := self.key_nodes.get(_text(node))) is not None:
-            return Output(alias or self.keys[place].name, key=place)
+        if (place := self.lines.key_at(node)) is not None:
+            return Output(alias or self.lines.keys[place].name, key=place)
         if isinstance(node, exp.Column):
             at = named_key(self.schema, self.reader, node)
             raise CannotQuery(
                 f'"{at}" is selected, and is no group and no aggregate: write GROUP BY "{at}", or an aggregate of it'
             )
-        factor, inner, digits = _scaled(node)
-        return Output(alias or label_of(inner), measure=self._measure(inner), factor=factor, digits=digits)
+        number, place = self.lines.number(node)
+        return Output(alias or label_of(number.named), measure=place, factor=number.factor, digits=number.digits)
 
-    def _measure(self, node: exp.Expression) -> int:
-        measure = self.measured.read(node)
-        if measure not in self.measures:
-            self.measures.append(measure)
-        return self.measures.index(measure)
-
-    def _expression(self, node: exp.Expression) -> Any:
-        """A condition or number over keys and measures, as nested tuples: an operation, and what it is applied to."""
-        node = _bare(node)
-        if (place := self.key_nodes.get(_text(node))) is not None:
-            return ("key", place)
-        if isinstance(node, exp.Column):
-            if (meant := self.aliases.get(node.name.casefold())) is not None:
-                return self._expression(meant)
-            raise CannotQuery(f'"{node.name}" is no group and no name of an aggregate: name one of those')
-        if type(node) in _OPERATIONS:
-            return (_OPERATIONS[type(node)], self._expression(node.this), self._expression(node.expression))
-        if isinstance(node, exp.Not):
-            return ("not", self._expression(node.this))
-        if isinstance(node, exp.Between):
-            inner = self._expression(node.this)
-            low, high = self._expression(node.args["low"]), self._expression(node.args["high"])
-            return ("and", (">=", inner, low), ("<=", inner, high))
-        if isinstance(node, exp.In) and node.expressions:
-            inner = self._expression(node.this)
-            return ("in", inner, tuple(self._expression(one) for one in node.expressions))
-        if isinstance(node, exp.Literal | exp.Neg | exp.Boolean | exp.Cast) and not node.find(exp.AggFunc):
-            return ("value", self.reader.constant(node))
-        factor, inner, _ = _scaled(node)
-        measured = ("measure", self._measure(inner))
-        return measured if factor == 1 else ("*", ("value", factor), measured)
-
-    def _ordering(self, one: exp.Expression, outputs: list[Output]) -> tuple[Any, bool]:
+    def _ordering(self, one: exp.Expression) -> tuple[Any, bool]:
         node, down = (one.this, bool(one.args.get("desc"))) if isinstance(one, exp.Ordered) else (one, False)
-        if isinstance(node, exp.Literal) and not node.is_string:
-            place = int(node.name) - 1 if node.name.isdigit() else -1
-            if not 0 <= place < len(outputs):
-                raise CannotQuery(f"ORDER BY {node.name} names no column of the SELECT")
-            return ("output", place), down
-        return self._expression(node), down
+        if isinstance(node, exp.Literal | exp.Neg | exp.Boolean | exp.Null) and not node.find(exp.AggFunc):
+            place = self._place(node)
+            if place is None:
+                raise CannotQuery(f"ORDER BY {node.sql('duckdb')[:20]} names no column of the SELECT")
+            node = self.tree.expressions[place]
+            node = node.this if isinstance(node, exp.Alias) else node
+        return self.lines.order(node), down
+
+    def _place(self, node: exp.Expression) -> int | None:
+        """The column of the SELECT that a number names; None where it names none."""
+        place = _digits(node)
+        return place - 1 if place is not None and 1 <= place <= len(self.tree.expressions) else None
 
     def _number(self, clause: str) -> int | None:
         node = self.tree.args.get(clause)
         if node is None:
             return None
-        value = node.expression
-        if not isinstance(value, exp.Literal) or not value.name.isdigit():
+        value = _digits(node.args.get("expression"))
+        if value is None:
             raise CannotQuery(f"{clause.upper()} takes a whole number")
-        return int(value.name)
+        return value
 
 
-_OPERATIONS: dict[type, str] = {
-    exp.And: "and",
-    exp.Or: "or",
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.Add: "+",
-    exp.Sub: "-",
-}
+def _check_parts(node: exp.Expression) -> None:
+    for part, why in _REFUSED_PARTS.items():
+        if node.args.get(part):
+            raise cannot(why)
 
 
-def _scaled(node: exp.Expression) -> tuple[float, exp.Expression, int | None]:
-    """A factor, the aggregate that it multiplies, and the digits that it is rounded to."""
-    node = _bare(node)
-    if isinstance(node, exp.Round):
-        factor, inner, _ = _scaled(node.this)
-        decimals = node.args.get("decimals")
-        if decimals is not None and not (isinstance(decimals, exp.Literal) and decimals.name.isdigit()):
-            raise refused(node)
-        return factor, inner, 0 if decimals is None else int(decimals.name)
-    if isinstance(node, exp.Cast | exp.TryCast):
-        return _scaled(node.this)
-    if isinstance(node, exp.Mul):
-        for constant, other in ((node.this, node.expression), (node.expression, node.this)):
-            if (number := _constant(constant)) is not None:
-                factor, inner, digits = _scaled(other)
-                return number * factor, inner, digits
-    if isinstance(node, exp.Div):
-        if (number := _constant(node.expression)) is not None and number:
-            factor, inner, digits = _scaled(node.this)
-            return factor / number, inner, digits
-        top = _bare(node.this)
-        if isinstance(top, exp.Mul):  # 100 * a / b
-            factor, inner, _ = _scaled(top)
-            if factor != 1.0 or inner is not top:
-                return factor, exp.Div(this=inner.copy(), expression=node.expression.copy()), None
-    return 1.0, node, None
-
-
-def _constant(node: exp.Expression) -> float | None:
-    node = _bare(node)
-    if isinstance(node, exp.Literal) and not node.is_string:
-        return float(node.name)
-    return None
-
-
-def _bare(node: exp.Expression) -> exp.Expression:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
-
-
-def _text(node: exp.Expression) -> str:
-    return str(_bare(node).sql("duckdb", normalize=True)).casefold().replace('"', "")
+def _digits(node: exp.Expression | None) -> int | None:
+    """A whole number that is written out; None for anything else."""
+    plain = isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal() and len(node.name) <= 18
+    return int(node.name) if plain and node is not None else None
 
 
 def _unique(outputs: list[Output]) -> list[Output]:
@@ -306,8 +232,6 @@ def _unique(outputs: list[Output]) -> list[Output]:
     taken: dict[str, int] = {}
     found = []
     for output in outputs:
-        times = taken.get(output.name, 0)
-        taken[output.name] = times + 1
-        name = output.name if not times else f"{output.name}_{times + 1}"
-        found.append(Output(name, output.key, output.measure, output.factor, output.digits))
+        times = taken[output.name] = taken.get(output.name, 0) + 1
+        found.append(output if times == 1 else replace(output, name=f"{output.name}_{times}"))
     return found

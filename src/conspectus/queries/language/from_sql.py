@@ -170,8 +170,7 @@ class Reader:
 
     def formula(self, node: exp.Expression, *, truth: bool) -> Formula:
         """The rows on which the node is true (`truth`), or those on which it is false: the missing are in neither."""
-        while isinstance(node, exp.Paren):
-            node = node.this
+        node = bare(node)
         if isinstance(node, exp.Not):
             return self.formula(node.this, truth=not truth)
         if isinstance(node, exp.And | exp.Or):
@@ -199,9 +198,9 @@ class Reader:
     def _comparison(self, node: exp.Expression, *, truth: bool) -> Formula:
         plain, _, exchanged = _COMPARISONS[type(node)]
         left, right = node.this, node.expression
-        if isinstance(_bare(left), exp.Column):
+        if isinstance(bare(left), exp.Column):
             return self._where(left, plain, right, truth=truth)
-        if isinstance(_bare(right), exp.Column):
+        if isinstance(bare(right), exp.Column):
             return self._where(right, exchanged, left, truth=truth)
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "does not compare a column with a value"))
 
@@ -222,7 +221,7 @@ class Reader:
 
     def _is(self, node: exp.Is, *, truth: bool) -> Formula:
         at, declared = self.column(node.this)
-        value = _bare(node.expression)
+        value = bare(node.expression)
         if isinstance(value, exp.Null):
             codes = set(declared.null_codes())
             if not codes:
@@ -244,7 +243,7 @@ class Reader:
         return literal(self.domain, at, _boolean(declared, node).codes_where("=", truth))
 
     def column(self, node: exp.Expression) -> tuple[int, Column]:
-        node = _bare(node)
+        node = bare(node)
         if not isinstance(node, exp.Column):
             raise NotAPredicate(_excerpt(node.sql("duckdb"), "is compared where a column should stand"))
         if set(_given(node)) != {"this"} or not isinstance(node.this, exp.Identifier):
@@ -259,15 +258,15 @@ class Reader:
 
     def constant(self, node: exp.Expression) -> object:
         """The value of a constant, None for NULL."""
-        node = _bare(node)
+        node = bare(node)
         if isinstance(node, exp.Null):
             return None
         if isinstance(node, exp.Boolean):
             return bool(node.this)
-        if isinstance(node, exp.Neg) and isinstance(_bare(node.this), exp.Literal) and not _bare(node.this).is_string:
-            return -_number(_bare(node.this).name)
+        if isinstance(node, exp.Neg) and isinstance(bare(node.this), exp.Literal) and not bare(node.this).is_string:
+            return -_number(bare(node.this).name)
         if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.DATE:
-            node = _bare(node.this)
+            node = bare(node.this)
             if isinstance(node, exp.Literal) and node.is_string:
                 return node.name
         elif isinstance(node, exp.Literal):
@@ -288,10 +287,18 @@ def _boolean(column: Column, node: exp.Expression) -> Column:
     return column
 
 
-def _bare(node: Any) -> Any:
-    while isinstance(node, exp.Paren):
+def bare(node: Any, *around: type[exp.Expression]) -> Any:
+    """What stands inside parentheses, and inside what else may be around it."""
+    kinds: tuple[type[Any], ...] = (exp.Paren, *around)
+    while isinstance(node, kinds):
         node = node.this
     return node
+
+
+def plain_number(node: exp.Expression) -> float | None:
+    """A number that is written out, perhaps in parentheses; None for anything else."""
+    node = bare(node)
+    return float(_number(node.name)) if isinstance(node, exp.Literal) and not node.is_string else None
 
 
 def _given(node: exp.Expression) -> list[str]:

@@ -9,13 +9,15 @@ from typing import Any
 
 from sqlglot import exp
 
+from conspectus.data.code_sets import complement
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.builders.arguments import check_listable
 from conspectus.queries.formulas import Formula, all_of, any_of, literal
 from conspectus.queries.query import Literal
 
-from .from_sql import NotAPredicate, Reader
+from .casts import check_casts, uncast
+from .from_sql import NotAPredicate, Reader, bare, plain_number
 from .select_plan import Key
 from .unanswerable import CannotQuery, refused
 
@@ -39,8 +41,7 @@ def key_of(schema: Schema, reader: Reader, node: exp.Expression, name: str = "")
     Raises:
         CannotQuery: It is none that rows are grouped by.
     """
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = bare(node)
     if node.find(exp.AggFunc):
         raise CannotQuery("rows are grouped by columns, and an aggregate is known of groups only: use HAVING for it")
     if isinstance(node, exp.Column):
@@ -60,7 +61,7 @@ def key_of(schema: Schema, reader: Reader, node: exp.Expression, name: str = "")
     except NotAPredicate:
         raise refused(node) from None
     neither = _rest(schema, [true, false])
-    groups = [(True, true), (False, false), *([] if neither is False else [(None, neither)])]
+    groups = [(value, rows) for value, rows in ((True, true), (False, false), (None, neither)) if rows is not False]
     return Key(name or " ".join(node.sql("duckdb").casefold().split())[:40], tuple(groups))
 
 
@@ -70,6 +71,7 @@ def _cases(schema: Schema, reader: Reader, node: exp.Case, name: str) -> Key:
         raise CannotQuery("write CASE WHEN column = value THEN …: a CASE with a column in front is not served")
     found: dict[Any, list[Formula]] = {}
     before: list[Formula] = []
+    _check_alike([branch.args["true"] for branch in node.args.get("ifs") or []] + [node.args.get("default")])
     for branch in node.args.get("ifs") or []:
         here = reader.formula(branch.this, truth=True)
         value = reader.constant(branch.args["true"])
@@ -82,6 +84,17 @@ def _cases(schema: Schema, reader: Reader, node: exp.Case, name: str) -> Key:
     return Key(name, tuple((value, formula) for value, formula in groups if formula is not False))
 
 
+def _check_alike(values: list[exp.Expression | None]) -> None:
+    """Refuse values of several types, which a database would turn into one."""
+    kinds = {
+        "text" if isinstance(value, exp.Literal) and value.is_string else type(bare(value, exp.Neg)).__name__
+        for value in map(bare, values)
+        if value is not None and not isinstance(value, exp.Null)
+    }
+    if len(kinds) > 1 or "Cast" in kinds:
+        raise CannotQuery("the values of a CASE are all texts, all numbers or all truths: write them alike")
+
+
 def _rest(schema: Schema, formulas: list[Formula]) -> Formula:
     """The rows on which none of some formulas is true."""
     return all_of(schema.domain, [_not(schema, formula) for formula in formulas])
@@ -92,8 +105,7 @@ def _not(schema: Schema, formula: Formula) -> Formula:
     if isinstance(formula, bool):
         return not formula
     if isinstance(formula, Literal):
-        held = set(formula.codes)
-        others = [code for code in range(schema.domain.sizes[formula.column]) if code not in held]
+        others = complement(formula.codes, schema.domain.sizes[formula.column])
         return literal(schema.domain, formula.column, others)
     parts = [_not(schema, part) for part in formula.parts]
     return (any_of if formula.conjunctive else all_of)(schema.domain, parts)
@@ -105,13 +117,12 @@ Label = Callable[[Any], Any]
 def _coarser(node: exp.Expression) -> tuple[exp.Expression, Label, str] | None:
     """The column, the value that a group of its values has, and a name, of an expression that makes coarser bins."""
     if isinstance(node, exp.Mul):
-        for floor, width in ((node.this, node.expression), (node.expression, node.this)):
-            inner = _floored(floor)
+        for part, width in ((node.this, node.expression), (node.expression, node.this)):
+            inner = _floored(part)
             if inner is not None and (size := _number(width)) == inner[1] and size is not None:
-                return inner[0], lambda value: _whole(math.floor(value / size) * size), "bin"
+                return inner[0], _times(inner[2], size), "bin"
     if (inner := _floored(node)) is not None:
-        column, divisor = inner
-        return column, lambda value: math.floor(value / divisor), "bin"
+        return inner[0], inner[2], "bin"
     if isinstance(node, exp.Anonymous) and node.name.casefold() == "bin" and len(node.expressions) == 2:
         size = _number(node.expressions[1])
         if size:
@@ -127,19 +138,30 @@ def _coarser(node: exp.Expression) -> tuple[exp.Expression, Label, str] | None:
     return None
 
 
-def _floored(node: exp.Expression) -> tuple[exp.Expression, float] | None:
-    """The column and the number of FLOOR(column / number), or of column // number."""
-    while isinstance(node, exp.Paren | exp.Cast):
-        node = node.this
+def _times(label: Label, size: float) -> Label:
+    return lambda value: _whole(label(value) * size)
+
+
+def _floored(node: exp.Expression) -> tuple[exp.Expression, float, Label] | None:
+    """The column, the number and the value of a group of FLOOR(column / number), or of column // number."""
+    node, casts = uncast(node)
     if isinstance(node, exp.Floor):
-        inner = node.this
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
+        inner = bare(node.this)
         if isinstance(inner, exp.Div) and (size := _number(inner.expression)):
-            return inner.this, size
+            check_casts(casts, whole=True)
+            return inner.this, size, lambda value: math.floor(value / size)
     if isinstance(node, exp.IntDiv) and (size := _number(node.expression)):
-        return node.this, size
+        check_casts(casts, whole=True)
+        return node.this, size, lambda value: _toward_zero(value, size)
     return None
+
+
+def _toward_zero(value: Any, size: float) -> int:
+    """What // is for whole numbers; it is another thing for others."""
+    if not isinstance(value, int) or not float(size).is_integer():
+        raise TypeError("// is of whole numbers")
+    whole = abs(value) // int(size)
+    return whole if value >= 0 else -whole
 
 
 def _binned(
@@ -175,10 +197,8 @@ def _start(day: datetime.date, unit: str) -> datetime.date:
 
 
 def _number(node: exp.Expression) -> float | None:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    plain = isinstance(node, exp.Literal) and not node.is_string
-    return float(node.name) if plain and float(node.name) > 0 else None
+    number = plain_number(node)
+    return number if number is not None and 0 < number < math.inf else None
 
 
 def _whole(number: float) -> float | int:

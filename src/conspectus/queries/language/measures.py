@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
+from conspectus.data.code_sets import complement
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
-from conspectus.queries.formulas import Formula, all_of, literal
+from conspectus.queries.formulas import Formula, all_of, any_of, literal
 
-from .from_sql import NotAPredicate, Reader
-from .select_plan import Measure
+from .casts import check_casts, uncast
+from .from_sql import NotAPredicate, Reader, bare, plain_number
+from .select_plan import Measure, MeasureKind
 from .unanswerable import CannotQuery, cannot, refused
 
-_VARIANCES: dict[type[exp.Expression], tuple[str, bool]] = {
+_MOMENTS: dict[type[exp.Expression], tuple[str, bool]] = {
     exp.Variance: ("variance", True),
     exp.VariancePop: ("variance", False),
     exp.Stddev: ("deviation", True),
     exp.StddevSamp: ("deviation", True),
     exp.StddevPop: ("deviation", False),
-}
-_PAIRS: dict[type[exp.Expression], tuple[str, bool]] = {
     exp.Corr: ("correlation", False),
     exp.CovarPop: ("covariance", False),
     exp.CovarSamp: ("covariance", True),
@@ -52,32 +54,18 @@ class MeasureReader:
         Raises:
             CannotQuery: It is none that can be answered.
         """
-        while isinstance(node, exp.Paren):
-            node = node.this
-        if isinstance(node, exp.Filter):
-            kept = self.reader.formula(node.expression.this, truth=True)
-            inner = self.read(node.this)
-            return replace(inner, where=self._both(inner.where, kept), over=self._both(inner.over, kept))
-        if isinstance(node, exp.Count):
-            return self._count(node)
-        if isinstance(node, exp.CountIf):
-            return Measure("count", where=self.reader.formula(node.this, truth=True))
-        if isinstance(node, exp.Div):
-            return self._ratio(node)
-        if isinstance(node, exp.Sum | exp.Avg):
-            return self._sum_or_mean(node)
-        if isinstance(node, exp.Median):
-            return Measure("quantile", self._ordered(node.this), q=0.5)
-        if isinstance(node, exp.WithinGroup):
-            return self._within_group(node)
-        if isinstance(node, _QUANTILES):
-            return self._quantile(node.this, node.args.get("quantile") or node.expression)
-        for kinds in (_VARIANCES, _PAIRS):
-            if type(node) in kinds:
-                return self._moment(*kinds[type(node)], node)
-        if isinstance(node, exp.Anonymous):
-            return self._named(node)
+        node = bare(node)
+        for kind, read in _READERS.items():
+            if isinstance(node, kind):
+                return read(self, node)
+        if type(node) in _MOMENTS:
+            return self._moment(*_MOMENTS[type(node)], node)
         raise refused(node)
+
+    def _filtered(self, node: exp.Filter) -> Measure:
+        kept = self.reader.formula(node.expression.this, truth=True)
+        inner = self.read(node.this)
+        return replace(inner, where=self._both(inner.where, kept), over=self._both(inner.over, kept))
 
     def _named(self, node: exp.Anonymous) -> Measure:
         word, given = node.name.casefold(), node.expressions
@@ -104,74 +92,47 @@ class MeasureReader:
         at, column = self.reader.column(inner)
         return Measure("count", where=self._present(at, column))
 
-    def _ratio(self, node: exp.Div) -> Measure:
-        """Counts over counts: a conditional rate, or the share of a group in all of them."""
-        below = node.expression
-        while isinstance(below, exp.Paren | exp.Cast):
-            below = below.this
-        above = node.this
-        while isinstance(above, exp.Paren | exp.Cast):
-            above = above.this
-        if isinstance(above, exp.Mul):
-            above = next((p for p in (above.this, above.expression) if not isinstance(p, exp.Literal)), above)
-        if isinstance(below, exp.Window):
-            summed = below.this
-            if (
-                isinstance(summed, exp.Sum)
-                and isinstance(summed.this, exp.Count)
-                and not below.args.get("partition_by")
-            ):
-                first = self.read(above)
-                if first == Measure("count"):
-                    return Measure("share")
-            raise cannot("window")
-        if isinstance(below, exp.Nullif):
-            below = below.this
-        first, second = self.read(above), self.read(below)
-        if first.kind == "count" and second.kind == "count":
-            return Measure("ratio", where=first.where, over=second.where)
-        if first.kind == "sum" and second.kind == "count" and second.where in (True, first.where):
-            at = first.columns[0]
-            present = self._present(at, self.schema.columns[at])
-            if self._both(second.where, present) == self._both(first.where, present):
-                return replace(first, kind="mean")
-        raise CannotQuery("only counts are divided by counts: ask for AVG, or for both numbers by themselves")
-
     def _sum_or_mean(self, node: exp.Sum | exp.Avg) -> Measure:
         inner = node.this
         if inner.find(exp.AggFunc):
             raise cannot("nested")
         mean = isinstance(node, exp.Avg)
-        while isinstance(inner, exp.Paren | exp.Cast):
-            inner = inner.this
+        of_rows: MeasureKind = "ratio" if mean else "count"
+        inner, casts = uncast(inner)
         if isinstance(inner, exp.Case):
+            check_casts(casts, whole=True)
             where = self._cases(inner, zeros=True)
-            whole = inner.args.get("default") is not None
-            if mean and not whole:
+            if mean and not _zero(inner.args.get("default")):
                 raise CannotQuery("an average of a CASE without ELSE leaves rows out: write ELSE 0, or use FILTER")
-            return Measure("ratio" if mean else "count", where=where)
+            return Measure(of_rows, where=where)
         if isinstance(inner, exp.Distinct):
             raise cannot("distinct")
         if not isinstance(inner, exp.Column):
             try:
-                return Measure("ratio" if mean else "count", where=self.reader.formula(inner, truth=True))
+                truths = [self.reader.formula(inner, truth=truth) for truth in (True, False)]
             except NotAPredicate:
                 raise CannotQuery(
                     "sums and averages are of columns or conditions, and arithmetic inside them is not served: "
                     "ask for each column by itself"
                 ) from None
+            check_casts(casts, whole=True)
+            # a condition that is not known is left out, as any other missing value is
+            return Measure(of_rows, where=truths[0], over=any_of(self.domain, truths) if mean else True)
         at, column = self.reader.column(inner)
         if column.kind == "boolean":
+            check_casts(casts, whole=True)
             truth = literal(self.domain, at, column.codes_where("=", True))
-            return Measure("ratio" if mean else "count", where=truth, over=self._present(at, column))
-        return Measure("mean" if mean else "sum", (self._numeric(inner),), self._present(at, column))
+            return Measure(of_rows, where=truth, over=self._present(at, column) if mean else True)
+        return Measure("mean" if mean else "sum", (self._numeric(node.this),), self._present(at, column))
 
     def _within_group(self, node: exp.WithinGroup) -> Measure:
         order = node.expression.expressions
-        if not isinstance(node.this, _QUANTILES) or len(order) != 1:
-            raise refused(node.this)
+        called = node.this
+        second = called.args.get("quantile") or called.args.get("expression")
+        if not isinstance(called, _QUANTILES) or len(order) != 1 or second is not None:
+            raise refused(called)
         column, down = order[0].this, bool(order[0].args.get("desc"))
-        found = self._quantile(column, node.this.this)
+        found = self._quantile(column, called.this)
         return replace(found, q=1 - found.q) if down else found
 
     def _quantile(self, column: exp.Expression, q: exp.Expression | None) -> Measure:
@@ -192,29 +153,29 @@ class MeasureReader:
         present = [self._present(at, self.schema.columns[at]) for at in places]
         return Measure(kind, places, all_of(self.domain, present), sample=sample)  # type: ignore[arg-type]
 
-    def _numeric(self, node: exp.Expression) -> int:
+    def _column(self, node: exp.Expression) -> tuple[int, Column]:
         if node.find(exp.AggFunc):
             raise cannot("nested")
-        at, column = self.reader.column(node)
-        native = getattr(column, "arrow_type", None)
-        if column.kind in ("integer", "number", "boolean"):
-            return at
-        if column.kind == "categorical" and str(native) in ("int64", "double"):
+        return self.reader.column(node)
+
+    def _numeric(self, node: exp.Expression) -> int:
+        inner, casts = uncast(node)
+        at, column = self._column(inner)
+        kind = str(getattr(column, "arrow_type", None)) if column.kind == "categorical" else column.kind
+        if kind in ("int64", "double", "integer", "number", "boolean"):
+            check_casts(casts, whole=kind in ("int64", "integer", "boolean"))
             return at
         cure = "MEDIAN and QUANTILE are answered" if column.kind == "date" else "GROUP BY it, and count"
         raise CannotQuery(f'"{column.name}" is of type {column.kind} and has no numbers to add: {cure}')
 
     def _ordered(self, node: exp.Expression) -> tuple[int]:
-        if node.find(exp.AggFunc):
-            raise cannot("nested")
-        at, column = self.reader.column(node)
+        at, column = self._column(node)
         if not column.ordered:
             raise CannotQuery(f'"{column.name}" is of type {column.kind}, without an order: GROUP BY it, and count')
         return (at,)
 
     def _present(self, at: int, column: Column) -> Formula:
-        null = set(column.null_codes())
-        return True if not null else literal(self.domain, at, [c for c in range(column.size) if c not in null])
+        return literal(self.domain, at, complement(column.null_codes(), column.size))
 
     def _cases(self, case: exp.Case, *, zeros: bool) -> Formula:
         """The rows on which a CASE of ones and zeros, or of something and nothing, counts."""
@@ -226,10 +187,7 @@ class MeasureReader:
         plain = isinstance(one, exp.Literal) and (
             not zeros or float(one.name or 0) == 1 if not one.is_string else not zeros
         )
-        zero = default is None or isinstance(default, exp.Null)
-        zero = zero or (
-            zeros and isinstance(default, exp.Literal) and not default.is_string and float(default.name) == 0
-        )
+        zero = default is None or isinstance(default, exp.Null) or (zeros and _zero(default))
         if not plain or not zero:
             raise CannotQuery("inside an aggregate a CASE counts rows: write CASE WHEN … THEN 1 ELSE 0 END")
         return self.reader.formula(branches[0].this, truth=True)
@@ -238,8 +196,24 @@ class MeasureReader:
         return all_of(self.domain, [first, second])
 
 
-def _is_number(node: exp.Expression, number: float) -> bool:
-    return isinstance(node, exp.Literal) and not node.is_string and float(node.name) == number
+_READERS: dict[type[exp.Expression], Callable[[MeasureReader, Any], Measure]] = {
+    exp.Filter: MeasureReader._filtered,
+    exp.Count: MeasureReader._count,
+    exp.CountIf: lambda here, node: Measure("count", where=here.reader.formula(node.this, truth=True)),
+    exp.Sum: MeasureReader._sum_or_mean,
+    exp.Avg: MeasureReader._sum_or_mean,
+    exp.Median: lambda here, node: Measure("quantile", here._ordered(node.this), q=0.5),
+    exp.WithinGroup: MeasureReader._within_group,
+    **dict.fromkeys(
+        _QUANTILES, lambda here, node: here._quantile(node.this, node.args.get("quantile") or node.expression)
+    ),
+    exp.Anonymous: MeasureReader._named,
+}
+"""How each kind of aggregate is read."""
+
+
+def _zero(node: exp.Expression | None) -> bool:
+    return node is not None and plain_number(node) == 0
 
 
 def label_of(node: exp.Expression) -> str:

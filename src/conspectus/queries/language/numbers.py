@@ -13,7 +13,7 @@ from conspectus.queries.block import check_length
 from conspectus.queries.blocks.moments import Moment, Moments, Numbers
 from conspectus.queries.builders.arguments import check_listable, position, positions
 from conspectus.queries.builders.conjunctions import conjunctions
-from conspectus.queries.formulas import Formula, all_of, any_of, literal, predicate
+from conspectus.queries.formulas import all_of, any_box, literal, predicate
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
@@ -141,8 +141,7 @@ def _moments(schema: Schema, kind: str, columns: tuple[str, ...], by: Iterable[s
     domain = schema.domain
     groups = positions(schema, by)
     check_listable(schema, groups)
-    cells = domain.project(groups).cells
-    check_length(cells, "these groups")
+    check_length(domain.project(groups).cells, "these groups")
     chosen = where_predicate(schema, where)
     moments = tuple(
         Moment(kind, _narrowed(chosen, dict(zip(groups, codes)), schema), axes)
@@ -153,8 +152,7 @@ def _moments(schema: Schema, kind: str, columns: tuple[str, ...], by: Iterable[s
 
 def numbers_of(schema: Schema, name: str) -> Numbers:
     """What the codes of a column stand for; refused where it has no numbers."""
-    at, column = position(schema, name), schema.column(name)
-    return Numbers(at, code_values(column))
+    return Numbers(position(schema, name), code_values(schema.column(name)))
 
 
 def code_values(column: Column) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -189,8 +187,5 @@ def _narrowed(chosen: Predicate, cell: Mapping[int, int], schema: Schema) -> Pre
     if chosen.boxes == ((),):
         held = (Literal(c, (code,)) for c, code in sorted(cell.items()) if domain.sizes[c] > 1)
         return Predicate((tuple(held),))
-    boxes: list[Formula] = [
-        all_of(domain, [literal(domain, part.column, part.codes) for part in box]) for box in chosen.boxes
-    ]
     single = [literal(domain, c, (code,)) for c, code in cell.items()]
-    return predicate(domain, all_of(domain, [any_of(domain, boxes), *single]))
+    return predicate(domain, all_of(domain, [any_box(domain, chosen.boxes), *single]))

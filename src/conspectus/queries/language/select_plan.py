@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -89,10 +90,7 @@ class Select:
     @property
     def size(self) -> int:
         """How many groups there are."""
-        found = 1
-        for key in self.keys:
-            found *= len(key.groups)
-        return found
+        return math.prod(len(key.groups) for key in self.keys)
 
 
 def columns_in(formula: Formula) -> set[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any, Protocol, runtime_checkable
 
+from conspectus.data.code_sets import runs_of
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.canonical_query import even_boxes
@@ -12,6 +13,10 @@ from conspectus.queries.query import Linear, Literal, Parity, Predicate, Query, 
 from conspectus.queries.sensitivity import WorkloadError
 
 _MOST_PARITY = 9
+_REFUSALS: dict[type, str] = {
+    Sparse: "a sparse query lists records, which no SQL predicate does",
+    Linear: "a sum of values is no SQL predicate",
+}
 
 
 @runtime_checkable
@@ -27,12 +32,8 @@ def to_sql(schema: Schema, query: Query) -> str:
         if len(query.columns) > _MOST_PARITY:
             raise WorkloadError(f"a parity of more than {_MOST_PARITY} columns is too long to be written in SQL")
         query = even_boxes(query)
-    if isinstance(query, Sparse):
-        raise WorkloadError("a sparse query lists records, which no SQL predicate does")
-    if isinstance(query, Linear):
-        raise WorkloadError("a sum of values is no SQL predicate")
     if not isinstance(query, Predicate):
-        raise WorkloadError("a function of the table is no SQL predicate")
+        raise WorkloadError(_REFUSALS.get(type(query), "a function of the table is no SQL predicate"))
     boxes = [" AND ".join(_literal(schema, part) for part in box) or "TRUE" for box in query.boxes]
     if len(boxes) == 1:
         return boxes[0]
@@ -66,11 +67,7 @@ def _listed(column: Column, name: str, held: list[int], present: list[int]) -> s
 def _intervals(column: Any, name: str, held: list[int]) -> list[str]:
     """One comparison, or a pair of them, for each run of bins."""
     pieces = []
-    starts = [code for code in held if code - 1 not in set(held)]
-    for first in starts:
-        last = first
-        while last + 1 in set(held):
-            last += 1
+    for first, last in runs_of(tuple(held)):
         low, high = column.bounds(first)
         if first == last and low == high:
             pieces.append(f"{name} = {_value(low)}")
