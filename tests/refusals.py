@@ -254,12 +254,7 @@ def two_kinds(bucket: Path, rows: pd.DataFrame) -> None:
 
 def other_columns(bucket: Path, rows: pd.DataFrame) -> None:
     rows.to_parquet(bucket / "a.parquet")
-    rows.drop(columns="ill").to_parquet(bucket / "b.parquet")
-
-
-def other_types(bucket: Path, rows: pd.DataFrame) -> None:
-    rows.to_parquet(bucket / "a.parquet")
-    rows.assign(ill=True).to_parquet(bucket / "b.parquet")
+    rows.rename(columns=str.upper).to_parquet(bucket / "b.parquet")
 
 
 def ends_early(bucket: Path, rows: pd.DataFrame) -> None:
@@ -315,11 +310,16 @@ CASES = [
         ("a footer that is cut", f"{SOURCE}origin.py:guarded", lambda side: cut(side.parquet)),
         ("a header twice", f"{SOURCE}delimited.py:read_header", lambda side: written(side, "age,age\n1,2\n")),
         ("no header", f"{SOURCE}delimited.py:read_header", lambda side: written(side, "1,2\n3,4\n")),
-        ("a stream", f"{SOURCE}frames.py:open_frame", lambda side: pa.table({"a": [1]}).to_reader()),
+        ("a stream", f"{SOURCE}frames.py:one_table", lambda side: pa.table({"a": [1]}).to_reader()),
         ("names twice", f"{SOURCE}frames.py:_held", lambda side: pa.table([[1], [2]], names=["age", "age"])),
         ("a lazy frame that fails", f"{SOURCE}frames.py:collected", failing),
         ("a lazy frame of nothing", f"{SOURCE}frames.py:_names", lambda side: pl.LazyFrame(side.rows).select("nobody")),
         ("no SQL file", f"{SOURCE}sql.py:_file", lambda side: "SELECT * FROM 'nobody.csv'"),
+        (
+            "no SQL files",
+            f"{SOURCE}many_files.py:matching_parquet",
+            lambda side: "SELECT * FROM 'no*.parquet'",
+        ),
     ),
     *(
         Case(f"SQL {number}", "SourceError", lambda side, form=form: cs.open_table(form, side.schema))
@@ -402,7 +402,6 @@ CASES = [
             ("an empty store", lambda bucket, rows: None, "_files"),
             ("two kinds in a store", two_kinds, "open_many"),
             ("other columns in a store", other_columns, "open_many"),
-            ("other types in a store", other_types, "_types"),
         )
     ),
     Case("a cut file in a store", "SourceError", lambda s: in_store(s, ends_early), f"{SOURCE}origin.py:guarded"),

@@ -77,19 +77,15 @@ PUBLIC = {
         "privacy/levels.py:*",
     ],
     "it is about the shape of a chunk, which the engine makes the same for every table": [
-        "counting/block_counters.py:GroupedCounts.add",
-        "counting/linear_counts.py:LinearCounts._cells",
         "counting/set_counting.py:SetCounts.__init__",
-        "counting/statistic_counts.py:StatisticCounts.add",
         "counting/tally.py:Tally.add",
         "data/chunks.py:*",
         "data/domain.py:Chunk.column",
+        "data/domain.py:fitting",
         "data/fold.py:*",
-        "data/spool.py:Spool._packed",
     ],
     "it reads the catalogue of a database, or the names and types that the files of one table have": [
         "data/sources/parquet.py:read_footer",
-        "data/sources/parquet.py:read_footers",
         "data/sources/postgres/pages.py:Pages._find",
         "data/sources/postgres/snapshot.py:_library",
     ],
@@ -102,11 +98,8 @@ PUBLIC = {
         "data/sources/spark/partitions.py:folded_people.chunks",
     ],
     "it passes on what was raised below": [
-        "data/sources/__init__.py:_kept",
-        "data/sources/postgres/pages.py:_kept",
         "data/sources/postgres/pages.py:Pages.batches",
         "data/sources/postgres/pages.py:_waited",
-        "data/sources/sql.py:_closing",
     ],
     "it turns whatever a server says into one sentence, which is always the same": [
         "data/sources/postgres/snapshot.py:Database.stream",
@@ -136,7 +129,6 @@ PUBLIC = {
     "it stands where the file itself cannot be opened, or the names of its columns contradict each other": [
         "data/sources/delimited.py:_first_line",
         "data/sources/parquet.py:check_twins",
-        "data/sources/record_tables.py:frame_records",
         "data/sources/record_tables.py:_from_csv",
     ],
     "it is a key that somebody pressed": ["data/sources/frames.py:_text"],

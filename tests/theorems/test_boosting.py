@@ -23,7 +23,7 @@ from conspectus.curator.acts import selection_range
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, LogPotential, Reweighting, reweighting_sensitivity
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.boosting.first_sample import first_sample, first_size
-from conspectus.mechanisms.boosting.generators import SOLVER, all_tables, least_deviation
+from conspectus.mechanisms.boosting.generators import all_tables
 from conspectus.mechanisms.boosting.reweighting import (
     FLOOR,
     RATE,
@@ -45,6 +45,7 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
+from conspectus.synopses.fitting.least_deviation import SOLVER, least_deviation
 from conspectus.synopses.median_ensemble import MedianEnsemble, weighted_median
 
 ALPHA = 1e-6

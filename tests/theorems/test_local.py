@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 import conspectus as cs
-from conspectus.local.randomised_response import MOST_EPSILON
+from conspectus.local.randomised_response import LEAST_EPSILON, MOST_EPSILON
 from conspectus.privacy.exponential import integer_weights, slack
 from conspectus.privacy.noise import UnsafeSeededSampler
 
@@ -30,15 +30,41 @@ def test_two_coins_are_ln_3():
     assert told.share == pytest.approx(2 * 0.6 - 0.5)
 
 
-@pytest.mark.parametrize("epsilon", [1e-16, 0.01, 1.0, 12.0, MOST_EPSILON])
+SMALLEST = math.nextafter(LEAST_EPSILON, 1)
+
+
+@pytest.mark.parametrize("epsilon", [SMALLEST, 1e-15, 3e-15, 1e-12, 0.01, 1.0, 12.0, MOST_EPSILON])
 def test_the_weights_that_are_drawn_by_keep_the_promise(epsilon):
     """The exact integers: their ratio is at most e^ε, and no less than it has to be."""
-    rate = max(Fraction(epsilon) - slack(), Fraction(epsilon) / 2)
+    rates = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "conspectus.local.randomised_response.draw", lambda scores, *, rate, **others: rates.append(rate) or [0]
+        )
+        survey(epsilon).respond(1)
+    (rate,) = rates
+    assert rate == Fraction(epsilon) - slack() > 0
     high, low = integer_weights(np.array([1, 0], np.int64), rate=rate)
     with mpmath.workdps(60):
         assert mpmath.log(mpmath.mpf(high) / low) <= mpmath.mpf(epsilon)
     if epsilon <= 27:
         assert math.log(high / low) == pytest.approx(epsilon, rel=1e-6) or epsilon < 1e-10
+
+
+@pytest.mark.parametrize("epsilon", [LEAST_EPSILON, 1e-16, 1e-20, 1e-300, 5e-324])
+def test_an_epsilon_that_rounding_would_exceed_is_refused(epsilon):
+    """At ε = 10⁻²⁰ the rate ε/2 gave weights that differ by a factor above e^ε."""
+    with pytest.raises(ValueError, match="rounding"):
+        survey(epsilon)
+    rate = Fraction(1e-20) / 2
+    high, low = integer_weights(np.array([1, 0], np.int64), rate=rate)
+    assert Fraction(high, low) > 1 + Fraction(1e-20) * 2  # the twin
+
+
+@pytest.mark.parametrize("k", [2, 3, 1_000])
+def test_the_smallest_epsilon_is_decoded(k):
+    told = survey(SMALLEST, k=k).decode(list(range(k)))
+    assert all(math.isfinite(each.share) and 0 <= each.low <= each.high <= 1 for each in told)
 
 
 def test_reports_follow_their_law():

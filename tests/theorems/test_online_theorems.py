@@ -32,14 +32,11 @@ from conspectus.mechanisms.mechanism import Problem
 from conspectus.mechanisms.online.loop import OnlineConstruction
 from conspectus.mechanisms.online.theorem import (
     book_level,
-    net_rows,
-    net_size,
     online_threshold,
-    perceptron_updates,
     sparse_variables,
 )
 from conspectus.mechanisms.online_mechanism import SessionProblem, propose_online
-from conspectus.mechanisms.update_rules.update_counts import databases
+from conspectus.mechanisms.update_rules.update_counts import databases, net_rows, net_size, perceptron_updates
 from conspectus.privacy.accounting import Filter, price
 from conspectus.privacy.events import ByRelation, LaplaceNoise, Noise, ThresholdWatch
 from conspectus.privacy.guarantee import Budget

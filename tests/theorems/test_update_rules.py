@@ -12,8 +12,9 @@ import pytest
 import conspectus as cs
 from conspectus.mechanisms.iterative_construction import HELD, RULES
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
-from conspectus.mechanisms.update_rules.offline_rules import MedianRule, PerceptronRule, on_each_cell
+from conspectus.mechanisms.update_rules.offline_rules import MedianRule, PerceptronRule
 from conspectus.mechanisms.update_rules.update_counts import databases, median_updates, net_size, perceptron_updates
+from conspectus.synopses.fitting.least_deviation import question_matrix
 
 SCHEMA = cs.Schema.from_dict(
     {"name": "made", "columns": {"ill": {"type": "boolean"}, "old": {"type": "boolean"}, "male": {"type": "boolean"}}}
@@ -27,7 +28,7 @@ def truth(seed: int) -> np.ndarray:
 
 
 def test_values_on_cells_are_those_of_every_table() -> None:
-    values = on_each_cell(ASKED, ALL)
+    values = question_matrix(ASKED, ALL)
     assert values.shape == (12, 8)
     assert set(np.unique(values)) == {0.0, 1.0}
     table = cs.open_table(pa.table({"ill": [True, False, True], "old": [True] * 3, "male": [False] * 3}), SCHEMA)
@@ -49,7 +50,7 @@ def test_no_more_updates_than_t_of_alpha(name: str, seed: int) -> None:
     alpha = 0.25
     most = (median_updates if name == "median" else perceptron_updates)(alpha, 8)
     assert math.isfinite(most)
-    aims = on_each_cell(ASKED, ALL) @ truth(seed)
+    aims = question_matrix(ASKED, ALL) @ truth(seed)
     rule = (MedianRule if name == "median" else PerceptronRule)(SCHEMA.domain, ALL, alpha)
     noise = np.random.default_rng(seed)
     updates = 0
@@ -66,15 +67,15 @@ def test_no_more_updates_than_t_of_alpha(name: str, seed: int) -> None:
     released = rule.weights(ASKED, 1.0)
     assert released.sum() == pytest.approx(1.0)
     assert released.min() >= 0
-    error = np.abs(on_each_cell(ASKED, ALL) @ released - aims).max()
+    error = np.abs(question_matrix(ASKED, ALL) @ released - aims).max()
     assert error <= (2 * alpha if name == "perceptron" else 3 * alpha) + 1e-9  # the net is as coarse as the level here
 
 
 def test_a_median_is_one() -> None:
     rule = MedianRule(SCHEMA.domain, ALL, 0.5)
     members = np.array(list(databases(8, 4))) / 4
-    assert rule.members == len(members) == net_size(8, 4)
-    said = np.sort(members @ on_each_cell(ASKED, ALL).T, axis=0)[len(members) // 2]
+    assert len(rule._members) == len(members) == net_size(8, 4)
+    said = np.sort(members @ question_matrix(ASKED, ALL).T, axis=0)[len(members) // 2]
     assert rule.answers(ASKED, 1.0).tolist() == said.tolist()
 
 

@@ -92,8 +92,7 @@ class ConjunctionCounts:
         if self._trie is not None:
             totals = np.append(sum(self._totals), rows)
             np.add.at(boxes, self._box, self._sign * totals[self._trie.node_of])
-        ends = np.append(0, np.cumsum(boxes))
-        return np.diff(ends[self._block.starts])
+        return self._block.of_boxes(boxes)
 
 
 def _expanded(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.compiled import processors
-from conspectus.data.domain import CodedRows
+from conspectus.data.domain import CodedRows, fitting
 from conspectus.data.fold import Vectors
 from conspectus.data.records.field import Elements
 from conspectus.queries.addresses import addresses_of
@@ -26,105 +26,66 @@ from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.blocks.statistic import Statistics
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 
+from .block_counter import BlockCounter
 from .linear_counts import LinearCounts
 from .statistic_counts import StatisticCounts, layout_of
 
 
-class BlockCounter(Protocol):
-    """Counts one block over a share of the rows."""
-
-    @property
-    def gathers(self) -> bool:
-        """Whether its vector is the rows themselves, which do not add: then it must see all rows."""
-
-    def add(self, chunk: CodedRows) -> None:
-        """Take in some rows."""
-
-    def parts(self) -> Vectors:
-        """What it holds: one vector."""
-
-    def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
-        """The values of the block, in its own steps, from the sum of such vectors over all rows."""
-
-
-class SparseCounts:
+class SparseCounts(BlockCounter):
     """Joins the rows with the records that are listed; memory is linear in these."""
-
-    gathers = False
 
     def __init__(self, block: SparseQueries) -> None:
         self._block = block
-        self._counts = np.zeros(len(block.index), dtype=np.int64)
+        self.held = np.zeros(len(block.index), dtype=np.int64)
 
     def add(self, chunk: CodedRows) -> None:
-        self._block.index.tally(addresses_of(self._block.domain, chunk), self._counts)
-
-    def parts(self) -> Vectors:
-        return (self._counts,)
+        self._block.index.tally(addresses_of(self._block.domain, chunk), self.held)
 
     def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
         return self._block.counts_of(parts[0])
 
 
-class GroupedCounts:
+class GroupedCounts(BlockCounter):
     """Tabulates the rows by groups of their codes."""
-
-    gathers = False
 
     def __init__(self, block: GroupedMarginal) -> None:
         self._block = block
-        self._table = np.zeros(len(block), dtype=np.int64)
+        self.held = np.zeros(len(block), dtype=np.int64)
         self._lookups = [None if grouping is None else np.array(grouping) for grouping in block.groups]
 
     def add(self, chunk: CodedRows) -> None:
         cells = np.zeros(chunk.rows, dtype=np.int64)
         for column, groups, size in zip(self._block.columns, self._lookups, self._block.shape):
-            codes = chunk.column(column)
-            if len(codes) and int(codes.max()) >= self._block.domain.sizes[column]:
-                raise ValueError("a chunk does not fit its domain: it must come from a table of the same schema")
+            codes = fitting(chunk.column(column), self._block.domain.sizes[column], chunk.rows)
             cells *= size
             cells += codes if groups is None else groups[codes]
-        self._table += np.bincount(cells, minlength=len(self._table))
-
-    def parts(self) -> Vectors:
-        return (self._table,)
-
-    def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
-        return parts[0].copy()
+        self.held += np.bincount(cells, minlength=len(self.held))
 
 
-class ProjectionCounts:
+class ProjectionCounts(BlockCounter):
     """Adds up the columns of the rows, chunk by chunk."""
-
-    gathers = False
 
     def __init__(self, projection: SparseProjection) -> None:
         self._projection = projection
-        self._sums = np.zeros(projection.size, dtype=np.int64)
+        self.held = np.zeros(projection.size, dtype=np.int64)
 
     def add(self, chunk: CodedRows) -> None:
         places = addresses_of(self._projection.domain, chunk)
         if not self._projection.dense:
-            self._add(places, self._sums)
+            self._add(places, self.held)
             return
         # A dense column costs T operations: the rows are shared by the processors, each with sums of its own.
         shares = np.array_split(places, processors())
-        sums = [np.zeros_like(self._sums) for _ in shares]
+        sums = [np.zeros_like(self.held) for _ in shares]
         with ThreadPoolExecutor(len(shares)) as pool:
             list(pool.map(self._add, shares, sums))
-        self._sums += sum(sums)
+        self.held += sum(sums)
 
     def _add(self, places: Elements, sums: NDArray[np.int64]) -> None:
         self._projection.add(places, np.ones(len(places), dtype=np.int64), sums)
 
-    def parts(self) -> Vectors:
-        return (self._sums,)
 
-    def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
-        return parts[0].copy()
-
-
-class GatheredRows:
+class GatheredRows(BlockCounter):
     """Keeps all rows, since nothing is known about what the functions make of them."""
 
     gathers = True

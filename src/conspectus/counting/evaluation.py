@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -35,11 +35,11 @@ def answers_from_marginals(workload: Workload, marginal: MarginalSource, *, dtyp
     answers = np.zeros(len(workload), dtype=dtype)
     pieces: dict[tuple[int, ...], list[Callable[[NDArray[Any]], None]]] = {}
     for block, start in zip(workload.blocks, workload.offsets):
-        for columns, fill in _pieces(block, answers[start : start + len(block)]):
-            pieces.setdefault(columns, []).append(fill)
-    for block, start in zip(workload.blocks, workload.offsets):
+        mine = answers[start : start + len(block)]
         if isinstance(block, LinearQueries):
-            _fill_linear(block, marginal, answers[start : start + len(block)])
+            _fill_linear(block, marginal, mine)
+        for columns, fill in _pieces(block, mine):
+            pieces.setdefault(columns, []).append(fill)
     for columns, fills in pieces.items():
         table = np.asarray(marginal(columns)).reshape(workload.domain.shape(columns))
         for fill in fills:
@@ -57,14 +57,14 @@ def _pieces(block: Block, answers: NDArray[Any]) -> list[tuple[tuple[int, ...], 
         return [(block.columns, lambda table: _fill_tree(block, table, answers))]
     if isinstance(block, Parities | ParityList):
         return [
-            (tuple(c for c in block.matrix[members[0]].tolist() if c >= 0), _parity_filler(members, answers))
+            (tuple(c for c in block.matrix[members[0]].tolist() if c >= 0), partial(_fill_parities, members, answers))
             for members in groups(row_keys(block.matrix, len(block.domain)))
         ]
     if isinstance(block, Conjunctions):
         arrays = LiteralArrays(block.literals)
         owner = np.repeat(np.arange(len(block)), np.diff(block.starts))
         return [
-            (columns, _box_filler(arrays, block.terms[boxes], columns, owner[boxes], answers))
+            (columns, partial(_fill_boxes, arrays, block.terms[boxes], owner[boxes], answers))
             for columns, boxes in block.column_groups()
         ]
     if isinstance(block, LinearQueries):
@@ -107,11 +107,8 @@ def _fill_tree(block: DyadicTree, table: NDArray[Any], answers: NDArray[Any]) ->
     answers[:] = block.sums(table.transpose(order).reshape(block.groups, block.leaves)).ravel()
 
 
-def _parity_filler(members: Indices, answers: NDArray[Any]) -> Callable[[NDArray[Any]], None]:
-    def fill(table: NDArray[Any]) -> None:
-        answers[members] = table.ravel()[even_cells(table.ndim)].sum()
-
-    return fill
+def _fill_parities(members: Indices, answers: NDArray[Any], table: NDArray[Any]) -> None:
+    answers[members] = table.ravel()[even_cells(table.ndim)].sum()
 
 
 def even_cells(columns: int) -> NDArray[np.bool_]:
@@ -122,13 +119,10 @@ def even_cells(columns: int) -> NDArray[np.bool_]:
     return even
 
 
-def _box_filler(
-    arrays: LiteralArrays, terms: NDArray[np.int32], columns: tuple[int, ...], owner: Indices, answers: NDArray[Any]
-) -> Callable[[NDArray[Any]], None]:
-    def fill(table: NDArray[Any]) -> None:
-        np.add.at(answers, owner, _box_sums(arrays, terms[:, : len(columns)], table))
-
-    return fill
+def _fill_boxes(
+    arrays: LiteralArrays, terms: NDArray[np.int32], owner: Indices, answers: NDArray[Any], table: NDArray[Any]
+) -> None:
+    np.add.at(answers, owner, _box_sums(arrays, terms[:, : table.ndim], table))
 
 
 def _box_sums(arrays: LiteralArrays, terms: NDArray[np.int32], table: NDArray[Any]) -> NDArray[Any]:
@@ -167,8 +161,7 @@ def indicator(query: Query, domain: Domain) -> tuple[tuple[int, ...], NDArray[np
     if not isinstance(query, Predicate):
         raise TypeError("a function of the table has no value on a record")
     columns = query.columns
-    shape = domain.shape(columns)
-    inside = np.zeros(shape, dtype=np.uint8)
+    inside = np.zeros(domain.shape(columns), dtype=np.uint8)
     for box in query.boxes:
         sides = {literal.column: np.array(literal.codes) for literal in box}
         inside[np.ix_(*(sides.get(c, np.arange(domain.sizes[c])) for c in columns))] = 1
@@ -186,3 +179,12 @@ def cell_values(query: Query, domain: Domain) -> tuple[tuple[int, ...], NDArray[
     there = inside.reshape(tuple(size if c in held else 1 for c, size in zip(columns, shape)))
     weights = weighting.steps.reshape(tuple(size if c in weighting.columns else 1 for c, size in zip(columns, shape)))
     return columns, np.broadcast_to(there * (weights / VALUE_STEPS), shape)
+
+
+def values_on(query: Query, domain: Domain, columns: Sequence[int]) -> NDArray[np.float64]:
+    """The value of a query on each cell of some columns, its own among them, row-major in the order given."""
+    held, values = cell_values(query, domain)
+    order = sorted(columns)
+    side = values.reshape(tuple(size if c in held else 1 for c, size in zip(order, domain.shape(order))))
+    table = np.broadcast_to(side, domain.shape(order))
+    return np.ascontiguousarray(table.transpose([order.index(c) for c in columns])).ravel()

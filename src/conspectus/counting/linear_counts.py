@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.domain import CodedRows
+from conspectus.data.domain import CodedRows, fitting
 from conspectus.data.fold import Vectors
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.query import Box, Indices, Weighting
 from conspectus.queries.workload import Workload
 
+from .block_counter import BlockCounter
 from .evaluation import answers_from_marginals
 
 MOST_CELLS = 1 << 22
@@ -62,15 +63,13 @@ class _Layout:
         return cls(tuple(parts), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64))
 
 
-class LinearCounts:
+class LinearCounts(BlockCounter):
     """Adds up the weights of the rows, cell by cell."""
-
-    gathers = False
 
     def __init__(self, block: LinearQueries) -> None:
         self._block = block
         self._layout = _Layout.of(block)
-        self._sums = np.zeros(int(self._layout.starts[-1]), dtype=np.int64)
+        self.held = np.zeros(int(self._layout.starts[-1]), dtype=np.int64)
 
     def add(self, chunk: CodedRows) -> None:
         codes = {column: chunk.column(column).astype(np.int64) for column in self._block.columns}
@@ -87,13 +86,13 @@ class LinearCounts:
                 first, end = self._layout.starts[at : at + 2]
                 cells = self._cells(codes, columns, rows)
                 sums = np.bincount(cells, weights=weights, minlength=domain.project(columns).cells)
-                self._sums[first:end] += sums.astype(np.int64)
+                self.held[first:end] += sums.astype(np.int64)
                 at += 1
             for box in tables.boxes:
                 inside = np.ones(rows, dtype=bool)
                 for literal in box:
                     inside &= np.isin(codes[literal.column], np.array(literal.codes))
-                self._sums[self._layout.starts[at]] += int(weights[inside].sum())
+                self.held[self._layout.starts[at]] += int(weights[inside].sum())
                 at += 1
 
     def _cells(self, codes: dict[int, NDArray[np.int64]], columns: tuple[int, ...], rows: int) -> NDArray[np.int64]:
@@ -101,13 +100,8 @@ class LinearCounts:
         found = np.zeros(rows, dtype=np.int64)
         for column in columns:
             size = self._block.domain.sizes[column]
-            if rows and int(codes[column].max()) >= size:
-                raise ValueError("a chunk does not fit its domain: it must come from a table of the same schema")
-            found = found * size + codes[column]
+            found = found * size + fitting(codes[column], size, rows)
         return found
-
-    def parts(self) -> Vectors:
-        return (self._sums,)
 
     def of_parts(self, parts: Vectors, rows: int) -> NDArray[np.int64]:
         found = np.zeros(len(self._block), dtype=np.int64)
@@ -123,7 +117,6 @@ class LinearCounts:
             else:
                 first = int(self._layout.starts[at])
                 boxes = parts[0][first : first + len(tables.given.terms)]
-                owner = np.repeat(np.arange(len(tables.given)), np.diff(tables.given.starts))
-                found[tables.places] = np.bincount(owner, weights=boxes, minlength=len(tables.given)).astype(np.int64)
+                found[tables.places] = tables.given.of_boxes(boxes)
                 at += len(boxes)
         return found

@@ -63,8 +63,7 @@ class SetCounts:
         boxes = np.zeros(len(self._block.terms), dtype=np.int64)
         if self._trie is not None:
             boxes = np.append(self._totals, rows)[self._trie.node_of]
-        ends = np.append(0, np.cumsum(boxes))
-        return np.diff(ends[self._block.starts])
+        return self._block.of_boxes(boxes)
 
 
 def _parts(trie: Trie, parts: int) -> list[tuple[int, int]]:

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.compiled import processors
-from conspectus.data.domain import Chunk, CodedRows, Domain, code_dtype
+from conspectus.data.domain import Chunk, CodedRows, Domain, code_dtype, fitting
 from conspectus.data.fold import Vectors
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.statistic import KINDS, STATISTIC_STEPS, Statistic, Statistics
 from conspectus.queries.ordering import starts_of
 from conspectus.queries.query import Box, Literal
 
+from .block_counter import BlockCounter
 from .statistic_kernels import tabulate_given, values
 
 Integers = NDArray[np.int64]
@@ -111,14 +112,15 @@ def layout_of(block: Statistics) -> Layout:
 _LAYOUTS: dict[int, tuple[weakref.ref[Statistics], Layout]] = {}
 
 
-class StatisticCounts:
-    """The tables of a layout, filled while rows stream by, and the values of its functions."""
+class StatisticCounts(BlockCounter):
+    """The tables of a layout, filled while rows stream by, and the values of its functions.
 
-    gathers = False
+    What adds up are the numbers of rows by condition and code, as values do not.
+    """
 
     def __init__(self, layout: Layout, *, threads: int | None = None) -> None:
         self._layout = layout
-        self._held = np.zeros(int(layout.table_at[-1]), dtype=np.int64)
+        self.held = np.zeros(int(layout.table_at[-1]), dtype=np.int64)
         self._threads = threads or processors()
         self._parts = np.array_split(np.arange(layout.groups), max(1, min(4 * self._threads, layout.groups)))
 
@@ -127,10 +129,7 @@ class StatisticCounts:
         layout = self._layout
         codes = np.zeros((len(layout.columns), chunk.rows), dtype=code_dtype(int(layout.sizes.max(initial=1))))
         for number, column in enumerate(layout.columns):
-            here = chunk.column(column)
-            if len(here) != chunk.rows or (chunk.rows and int(here.max()) >= layout.sizes[number]):
-                raise ValueError("a chunk does not fit its domain: it must come from a table of the same schema")
-            codes[number] = here
+            codes[number] = fitting(chunk.column(column), int(layout.sizes[number]), chunk.rows)
         if chunk.rows * len(layout.table_columns) < _LITTLE:
             for part in self._parts:
                 self._tabulate(codes, chunk.rows, part)
@@ -155,12 +154,8 @@ class StatisticCounts:
             layout.table_columns,
             layout.table_at,
             layout.sizes,
-            self._held,
+            self.held,
         )
-
-    def parts(self) -> Vectors:
-        """The numbers of rows by condition and code: what adds up, as values do not."""
-        return (self._held,)
 
     def of_parts(self, parts: Vectors, rows: int) -> Integers:
         """The values of all functions, in steps, from tables that were added up."""

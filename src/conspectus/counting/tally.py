@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.chunks import SetChunk
-from conspectus.data.domain import Chunk, CodedRows, Codes, Domain, code_dtype
+from conspectus.data.domain import Chunk, CodedRows, Codes, Domain, code_dtype, fitting
 from conspectus.data.fold import Vectors
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
@@ -33,7 +33,8 @@ from conspectus.queries.sensitivity import CountingBlock
 from conspectus.queries.workload import Workload
 
 from .bitmaps import ConjunctionCounts, ParityCounts, Task
-from .block_counters import BlockCounter, block_counter
+from .block_counter import BlockCounter
+from .block_counters import block_counter
 from .evaluation import answers_from_marginals
 from .joints import joint_tables, projections
 from .kernels import ROWS, tabulate
@@ -151,9 +152,7 @@ class Tally:
             here = slice(self._filled, self._filled + taken)
             for column, place in self._place.items():
                 codes = chunk.column(column)[start : start + taken]
-                if len(codes) != taken or (taken and int(codes.max()) >= self._sizes[place]):
-                    raise ValueError("a chunk does not fit its domain: it must come from a table of the same schema")
-                self._buffer[place, here] = codes
+                self._buffer[place, here] = fitting(codes, self._sizes[place], taken)
             self._filled += taken
             start += taken
             if self._filled == room:

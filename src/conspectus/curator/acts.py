@@ -146,24 +146,25 @@ def spread_of(score: Score | Net, relation: Relation) -> ByRelation:
     return score.sensitivity(relation).mapped(lambda moved: 2 * moved)
 
 
-def choice_act(spread: ByRelation, rate: Fraction, draws: int) -> NoisyMaxima:
-    """The act of choosing the largest of scores with noise of this rate, or of the scale 1/rate."""
-    return NoisyMaxima(epsilon=spread.mapped(lambda moved: rate * moved), draws=draws)
-
-
-def selection_act(
+def selection(
     score: Score | Net, epsilon: Fraction, *, relation: Relation, rule: Rule = "exponential", draws: int = 1
-) -> ExponentialDraws | NoisyMaxima:
-    """The act of drawing candidates by a rule, each with this epsilon; a function of public facts alone."""
+) -> tuple[ExponentialDraws | NoisyMaxima, Fraction]:
+    """The act of drawing candidates by a rule, each with this epsilon, and the rate of the draws, from public facts.
+
+    The largest of noisy scores is that of noise of the scale 1/rate, which is a float.
+    """
     moved = spread_of(score, relation)
     here = moved.under(relation.neighbours)
     if here is None:
         raise ValueError("a selection needs a score with a known sensitivity")
+    if here == 0:
+        # Nobody moves this score: any rate will do, and costs no more than its rounding. It is that of a single step.
+        here = Fraction(2)
     if rule == "exponential":
         rate = selection_rate(here / 2, epsilon)
-        return ExponentialDraws(range=moved.mapped(lambda each: selection_range(each / 2, rate)), draws=draws)
-    rate = epsilon / here
-    return choice_act(moved, rate if rule == "permute-and-flip" else 1 / Fraction(scale_up(1 / rate)), draws)
+        return ExponentialDraws(range=moved.mapped(lambda each: selection_range(each / 2, rate)), draws=draws), rate
+    rate = epsilon / here if rule == "permute-and-flip" else 1 / Fraction(scale_up(here / epsilon))
+    return NoisyMaxima(epsilon=moved.mapped(lambda each: rate * each), draws=draws), rate
 
 
 def selection_rate(sensitivity: Fraction, epsilon: Fraction) -> Fraction:

@@ -21,13 +21,7 @@ from conspectus.data.records.field import Elements
 from conspectus.data.sources import Table
 from conspectus.privacy import exponential, levels, noise
 from conspectus.privacy.accounting import Allowance, Debit, scale_up
-from conspectus.privacy.events import (
-    ByRelation,
-    Event,
-    ExponentialDraws,
-    Noise,
-    RowTotal,
-)
+from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.privacy.permute_and_flip import permute_and_flip
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.residual import Residual
@@ -37,16 +31,13 @@ from conspectus.queries.workload import Workload
 from .acts import (
     Net,
     Rule,
-    choice_act,
     further_act,
     keys_act,
     listed,
     measurement,
     relation_of,
     residual_act,
-    selection_range,
-    selection_rate,
-    spread_of,
+    selection,
     stable_act,
     watch_act,
 )
@@ -137,12 +128,9 @@ class Curator:
             tables = Workload(residuals[0].domain, tuple(residual.table for residual in residuals))
             act = residual_act(residuals, scales, relation=self.relation)
             counts = self._debited(act, lambda: self._truth(tables))
-            found: list[NDArray[np.float64]] = []
-            at = 0
-            for residual, drawn in zip(residuals, self._residual_noise(residuals, scales)):
-                found.append(residual.projected(counts[at : at + residual.cells], drawn))
-                at += residual.cells
-            return found
+            parts = np.split(counts, tables.offsets[1:-1])
+            noises = self._residual_noise(residuals, scales)
+            return [residual.projected(part, drawn) for residual, part, drawn in zip(residuals, parts, noises)]
 
     def _residual_noise(self, residuals: Sequence[Residual], scales: Sequence[float]) -> list[NDArray[np.int64]]:
         """Noise for the cells of each table; tables of one scale share one draw, which is quicker."""
@@ -174,20 +162,13 @@ class Curator:
         another rule it is NoisyMaxima of epsilon: rate·spread, or spread/scale.
         """
         with self._lock:
-            moved = spread_of(score, self.relation)
-            here = moved.under(self.relation.neighbours)
-            if here is None:
-                raise ValueError("a selection needs a score with a known sensitivity")
+            act, rate = selection(score, epsilon, relation=self.relation, rule=rule, draws=draws)
             if barred is not None and (isinstance(score, Net) or draws > score.candidates - len(np.unique(barred))):
                 raise ValueError("different candidates are drawn from a score that has as many left")
-            if rule != "exponential":
-                if barred is None or isinstance(score, Net):
-                    raise ValueError("the largest noisy scores are those of different candidates: give barred")
-                return self._largest(score, moved, rule, epsilon / here, draws=draws, barred=barred)
-            rate = selection_rate(here / 2, epsilon)
-            bounds = moved.mapped(lambda each: selection_range(each / 2, rate))
+            if rule != "exponential" and barred is None:
+                raise ValueError("the largest noisy scores are those of different candidates: give barred")
             asked = score.workload if isinstance(score, Net) else score
-            exact = self._debited(ExponentialDraws(range=bounds, draws=draws), lambda: self._truth(asked))
+            exact = self._debited(act, lambda: self._truth(asked))
             if isinstance(score, Net):
                 ranked = score.ranked(exact, levels.cutoff(score.mass, rate))
                 known = ranked.distances, ranked.masses
@@ -195,27 +176,14 @@ class Curator:
                 return np.array([ranked.member(level, rank) for level, rank in drawn], dtype=np.int64)
             if barred is None:
                 return exponential.draw(exact, rate=rate, draws=draws, sampler=self._sampler)
-            return exponential.peel(exact, barred, rate=rate, draws=draws, sampler=self._sampler)
-
-    def _largest(
-        self,
-        score: Score,
-        spread: ByRelation,
-        rule: Rule,
-        rate: Fraction,
-        *,
-        draws: int,
-        barred: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
-        """The candidates with the largest scores, one after the other, each with fresh noise on all that are left."""
-        if rule == "noisy-max":
-            scale = scale_up(1 / rate)
-            act = choice_act(spread, 1 / Fraction(scale), draws)
-            choose = partial(exponential.report_noisy_max, scale=scale, sampler=self._sampler)
-        else:
-            act = choice_act(spread, rate, draws)
-            choose = partial(permute_and_flip, rate=rate, sampler=self._sampler)
-        return exponential.peeled(self._debited(act, lambda: self._truth(score)), barred, draws, choose)
+            if rule == "exponential":
+                return exponential.peel(exact, barred, rate=rate, draws=draws, sampler=self._sampler)
+            # The largest scores, one after the other, each with fresh noise on all that are left.
+            if rule == "noisy-max":
+                choose = partial(exponential.report_noisy_max, scale=float(1 / rate), sampler=self._sampler)
+            else:
+                choose = partial(permute_and_flip, rate=rate, sampler=self._sampler)
+            return exponential.peeled(exact, barred, draws, choose)
 
     def above_threshold(
         self, threshold: Fraction, epsilon: Fraction, *, share: Fraction = HALF, hits: int = 1

@@ -67,7 +67,8 @@ class ExactCounts:
                 return None if table is None else _arranged(block, table)
             case GroupedMarginal():
                 # Its cells are sums of those of the marginal over all codes, where that was counted.
-                whole = self.find(Marginal(block.domain, block.columns)) if self._spans(block) else None
+                counted = _told_apart(block) in self._marginals
+                whole = self.find(Marginal(block.domain, block.columns)) if counted else None
                 return None if whole is None else block.coarsened(whole)
             case Conjunctions():
                 return self._unions(block)
@@ -95,11 +96,6 @@ class ExactCounts:
                 case SparseQueries() | Statistics() | UnsafeFunctions() | LinearQueries():
                     self._named.update(zip(_names(block), (counts * _finer(block)).tolist()))
         self._new = []
-
-    def _spans(self, block: GroupedMarginal) -> bool:
-        """Whether the marginal over all codes of its columns was counted."""
-        told_apart = tuple(sorted(c for c in block.columns if block.domain.sizes[c] > 1))
-        return told_apart in self._marginals
 
     def _listed(self, block: Conjunctions, counts: Counts) -> None:
         for literal in block.literals:
@@ -226,7 +222,7 @@ def _union(boxes: Keys) -> object:
     return Conjunctions, tuple(sorted(boxes.tolist()))
 
 
-def _told_apart(block: Marginal) -> tuple[int, ...]:
+def _told_apart(block: Marginal | GroupedMarginal) -> tuple[int, ...]:
     """The columns of a marginal in order, without those that have one code."""
     return tuple(sorted(c for c in block.columns if block.domain.sizes[c] > 1))
 

@@ -8,6 +8,7 @@ a small one, is written in `stable_statistics.proof.md`; `stable_value` publishe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -166,13 +167,8 @@ def _farthest(holds: Callable[[int], bool], ranks: Counts) -> int:
 
     Beyond all ranks nothing changes any more: what still holds there holds for good.
     """
-    low, high = 0, int(np.abs(ranks).max()) + 1
-    if holds(high):
-        return FARTHEST
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low + 1
+    beyond = int(np.abs(ranks).max()) + 1
+    return FARTHEST if holds(beyond) else bisect_left(range(1, beyond), True, key=lambda r: not holds(r)) + 1
 
 
 def _l1(workload: Workload, relation: Relation) -> ByRelation:

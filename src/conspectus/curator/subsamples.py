@@ -41,10 +41,7 @@ def subsamples_of(table: Table, subsamples: int, public_seed: int) -> list[Codes
     codes, units = [np.zeros((0, width), dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
     named = table.schema.unit.kind == "id"
     for chunk, ids in table.units(public_seed):
-        read = np.empty((chunk.rows, width), dtype=np.int64)
-        for column in range(width):
-            read[:, column] = chunk.column(column)
-        codes.append(read)
+        codes.append(np.stack([chunk.column(column).astype(np.int64) for column in range(width)], axis=1))
         units.append(np.zeros(chunk.rows, dtype=np.uint64) if ids is None else ids)
     rows = np.concatenate(codes)
     if named:

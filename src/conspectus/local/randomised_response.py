@@ -10,6 +10,7 @@ What is known of n people is then off by about √n, where a trusted curator's c
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from conspectus.privacy.noise import Sampler, SystemSampler
 from conspectus.queries.rules import demand
 from conspectus.suggestions import suggest_keywords
 
+LEAST_EPSILON = float(2 * slack())
+"""An ε has to be above it: half of it is what the rounding of the coin's weights may take."""
 MOST_EPSILON = 30.0
 """Beyond it an answer is the truth but for one in 10¹³, and the coin's weights would end at their floor."""
 
@@ -64,7 +67,7 @@ class RandomisedResponse:
 
     Args:
         values: The possible answers, two or more.
-        epsilon: The privacy loss ε of one report, above 0 and at most 30.
+        epsilon: The privacy loss ε of one report, above 2⁻⁵⁰ (about 9·10⁻¹⁶) and at most 30.
 
     Raises:
         LocalError: There are fewer than two different values, or ε is out of range.
@@ -85,11 +88,15 @@ class RandomisedResponse:
 
     def __post_init__(self) -> None:
         different = len(set(self.values)) == len(self.values) >= 2
-        number = type(self.epsilon) in (int, float) and 0 < self.epsilon <= MOST_EPSILON
+        number = type(self.epsilon) in (int, float) and LEAST_EPSILON < self.epsilon <= MOST_EPSILON
         demand(
             LocalError,
             (different, "a question has at least two different answers"),
-            (number, f"epsilon lies above 0, and is at most {MOST_EPSILON:g}"),
+            (
+                number,
+                f"epsilon lies above {LEAST_EPSILON:.2g}, for rounding needs a part of it, and is at most "
+                f"{MOST_EPSILON:g}",
+            ),
         )
 
     @property
@@ -120,7 +127,7 @@ class RandomisedResponse:
         if answer not in self.values:
             raise LocalError("an answer is one of the values that were declared")
         scores = np.array([value == answer for value in self.values], dtype=np.int64)
-        rate = max(Fraction(self.epsilon) - slack(), Fraction(self.epsilon) / 2)
+        rate = Fraction(self.epsilon) - slack()
         return self.values[int(draw(scores, rate=rate, draws=1, sampler=self._sampler)[0])]
 
     def decode(self, reports: Iterable[Any], *, confidence: float = 0.95) -> list[LocalShare]:
@@ -148,11 +155,13 @@ class RandomisedResponse:
         return [self._share(value, seen[value], people, 1 - confidence) for value in self.values]
 
     def _share(self, value: Any, seen: int, people: int, failure: float) -> LocalShare:
-        estimate = (seen / people - self.other) / (self.truth - self.other)
+        # truth − other, written so that a small ε does not make it zero: other is truth·e^(−ε).
+        estimate = (seen / people - self.other) / (self.truth * -math.expm1(-self.epsilon))
         # More people with the value make more reports of it likelier: the ends are found by bisection.
-        low = _least(lambda holders: self._tail(seen, holders, people, above=True) > failure / 2, people)
-        high = people - _least(lambda rest: self._tail(seen, people - rest, people, above=False) > failure / 2, people)
-        return LocalShare(value=value, share=estimate, low=low / people, high=high / people)
+        enough, some = failure / 2, range(people)
+        low = bisect_left(some, True, key=lambda held: self._tail(seen, held, people, above=True) > enough)
+        rest = bisect_left(some, True, key=lambda rest: self._tail(seen, people - rest, people, above=False) > enough)
+        return LocalShare(value=value, share=estimate, low=low / people, high=(people - rest) / people)
 
     def _tail(self, seen: int, holders: int, people: int, *, above: bool) -> float:
         """The chance of at least, or at most, so many reports of a value that `holders` of the people have."""
@@ -161,15 +170,3 @@ class RandomisedResponse:
         rest = people - holders
         tails = binom.sf(seen - told - 1, rest, self.other) if above else binom.cdf(seen - told, rest, self.other)
         return float(chances @ tails)
-
-
-def _least(holds: Any, most: int) -> int:
-    """The least number from 0 to `most` for which a growing condition holds; `most` if it never does."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low

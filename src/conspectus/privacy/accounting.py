@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from . import composition
-from .events import ByRelation, Event, GaussianNoise, LaplaceNoise, MixedGaussianNoise, StableKeys, StableValue
+from .events import Approximate, ByRelation, Event, GaussianNoise, LaplaceNoise, MixedGaussianNoise
 from .guarantee import Budget, Guarantee
-from .prices import Cost, cost_of, gaussian_acts, pure_acts, scale_down
+from .prices import Cost, cost_of, gaussian_acts, pure_acts, root_up, scale_down
 from .prices import Currency as Currency
 from .prices import Unpriced as Unpriced
 from .prices import price as price
@@ -210,7 +210,7 @@ def set_aside(budget: Budget, missing: float) -> Fraction:
 
 def sum_of_deltas(events: Iterable[Event], neighbours: Neighbours) -> Fraction:
     """What those δ that are the acts' own add up to."""
-    own = (event for event in events if isinstance(event, StableKeys | StableValue))
+    own = (event for event in events if isinstance(event, Approximate))
     return sum((price_approximate(event, neighbours)[1] for event in own), Fraction(0))
 
 
@@ -272,12 +272,12 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
 
     Acts with a δ of their own take it from δ; their ε add to what the others cost at the rest of it.
     """
-    approximate = [event for event in events if isinstance(event, StableKeys | StableValue)]
+    approximate = [event for event in events if isinstance(event, Approximate)]
     if approximate:
         prices = [price_approximate(event, neighbours) for event in approximate]
         added, missing = (sum(parts, Fraction(0)) for parts in zip(*prices))
         theorem = "basic composition of approximate acts"
-        rest = [event for event in events if not isinstance(event, StableKeys | StableValue)]
+        rest = [event for event in events if not isinstance(event, Approximate)]
         left_over = Fraction(delta) - missing
         if left_over < 0:
             return None, None, theorem
@@ -361,14 +361,10 @@ def calibrate_laplace(l1: Fraction, l2_squared: Fraction, linf: Fraction, budget
     moved_by = {name: ByRelation(replace=norm, add_remove=norm) for name, norm in moved.items()}
     # Rounding inside a theorem may cost the last digits: widen until the very check that the release will pass passes.
     step = 2.0**-45
-    while not _fits(LaplaceNoise(scale=Fraction(scale), **moved_by), budget):
+    while not declared_fit([LaplaceNoise(scale=Fraction(scale), **moved_by)], budget, Neighbours.REPLACE):
         scale *= 1 + step
         step *= 2
     return Fraction(scale)
-
-
-def _fits(event: Event, budget: Budget) -> bool:
-    return declared_fit((event,), budget, Neighbours.REPLACE)
 
 
 def declared_fit(events: Sequence[Event], budget: Budget, neighbours: Neighbours) -> bool:
@@ -382,8 +378,4 @@ def declared_fit(events: Sequence[Event], budget: Budget, neighbours: Neighbours
 
 def calibrate_gaussian(l2_squared: Fraction, rho: Fraction) -> Fraction:
     """The least σ, as an exact float, at which Gaussian noise of this squared L2 sensitivity costs at most ρ."""
-    square = l2_squared / (2 * rho)
-    sigma = math.sqrt(square)
-    while Fraction(sigma) ** 2 < square:
-        sigma = math.nextafter(sigma, math.inf)
-    return Fraction(sigma)
+    return Fraction(root_up(l2_squared / (2 * rho)))

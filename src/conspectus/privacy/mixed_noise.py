@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .events import Noise
-from .tails import FAR, MARGIN, characteristic, noise_margin, variance_of
+from .tails import FAR, MARGIN, characteristic, laplace_spread, noise_margin, variance_of
 
 Term = tuple[Noise, float, int]
 """A law, the size of a weight, and how many noises of this law have that weight."""
@@ -137,8 +137,7 @@ def _moment_bound(terms: Sequence[Term], failure: float) -> float:
         if law.kind == "gaussian":
             logs += times * np.square(slopes * weight * law.scale) / 2
             continue
-        miss, ratio = -math.expm1(-1 / law.scale), math.exp(-1 / law.scale)
-        spread = 4 * ratio * np.sinh(np.minimum(slopes * weight, 1400.0) / 2) ** 2 / miss**2
+        spread = laplace_spread(law.scale, np.minimum(slopes * weight, 1400.0))
         logs += np.where(spread < 1, -times * np.log1p(-np.minimum(spread, 1 - 1e-15)), np.inf)
     if all(law.kind == "gaussian" for law, _, _ in terms):
         square = math.fsum(times * (weight * law.scale) ** 2 for law, weight, times in terms)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .events import Noise
-from .tails import CAP, FAR, MARGIN, characteristic
+from .tails import CAP, FAR, MARGIN, characteristic, laplace_spread
 
 Tail = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """For each x at least P(S > x), of a symmetric S; 1 where x is below 0."""
@@ -71,11 +71,10 @@ def _moment_bound(law: Noise, sizes: NDArray[np.float64], times: NDArray[np.int6
     if law.kind == "gaussian":
         square = 2 * law.scale**2 * float((sizes**2 * times).sum()) * (1 + MARGIN)
         return lambda x: np.where(x < 0, 1.0, np.exp(-np.square(np.maximum(x, 0)) / square))
-    miss, ratio = -math.expm1(-1 / law.scale), math.exp(-1 / law.scale)
     slopes, logs = [], []
     for share in np.concatenate((np.geomspace(1e-4, 0.5, 60), 1 - np.geomspace(1e-3, 0.5, 30))):
         slope = min(share / law.scale, 600.0) / float(sizes.max())
-        spread = 4 * ratio * np.sinh(slope * sizes / 2) ** 2 / miss**2
+        spread = laplace_spread(law.scale, slope * sizes)
         if float(spread.max()) < 1:
             slopes.append(slope)
             logs.append(-float((np.log1p(-spread) * times).sum()) * (1 + MARGIN))

@@ -142,7 +142,7 @@ def cost_of(event: Event, currency: Currency, neighbours: Neighbours) -> Cost:
 
     Guarantee: in pure ε the act is (price, δ)-differentially private; in ρ it is δ-approximately price-zCDP.
     """
-    if not isinstance(event, StableKeys | StableValue):
+    if not isinstance(event, Approximate):
         return Cost(price=price(event, currency, neighbours))
     epsilon, delta = price_approximate(event, neighbours)
     if currency == "pure":
@@ -204,6 +204,22 @@ def scale_down(number: Fraction) -> float:
     """The largest float that is at most `number`."""
     nearest = float(number)
     return nearest if Fraction(nearest) <= number else math.nextafter(nearest, -math.inf)
+
+
+def root_up(square: Fraction) -> float:
+    """A float whose square is at least `square`, exactly, and hardly more."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def root_down(square: Fraction) -> Fraction:
+    """A rational whose square is at most `square`, exactly, and hardly less."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 > square:
+        root = math.nextafter(root, 0.0)
+    return Fraction(root)
 
 
 def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fraction]:

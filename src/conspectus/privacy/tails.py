@@ -151,6 +151,12 @@ def characteristic(kind: Kind, scale: float, angles: NDArray[np.float64]) -> NDA
     return np.asarray(total / (1 + 2 * float(np.sum(chances))))
 
 
+def laplace_spread(scale: float, slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The s with moments M(λ) = 1/(1 − s) of discrete Laplace noise, where it is below 1: 4p sinh²(λ/2)/(1 − p)²."""
+    miss, ratio = -math.expm1(-1 / scale), math.exp(-1 / scale)
+    return np.asarray(4 * ratio * np.sinh(slopes / 2) ** 2 / miss**2)
+
+
 @lru_cache(maxsize=4096)
 def _chernoff(kind: Kind, scale: float, terms: int, failure: float) -> int:
     """A t with P(|S| > t) ≤ failure by a moment bound: sub-Gaussian, or the exact moments of Laplace noise.
@@ -162,9 +168,7 @@ def _chernoff(kind: Kind, scale: float, terms: int, failure: float) -> int:
         return math.ceil(scale * math.sqrt(2 * terms * wanted) * (1 + MARGIN))
     shares = np.concatenate((np.geomspace(1e-9, 0.5, 400), 1 - np.geomspace(1e-6, 0.5, 100)))
     slopes = np.minimum(shares / scale, 600.0)  # beyond, sinh leaves the floats
-    miss, ratio = -math.expm1(-1 / scale), math.exp(-1 / scale)
-    # M(λ) = (1−p)² / ((1−p)² − 4p sinh²(λ/2))
-    spread = 4 * ratio * np.sinh(slopes / 2) ** 2 / miss**2
+    spread = laplace_spread(scale, slopes)
     usable = spread < 1
     moments = -np.log1p(-spread[usable])
     return math.ceil(float(np.min((terms * moments + wanted) / slopes[usable])) * (1 + MARGIN))
@@ -185,11 +189,10 @@ def weighted_quantile(law: Noise, weights: NDArray[np.float64], confidence: floa
     wanted = math.log(2 / (1 - confidence))
     if law.kind == "gaussian":
         return law.scale * math.sqrt(2 * wanted * float(np.sum(sizes * sizes))) * (1 + MARGIN)
-    miss, ratio = -math.expm1(-1 / law.scale), math.exp(-1 / law.scale)
     best = math.inf
     for share in np.geomspace(1e-4, 0.98, 80):
         slope = min(share / law.scale, 600.0) / largest
-        spread = 4 * ratio * np.sinh(slope * sizes / 2) ** 2 / miss**2
+        spread = laplace_spread(law.scale, slope * sizes)
         if float(spread.max()) < 1:
             best = min(best, (wanted - float(np.sum(np.log1p(-spread)))) / slope)
     return best * (1 + MARGIN)
@@ -212,10 +215,9 @@ def mixture_quantile(law: Noise, squares: float, largest: float, failure: float)
     root, wanted = math.sqrt(squares), math.log(2 / failure)
     if law.kind == "laplace":
         weight = min(largest, root)
-        miss, ratio = -math.expm1(-1 / law.scale), math.exp(-1 / law.scale)
         shares = np.concatenate((np.geomspace(1e-4, 0.5, 60), 1 - np.geomspace(1e-6, 0.5, 60)))
         slopes = np.minimum(shares / law.scale, 600.0)
-        spread = 4 * ratio * np.sinh(slopes / 2) ** 2 / miss**2
+        spread = laplace_spread(law.scale, slopes)
         usable = spread < 1
         moments = -np.log1p(-spread[usable]) * (squares / weight**2)
         return float(np.min((moments + wanted) / slopes[usable])) * weight * (1 + MARGIN)

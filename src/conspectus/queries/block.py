@@ -59,11 +59,24 @@ class Listing(Block, Protocol):
     def join(cls, blocks: Sequence[Self]) -> Self: ...
 
 
+class ReadsAll:
+    """What blocks that read all columns of their table have in common."""
+
+    domain: Domain
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The positions of all columns."""
+        return tuple(range(len(self.domain)))
+
+
 def check_length(queries: int, what: str) -> None:
     """Refuse what would not fit into memory, with its exact size."""
     if queries > MOST_QUERIES:
+        # A number of thousands of digits cannot be written, and says no more.
+        many = f"{queries:,}" if queries < 1 << 63 else "more than 2⁶³"
         raise WorkloadError(
-            f"{what} would have {queries:,} queries, too many for memory (at most {MOST_QUERIES:,}): "
+            f"{what} would have {many} queries, too many for memory (at most {MOST_QUERIES:,}): "
             "take fewer columns or coarser bins"
         )
 

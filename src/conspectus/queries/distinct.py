@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from .block import Block
 from .ordering import distinct_keys, first_of_each, row_keys, stretches
 from .query import Indices
 
-_LISTS = (Conjunctions, ParityList, Statistics, UnsafeFunctions, SparseQueries, LinearQueries, Moments)
-
 Listing = Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries | LinearQueries | Moments
+LISTINGS = get_args(Listing)
+"""The kinds of blocks that list their questions one by one."""
 
 
 def distinct_blocks(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], Indices]:
@@ -31,9 +31,9 @@ def distinct_blocks(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], Indic
     first_of: dict[tuple[type, Any], tuple[int, Block]] = {}
     positions: list[Indices] = []
     length = 0
-    listed = {kind: _Seen(blocks, kind) for kind in _LISTS}
+    listed = {kind: _Seen(blocks, kind) for kind in LISTINGS}
     for block in blocks:
-        if isinstance(block, _LISTS):
+        if isinstance(block, LISTINGS):
             piece, places = listed[type(block)].next(block, length)
             if len(piece):
                 kept.append(piece)

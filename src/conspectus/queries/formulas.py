@@ -153,10 +153,14 @@ def predicate(domain: Domain, formula: Formula) -> Predicate:
     return Predicate(_Expansion(domain).boxes(formula))
 
 
+def any_box(domain: Domain, boxes: Iterable[Box]) -> Formula:
+    """The formula of some boxes, disjoint or not: a record lies in one of them."""
+    return any_of(domain, [all_of(domain, [literal(domain, p.column, p.codes) for p in box]) for box in boxes])
+
+
 def union(domain: Domain, boxes: Iterable[Box]) -> Predicate:
     """The union of some boxes, disjoint or not, as a predicate."""
-    wholes = [all_of(domain, [literal(domain, part.column, part.codes) for part in box]) for box in boxes]
-    return predicate(domain, any_of(domain, wholes))
+    return predicate(domain, any_box(domain, boxes))
 
 
 def _too_many() -> TooManyBoxes:

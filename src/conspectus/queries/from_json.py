@@ -20,16 +20,17 @@ from .blocks.dyadic_tree import DyadicTree
 from .blocks.interval_list import Intervals
 from .blocks.linear_queries import read_linear
 from .blocks.marginal import Marginal
-from .blocks.moments import read_moments
+from .blocks.moments import Moments, check_weighed, read_moments
 from .blocks.parity_list import Parities, ParityList
 from .blocks.sparse_queries import read_sparse
 from .blocks.statistic import read_statistics
 from .blocks.unsafe_functions import read_functions, told_apart
+from .distinct import LISTINGS
 from .formulas import MOST_BOXES
 from .query import Literal
 from .sensitivity import WorkloadError
+from .stored_parts import REFUSAL, integers
 
-_REFUSAL = "this is not a stored workload: "
 _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "marginal": {"columns": list},
     "ranges": {"column": int, "regular": int},
@@ -50,17 +51,18 @@ def read_blocks(stored: object) -> tuple[Domain, tuple[Block, ...]]:
     """The table and the blocks of the workload in a JSON value, or a `WorkloadError` that says what is wrong."""
     fields = _mapping(stored, "it is no object")
     if fields.get("format") != "conspectus-workload" or fields.get("version") != 1:
-        raise WorkloadError(_REFUSAL + "its format is not conspectus-workload, version 1")
+        raise WorkloadError(REFUSAL + "its format is not conspectus-workload, version 1")
     names, sizes, blocks = (fields.get(name) for name in ("columns", "sizes", "blocks"))
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise WorkloadError(_REFUSAL + "columns must be a list of names")
+        raise WorkloadError(REFUSAL + "columns must be a list of names")
     if not isinstance(blocks, list):
-        raise WorkloadError(_REFUSAL + "blocks must be a list")
+        raise WorkloadError(REFUSAL + "blocks must be a list")
     try:
         domain = Domain(tuple(names), tuple(_integers(sizes, "sizes").tolist()))
     except ValueError as problem:
-        raise WorkloadError(f"{_REFUSAL}{problem}") from problem
+        raise WorkloadError(f"{REFUSAL}{problem}") from problem
     read = total_length((_block(domain, block) for block in blocks), "this workload")
+    check_weighed([block for block in read if isinstance(block, Moments)])
     return domain, told_apart(read)
 
 
@@ -68,18 +70,19 @@ def _block(domain: Domain, stored: object) -> Block:
     fields = _mapping(stored, "a block is no object")
     kind = fields.get("kind")
     if not isinstance(kind, str) or kind not in _FIELDS:
-        raise WorkloadError(_REFUSAL + "it has a block of an unknown kind")
+        raise WorkloadError(REFUSAL + "it has a block of an unknown kind")
     for name, expected in _FIELDS[kind].items():
         value = fields.get(name)
         if name not in fields or not isinstance(value, expected) or isinstance(value, bool):
-            raise WorkloadError(f"{_REFUSAL}a block of {kind} lacks a proper {name!r}")
+            raise WorkloadError(f"{REFUSAL}a block of {kind} lacks a proper {name!r}")
     for name in ("columns", "sets"):
         for value in fields.get("sets", ()) if name == "sets" else [fields.get("columns", [])]:
             _integers(value, name)
     block = _READERS[kind](domain, fields)
-    rebuilt = block.take(np.arange(len(block))) if kind in _LISTED else block
+    # What lists its questions is built again by taking all of them.
+    rebuilt = block.take(np.arange(len(block))) if isinstance(block, LISTINGS) else block
     if rebuilt != block or block.to_json() != fields:
-        raise WorkloadError(f"{_REFUSAL}a block of {kind} is spelled in another way than it is written")
+        raise WorkloadError(f"{REFUSAL}a block of {kind} is spelled in another way than it is written")
     return block
 
 
@@ -87,19 +90,19 @@ def _conjunctions(domain: Domain, fields: Mapping[str, Any]) -> Conjunctions:
     literals = tuple(_literal(domain, entry) for entry in fields["literals"])
     width, terms = fields["width"], _integers(fields["terms"], "terms")
     if width < 0 or width > len(domain) or (width == 0 and len(terms)) or (width and len(terms) % width):
-        raise WorkloadError(_REFUSAL + "its boxes do not have the stated width")
+        raise WorkloadError(REFUSAL + "its boxes do not have the stated width")
     if len(terms) and (terms.min() < -1 or terms.max() >= len(literals)):
-        raise WorkloadError(_REFUSAL + "a box speaks of a literal that is not there")
+        raise WorkloadError(REFUSAL + "a box speaks of a literal that is not there")
     starts = None if fields["starts"] is None else _integers(fields["starts"], "starts")
     if width == 0 and starts is None:
-        raise WorkloadError(_REFUSAL + "boxes without literals need the starts of their queries")
+        raise WorkloadError(REFUSAL + "boxes without literals need the starts of their queries")
     boxes = len(terms) // width if width else int(starts[-1]) if starts is not None and len(starts) else 0
     if boxes > MOST_QUERIES or boxes < 0:
-        raise WorkloadError(_REFUSAL + "it has more boxes than memory allows")
+        raise WorkloadError(REFUSAL + "it has more boxes than memory allows")
     rows = terms.reshape(boxes, width).astype(np.int32)
     bounds = np.arange(boxes + 1, dtype=np.int64) if starts is None else starts
     if (np.diff(bounds) > MOST_BOXES).any():
-        raise WorkloadError(f"{_REFUSAL}a query has more than {MOST_BOXES} boxes")
+        raise WorkloadError(f"{REFUSAL}a query has more than {MOST_BOXES} boxes")
     return Conjunctions(domain, literals, rows, bounds)
 
 
@@ -119,36 +122,26 @@ _READERS: dict[str, Callable[[Domain, Mapping[str, Any]], Block]] = {
 }
 """How each kind of block is read back."""
 
-_LISTED = ("parity-list", "statistics", "unsafe-functions", "linear", "moments", "sparse", "conjunctions")
-"""The kinds that list their questions, and are built again by taking all of them."""
-
 
 def _literal(domain: Domain, entry: object) -> Literal:
-    if not isinstance(entry, list) or not set(map(type, entry)) <= {int}:
-        raise WorkloadError(f"{_REFUSAL}literals must be lists of integers")
-    values: list[int] = entry
+    values = integers(entry, "literals must be lists of integers")
     if len(values) < 3 or len(values) % 2 == 0 or not 0 <= values[0] < len(domain):
-        raise WorkloadError(_REFUSAL + "a literal is a column and the first and last code of each run")
+        raise WorkloadError(REFUSAL + "a literal is a column and the first and last code of each run")
     column, size = values[0], domain.sizes[values[0]]
     runs: list[tuple[int, int]] = []
     for first, last in zip(values[1::2], values[2::2]):
         if not 0 <= first <= last < size or (runs and first <= runs[-1][1] + 1):
-            raise WorkloadError(_REFUSAL + "the codes of a literal are sorted runs inside its column")
+            raise WorkloadError(REFUSAL + "the codes of a literal are sorted runs inside its column")
         runs.append((first, last))
     return Literal(column, of_runs(runs))
 
 
 def _mapping(stored: object, problem: str) -> Mapping[str, Any]:
     if not isinstance(stored, Mapping):
-        raise WorkloadError(_REFUSAL + problem)
+        raise WorkloadError(REFUSAL + problem)
     return stored
 
 
 def _integers(values: object, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """A list of JSON integers, neither booleans nor floats, that fit into 64 bits."""
-    if not isinstance(values, list) or not set(map(type, values)) <= {int}:
-        raise WorkloadError(f"{_REFUSAL}{name} must be a list of integers")
-    try:
-        return np.array(values, dtype=np.int64)
-    except OverflowError as problem:
-        raise WorkloadError(f"{_REFUSAL}{name} has a number out of range") from problem
+    """A list of JSON integers that fit into 64 bits."""
+    return np.array(integers(values, f"{name} must be a list of integers of 64 bits"), dtype=np.int64)

@@ -7,6 +7,7 @@ So the records of a box are one sum for the columns that it fixes and a few addi
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -54,8 +55,7 @@ def listed_records(query: Workload, most: int) -> Listed:
     size = sum(cells_of(box, domain.sizes) for box in asked.boxes)
     if size > most:
         raise WorkloadError(_too_many(size, most))
-    parts = [support(box, domain) for box in asked.boxes]
-    held = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
+    held = supports(asked.boxes, domain)
     return held, np.ones(len(held))
 
 
@@ -64,7 +64,12 @@ def _too_many(size: int, most: int) -> str:
     return f"this question lists {shown} records (sparsity is {most:,}): fix more columns, or declare a larger sparsity"
 
 
-def support(box: Box, domain: Domain) -> Elements:
+def supports(boxes: Iterable[Box], domain: Domain) -> Elements:
+    """The addresses of the records of some boxes, box by box."""
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *(_support(box, domain) for box in boxes)])
+
+
+def _support(box: Box, domain: Domain) -> Elements:
     """The addresses of the records of a box."""
     constant, factors = address_form(domain)
     codes = np.zeros(len(domain), dtype=np.uint64)

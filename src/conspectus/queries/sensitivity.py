@@ -30,6 +30,11 @@ class Sensitivity:
         """The same in steps that are `factor` times finer."""
         return Sensitivity(self.l1 * factor, self.l2_squared * factor * factor, self.linf * factor)
 
+    def each(self, other: Sensitivity) -> Sensitivity:
+        """A bound for either of two changes."""
+        linf = max(self.linf, other.linf)
+        return Sensitivity(max(self.l1, other.l1), max(self.l2_squared, other.l2_squared), linf)
+
     def beside(self, other: Sensitivity) -> Sensitivity:
         """A bound for two vectors side by side."""
         linf = max(self.linf, other.linf)
@@ -77,6 +82,14 @@ def counting_sensitivity(satisfied: int, differing: int, relation: Relation) -> 
         case Neighbours.REPLACE:
             width = differing if relation.rows_are_units else max(satisfied, differing)
     return Sensitivity(width, width, min(width, 1)).times(relation.max_rows)
+
+
+def moved_rows(added: Sensitivity, replaced: Sensitivity, relation: Relation) -> Sensitivity:
+    """How far a unit moves values, from how far a row that is added or removed does, and one that is replaced."""
+    if not relation.replace:
+        return added.times(relation.max_rows)
+    # Where units may have different numbers of rows, those that pair up are replaced, the others added or removed.
+    return (replaced if relation.rows_are_units else added.each(replaced)).times(relation.max_rows)
 
 
 class ArrayValue:

@@ -266,10 +266,12 @@ class Workload:
             >>> cs.marginals(schema, 1).linf(Relation("add-remove", max_rows=3, rows_are_units=False))
             Fraction(3, 1)
         """
-        moves = [Fraction(relation.max_rows)] if any(isinstance(block, CountingBlock) for block in self.blocks) else []
-        for block in self.blocks:
-            if not isinstance(block, CountingBlock):
-                moves.append(Fraction(block.sensitivity(relation).linf, block.grid))
+        moves = (
+            Fraction(relation.max_rows)
+            if isinstance(block, CountingBlock)
+            else Fraction(block.sensitivity(relation).linf, block.grid)
+            for block in self.blocks
+        )
         return max(moves, default=Fraction(0))
 
     def distinct(self) -> Workload:

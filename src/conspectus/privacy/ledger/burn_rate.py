@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -78,21 +78,13 @@ def burn_rate_of(
 ) -> BurnRate:
     """The burn rate of a ledger from its table of releases; moments are texts as its lines have them."""
     begun = [_moment(text) for text in lines["made"].to_pylist()]
-    shares = _running(price / cap for price in lines["price"].to_pylist())
+    shares = accumulate(price / cap for price in lines["price"].to_pylist())
     return BurnRate(
         made=min([_moment(made), *begun]),
         now=max([now or datetime.now(UTC), *begun]),
         steps=tuple(zip(begun, lines["label"].to_pylist(), shares)),
         retired=None if retired is None else _moment(retired),
     )
-
-
-def _running(prices: Iterable[float]) -> list[float]:
-    total, sums = 0.0, []
-    for price in prices:
-        total += price
-        sums.append(total)
-    return sums
 
 
 def _moment(text: str) -> datetime:

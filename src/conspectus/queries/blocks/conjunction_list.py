@@ -17,7 +17,7 @@ from conspectus.queries.ordering import groups, row_keys, starts_of, stretches
 from conspectus.queries.query import Box, Indices, Literal, Predicate
 from conspectus.queries.sensitivity import ArrayValue, CountingBlock, WorkloadError, fixed
 
-from .conjunction_sensitivity import conjunction_bounds
+from .conjunction_sensitivity import MOST_WORK, conjunction_bounds
 
 Terms = NDArray[np.int32]
 
@@ -52,18 +52,21 @@ class Conjunctions(ArrayValue, CountingBlock):
         starts: NDArray[np.integer[Any]] | None = None,
     ) -> Self:
         """From any table of literals and boxes over it (−1 pads a row); literals that hold every code are dropped."""
-        full = np.array([len(a.codes) == domain.sizes[a.column] for a in literals] + [True])
-        rows = np.where(full[terms], -1, terms)
-        used = np.unique(rows[rows >= 0])
-        named = [(literals[i].column, literals[i].codes, i) for i in used.tolist()]
+        # The time this takes grows with the boxes, not with a table of literals that few of them may use.
+        used = np.unique(terms[terms >= 0])
+        chosen = [literals[i] for i in used.tolist()]
+        full = np.array([len(a.codes) == domain.sizes[a.column] for a in chosen] + [True])
+        rows = np.where(terms >= 0, np.searchsorted(used, terms), -1)
+        rows = np.where(full[rows], -1, rows)
+        named = [(literal.column, literal.codes, i) for i, literal in enumerate(chosen) if not full[i]]
         named.sort()
         ordered: list[Literal] = []
-        renumber = np.full(len(literals) + 1, 0, dtype=np.int32)
+        renumber = np.full(len(chosen) + 1, 0, dtype=np.int32)
         before: object = None
         for column, codes, i in named:
             if (column, codes) != before:
                 before = (column, codes)
-                ordered.append(literals[i])
+                ordered.append(chosen[i])
             renumber[i] = len(ordered) - 1
         renumber[-1] = len(ordered)
         # Padding sorts last while it is the largest number, and literals are sorted by column first.
@@ -144,9 +147,17 @@ class Conjunctions(ArrayValue, CountingBlock):
         found = groups(row_keys(self.box_columns, len(self.domain)))
         return [(tuple(c for c in self.box_columns[boxes[0]].tolist() if c >= 0), boxes) for boxes in found]
 
+    def of_boxes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts of the queries, from those of their boxes."""
+        return np.diff(np.append(0, np.cumsum(counts))[self.starts])
+
     @cached_property
     def _bounds(self) -> tuple[int, int]:
-        return conjunction_bounds(self.domain, self.literals, self.terms, self.starts)
+        return self.bounds(MOST_WORK)
+
+    def bounds(self, work: int) -> tuple[int, int]:
+        """`max_satisfied` and `max_differing`, from at most so many multiplications: fewer may leave them larger."""
+        return conjunction_bounds(self.domain, self.literals, self.terms, self.starts, work)
 
     def max_satisfied(self) -> int:
         """A bound on the number of queries that one record satisfies: see `conjunction_sensitivity`."""

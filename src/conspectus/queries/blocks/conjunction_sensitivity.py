@@ -18,7 +18,7 @@ from conspectus.queries.ordering import distinct_keys, groups, row_keys, stretch
 from conspectus.queries.query import Literal
 
 MOST_WORK = 1 << 31
-"""Multiplications that may be spent on one block, shared evenly by its groups."""
+"""Multiplications that may be spent on one block, shared evenly by its groups of queries."""
 
 MOST_TABLE = 1 << 24
 """Entries of one truth table; below it, sums in single precision are exact."""
@@ -28,11 +28,16 @@ MOST_PAIRS = 1 << 22
 
 
 def conjunction_bounds(
-    domain: Domain, literals: tuple[Literal, ...], terms: NDArray[np.int32], starts: NDArray[np.int64]
+    domain: Domain,
+    literals: tuple[Literal, ...],
+    terms: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    most: int = MOST_WORK,
 ) -> tuple[int, int]:
     """Bounds on how many listed predicates one record satisfies, and on how many two records differ.
 
-    Guarantee: neither number is below the truth, for any two records of the domain. Query i is the union of the
+    Guarantee: neither number is below the truth, for any two records of the domain, however little work may be spent on
+    them (`most`, shared evenly by groups). Query i is the union of the
     disjoint boxes from `starts[i]` up to `starts[i + 1]`.
     """
     arrays = LiteralArrays(literals)
@@ -47,7 +52,7 @@ def conjunction_bounds(
         cells = row_keys(terms, len(literals))
         satisfied, differing, groups_of_cells, queries_left = _all_cells(domain, columns, cells, equality)
     found = _by_columns(domain, columns, starts, queries_left)
-    work = MOST_WORK // max(1, groups_of_cells + len(found))
+    work = most // max(1, groups_of_cells + len(found))
     for over, queries in found:
         if not over:
             # Constant queries: true everywhere, or never. Two records never differ on them.

@@ -7,11 +7,11 @@ block lists predicates, and for each of them which weighting it has.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from operator import mul
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,23 +20,20 @@ from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
 from conspectus.queries.ordering import first_of_each
 from conspectus.queries.query import VALUE_STEPS, Indices, Linear, Weighting
-from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError, fixed
+from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError, fixed, moved_rows
+from conspectus.queries.stored_parts import REFUSAL, integers, packed, unpacked
 
 from .conjunction_list import Conjunctions
+from .conjunction_sensitivity import MOST_WORK
 
 MOST_COMPARED = 1 << 22
-"""Weights that may be compared, pair by pair, to find how far two records are apart."""
+"""Weights that may be listed, or compared pair by pair, to find the sensitivity of one block."""
 
+MOST_REPEATED = 1 << 14
+"""Queries whose squared weights are added up in 64 bits: VALUE_STEPS² has 48 of them."""
 
-class _Norms(NamedTuple):
-    """The L1 norm, the squared L2 norm and the largest entry of some weights of one record, or of two apart."""
-
-    l1: int
-    l2_squared: int
-    linf: int
-
-    def each(self, other: _Norms) -> _Norms:
-        return _Norms(*map(max, self, other))
+Kinds = tuple[tuple[int, int], ...]
+"""Weightings by their numbers, and how often each is asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,57 +108,47 @@ class LinearQueries(ArrayValue):
 
     def by_weighting(self) -> list[tuple[Weighting, Indices, Conjunctions]]:
         """For each weighting the queries that have it, and their predicates."""
-        found = []
-        for number, weighting in enumerate(self.weightings):
-            places = np.flatnonzero(self.which == number)
-            alone = len(self.weightings) == 1
-            found.append((weighting, places, self.given if alone else self.given.take(places)))
-        return found
+        if len(self.weightings) == 1:
+            return [(self.weightings[0], np.arange(len(self)), self.given)]
+        order = np.argsort(self.which, kind="stable")
+        places = np.split(order, np.cumsum(np.bincount(self.which))[:-1])
+        return [(each, some, self.given.take(some)) for each, some in zip(self.weightings, places)]
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """How far one unit moves the values together, in steps."""
-        added, replaced = self._moves
-        if not relation.replace:
-            far = added
-        elif relation.rows_are_units:
-            far = replaced
-        else:  # rows that pair up are replaced, the others added or removed
-            far = added.each(replaced)
-        return Sensitivity(*far).times(relation.max_rows)
+        return moved_rows(*self._moves, relation)
 
     @cached_property
-    def _moves(self) -> tuple[_Norms, _Norms]:
+    def _moves(self) -> tuple[Sensitivity, Sensitivity]:
         """What an added or removed row does to the values, and what a replaced one does: see the proof note."""
         classes = self._classes()
         if not classes:
-            return _Norms(0, 0, 0), _Norms(0, 0, 0)
+            return Sensitivity(0, 0, 0), Sensitivity(0, 0, 0)
         every = Conjunctions.join([predicates for _, predicates in classes]).max_satisfied()
-        ones = [self._one(kinds) for kinds, _ in classes]
-        satisfied = [predicates.max_satisfied() for _, predicates in classes]
-        sums = [
-            min(every * max(one[norm] for one in ones), sum(k * one[norm] for k, one in zip(satisfied, ones)))
-            for norm in (0, 1)
-        ]
-        added = _Norms(sums[0], sums[1], max(one.linf for one in ones))
+        # What is compared is bounded for the whole block, however many classes it has: each has an equal share.
+        ones, twos = zip(*(self._norms(kinds, MOST_COMPARED // len(classes)) for kinds, _ in classes))
+        held = [predicates.bounds(MOST_WORK // len(classes)) for _, predicates in classes]
+        satisfied = [most for most, _ in held]
+        norms = [one.l1 for one in ones], [one.l2_squared for one in ones]
+        sums = [min(every * max(norm), sum(k * one for k, one in zip(satisfied, norm))) for norm in norms]
+        added = Sensitivity(sums[0], sums[1], max(one.linf for one in ones))
         # Predicate by predicate: a row that stays in it moves by a difference, one that comes or goes by a whole.
-        stays = [self._two(kinds) for kinds, _ in classes]
-        differing = [predicates.max_differing() for _, predicates in classes]
-        apart = [0, 0]
-        far = 0
-        for two, one, (_, predicates), left in zip(stays, ones, classes, differing):
-            whole = two if left == 0 else two.each(one)
-            apart = [apart[norm] + len(predicates) * whole[norm] for norm in (0, 1)]
-            far = max(far, whole.linf)
-        return added, _Norms(min(2 * added.l1, apart[0]), min(2 * added.l2_squared, apart[1]), far)
+        apart = Sensitivity(0, 0, 0)
+        for one, two, (_, differing), (_, predicates) in zip(ones, twos, held, classes):
+            whole = two if differing == 0 else two.each(one)
+            many = len(predicates)
+            apart = apart.beside(Sensitivity(many * whole.l1, many * whole.l2_squared, whole.linf))
+        l1, l2_squared = min(2 * added.l1, apart.l1), min(2 * added.l2_squared, apart.l2_squared)
+        return added, Sensitivity(l1, l2_squared, apart.linf)
 
-    def _classes(self) -> list[tuple[tuple[tuple[int, int], ...], Conjunctions]]:
+    def _classes(self) -> list[tuple[Kinds, Conjunctions]]:
         """The distinct predicates by which weightings they have, and how often: (weighting, times) for each."""
         first, number = first_of_each(self._predicate_keys())
         kinds: dict[int, dict[int, int]] = {}
         for predicate, weighting in zip(number.tolist(), self.which.tolist()):
             times = kinds.setdefault(predicate, {})
             times[weighting] = times.get(weighting, 0) + 1
-        groups: dict[tuple[tuple[int, int], ...], list[int]] = {}
+        groups: dict[Kinds, list[int]] = {}
         for predicate, times in kinds.items():
             groups.setdefault(tuple(sorted(times.items())), []).append(int(first[predicate]))
         return [(kind, self.given.take(np.array(places))) for kind, places in groups.items()]
@@ -170,83 +157,102 @@ class LinearQueries(ArrayValue):
         number: dict[Any, int] = {}
         return np.array([number.setdefault(self.given.query(i), len(number)) for i in range(len(self))], dtype=np.int64)
 
-    def _weights(self, kinds: tuple[tuple[int, int], ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The weights of some weightings on all combinations of codes that they read, a line each; and how often."""
-        columns = sorted({c for number, _ in kinds for c in self.weightings[number].columns})
-        shape = self.domain.shape(columns)
-        lines = []
+    def _norms(self, kinds: Kinds, work: int) -> tuple[Sensitivity, Sensitivity]:
+        """The norms of one record's weights, and of the difference of two records' weights, at most.
+
+        Weightings that have no column in common take their maxima on one record: their norms add up.
+        """
+        parts = self._parts(kinds)
+        one = two = Sensitivity(0, 0, 0)
+        for columns, part in parts:
+            alone, apart = self._bounds(part)
+            cells = self.domain.project(columns).cells * len(part)
+            # Below this many queries, sums of squares of weights have 63 bits.
+            if len(part) > 1 and sum(times for _, times in part) <= MOST_REPEATED and cells <= work // len(parts):
+                alone, apart = self._compared(columns, part, apart, work // len(parts))
+            one, two = one.beside(alone), two.beside(apart)
+        return one, two
+
+    def _parts(self, kinds: Kinds) -> list[tuple[tuple[int, ...], Kinds]]:
+        """Weightings by the columns that they read: those of different parts have none in common."""
+        leader: dict[int, int] = {}
+
+        def first(column: int) -> int:
+            while (above := leader.setdefault(column, column)) != column:
+                leader[column] = column = leader.setdefault(above, above)
+            return column
+
         for number, _ in kinds:
+            columns = self.weightings[number].columns
+            for column in columns:
+                leader[first(column)] = first(columns[0])
+        found: dict[int, list[tuple[int, int]]] = {}
+        for number, times in kinds:
+            found.setdefault(first(self.weightings[number].columns[0]), []).append((number, times))
+        read = ({c for number, _ in part for c in self.weightings[number].columns} for part in found.values())
+        return [(tuple(sorted(columns)), tuple(part)) for columns, part in zip(read, found.values())]
+
+    def _bounds(self, part: Kinds) -> tuple[Sensitivity, Sensitivity]:
+        """Both norms from the largest weight and the range of each weighting: exact where there is one of them."""
+        ends = [
+            (int(self.weightings[number].steps.min()), int(self.weightings[number].steps.max())) for number, _ in part
+        ]
+        sizes = [[high for _, high in ends], [high - low for low, high in ends]]
+        times = [times for _, times in part]
+        one, two = (
+            Sensitivity(sum(map(mul, size, times)), sum(s * s * t for s, t in zip(size, times)), max(size))
+            for size in sizes
+        )
+        return one, two
+
+    def _compared(
+        self, columns: tuple[int, ...], part: Kinds, apart: Sensitivity, work: int
+    ) -> tuple[Sensitivity, Sensitivity]:
+        """Both norms from the weights on all combinations of codes; of two records only where pairs of these are few.
+
+        Where they are many, `apart` bounds the difference, and so does twice the norm of one record.
+        """
+        shape, lines = self.domain.shape(columns), []
+        for number, _ in part:
             weighting = self.weightings[number]
             side = tuple(size if c in weighting.columns else 1 for c, size in zip(columns, shape))
             lines.append(np.broadcast_to(weighting.steps.reshape(side), shape).ravel().astype(np.int64))
-        return np.stack(lines), np.array([times for _, times in kinds], dtype=np.int64)
-
-    def _one(self, kinds: tuple[tuple[int, int], ...]) -> _Norms:
-        """The norms of one record's weights, at most."""
-        if self._cells(kinds) > MOST_COMPARED:
-            most = [(int(self.weightings[number].steps.max()), times) for number, times in kinds]
-            return _Norms(sum(w * t for w, t in most), sum(w * w * t for w, t in most), max(w for w, _ in most))
-        weights, times = self._weights(kinds)
-        squares = (weights * weights * times[:, None]).sum(axis=0)
-        return _Norms(int((weights * times[:, None]).sum(axis=0).max()), int(squares.max()), int(weights.max()))
-
-    def _two(self, kinds: tuple[tuple[int, int], ...]) -> _Norms:
-        """The norms of the difference of two records' weights, at most."""
-        one = self._one(kinds)
-        spans = [(int(np.ptp(self.weightings[number].steps)), times) for number, times in kinds]
-        l1, l2 = sum(span * t for span, t in spans), sum(span * span * t for span, t in spans)
-        if len(kinds) > 1 and self._cells(kinds) ** 2 * len(kinds) <= MOST_COMPARED:
-            weights, times = self._weights(kinds)
+        weights, times = np.stack(lines), np.array([times for _, times in part], dtype=np.int64)
+        one = Sensitivity(int((times @ weights).max()), int((times @ (weights * weights)).max()), int(weights.max()))
+        if weights.shape[1] * weights.size <= work:
             distinct = np.unique(weights, axis=1)
             gaps = np.abs(distinct[:, :, None] - distinct[:, None, :])
-            l1 = int(np.einsum("kij,k->ij", gaps, times).max())
-            l2 = int(np.einsum("kij,k->ij", gaps * gaps, times).max())
+            pairs = [int(np.einsum("kij,k->ij", each, times).max()) for each in (gaps, gaps * gaps)]
+            return one, Sensitivity(pairs[0], pairs[1], apart.linf)
         # Weights are not negative, so a difference is no longer than the two together.
-        return _Norms(min(l1, 2 * one.l1), min(l2, 2 * one.l2_squared), max(span for span, _ in spans))
-
-    def _cells(self, kinds: tuple[tuple[int, int], ...]) -> int:
-        columns = {c for number, _ in kinds for c in self.weightings[number].columns}
-        return self.domain.project(tuple(sorted(columns))).cells
+        return one, Sensitivity(min(apart.l1, 2 * one.l1), min(apart.l2_squared, 2 * one.l2_squared), apart.linf)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "linear",
             "given": self.given.to_json(),
-            "weightings": [[list(weighting.columns), _packed(weighting.steps)] for weighting in self.weightings],
+            "weightings": [[list(weighting.columns), packed(weighting.steps, "<i4")] for weighting in self.weightings],
             "which": self.which.tolist(),
         }
-
-
-def _packed(steps: NDArray[np.int32]) -> str:
-    return base64.b64encode(steps.astype("<i4").tobytes()).decode("ascii")
-
-
-_REFUSAL = "this is not a stored workload: "
 
 
 def read_linear(domain: Domain, given: object, stored: Mapping[str, Any]) -> LinearQueries:
     """The block of a JSON value whose predicates were read before; refuses anything that is none."""
     if not isinstance(given, Conjunctions):
-        raise WorkloadError(_REFUSAL + "linear queries are given by predicates")
+        raise WorkloadError(REFUSAL + "linear queries are given by predicates")
     weightings = [_weighting(entry) for entry in stored["weightings"]]
     which = _integers(stored["which"])
     if len(which) != len(given) or any(not 0 <= number < len(weightings) for number in which):
-        raise WorkloadError(_REFUSAL + "a linear query speaks of a weighting that is not there")
+        raise WorkloadError(REFUSAL + "a linear query speaks of a weighting that is not there")
     return LinearQueries(domain, given, tuple(weightings), np.array(which, dtype=np.int32))
 
 
 def _weighting(entry: object) -> Weighting:
     if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[1], str):
-        raise WorkloadError(_REFUSAL + "a weighting is a list of columns and its weights")
-    try:
-        steps = np.frombuffer(base64.b64decode(entry[1], validate=True), dtype="<i4")
-    except ValueError as problem:
-        raise WorkloadError(_REFUSAL + "the weights of a weighting are damaged") from problem
-    return Weighting(tuple(_integers(entry[0])), steps.astype(np.int32))
+        raise WorkloadError(REFUSAL + "a weighting is a list of columns and its weights")
+    steps = unpacked(entry[1], "<i4", "the weights of a weighting are damaged")
+    return Weighting(tuple(_integers(entry[0])), steps)
 
 
 def _integers(value: object) -> list[int]:
-    """A list of JSON integers, none of them beyond 31 bits."""
-    if not isinstance(value, list) or not set(map(type, value)) <= {int} or any(abs(n) >= 1 << 31 for n in value):
-        raise WorkloadError(_REFUSAL + "the numbers of linear queries are lists of integers")
-    return value
+    return integers(value, "the numbers of linear queries are lists of integers", 1 - (1 << 31), (1 << 31) - 1)

@@ -9,7 +9,8 @@ those of a covariance the four products of (1 − v, v) and (1 − w, w), for th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
@@ -19,8 +20,17 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
-from conspectus.queries.query import VALUE_STEPS, FunctionList, Linear, Predicate, TableFunction, Weighting
+from conspectus.queries.query import (
+    MOST_WEIGHTS,
+    VALUE_STEPS,
+    FunctionList,
+    Linear,
+    Predicate,
+    TableFunction,
+    Weighting,
+)
 from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError, fixed
+from conspectus.queries.stored_parts import REFUSAL
 
 from .conjunction_list import Conjunctions
 from .linear_queries import LinearQueries
@@ -28,8 +38,8 @@ from .linear_queries import LinearQueries
 KINDS = ("sum", "mean", "variance", "covariance")
 LARGEST = 1e15
 """The largest value of a column that sums are made of: their last digits are still whole numbers."""
-
-_REFUSAL = "this is not a stored workload: "
+MOST_WEIGHED = 1 << 26
+"""Combinations of codes that the moments of one list may weigh: a gigabyte of weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +162,7 @@ class Moments(ArrayValue, FunctionList[Moment]):
         for axis in {axis for moment in self.functions for axis in moment.numbers}:
             if axis.column >= len(sizes) or axis.values.size > sizes[axis.column]:
                 raise WorkloadError("a moment speaks of a column or of codes that its table does not have")
+        check_weighed([self])
         self._given  # refuses predicates about other tables  # noqa: B018
 
     @cached_property
@@ -181,22 +192,33 @@ class Moments(ArrayValue, FunctionList[Moment]):
         return {"kind": "moments", "given": self._given.to_json(), "numbers": stored, "functions": listed}
 
 
+def check_weighed(lists: Sequence[Moments]) -> None:
+    """Refuse lists of moments of one table that name more weights than memory holds: products of declared sizes."""
+    named = {moment.numbers: each.domain.sizes for each in lists for moment in each.functions}
+    weights = [math.prod(sizes[axis.column] for axis in numbers) for numbers, sizes in named.items()]
+    if max(weights, default=0) > MOST_WEIGHTS or sum(weights) > MOST_WEIGHED:
+        raise WorkloadError(
+            f"a moment weighs at most {MOST_WEIGHTS:,} combinations of codes, and all of them {MOST_WEIGHED:,}: "
+            "declare wider bins, or ask fewer questions"
+        )
+
+
 def read_moments(domain: Domain, given: object, stored: Mapping[str, Any]) -> Moments:
     """The block of a JSON value whose predicates were read before; refuses anything that is none."""
     numbers = []
     for entry in stored["numbers"]:
         known = isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int and isinstance(entry[1], list)
         if not known or not set(map(type, entry[1])) <= {float}:
-            raise WorkloadError(_REFUSAL + "the numbers of moments are a column and a list of numbers")
+            raise WorkloadError(REFUSAL + "the numbers of moments are a column and a list of numbers")
         numbers.append(Numbers(entry[0], np.array(entry[1], dtype=np.float64)))
     listed = stored["functions"]
     if not isinstance(given, Conjunctions) or len(given) != len(listed):
-        raise WorkloadError(_REFUSAL + "each moment is given by a predicate")
+        raise WorkloadError(REFUSAL + "each moment is given by a predicate")
     moments = []
     for place, entry in enumerate(listed):
         whole = isinstance(entry, list) and len(entry) in (2, 3) and set(map(type, entry)) <= {int}
         if not whole or not 0 <= entry[0] < len(KINDS) or any(not 0 <= axis < len(numbers) for axis in entry[1:]):
-            raise WorkloadError(_REFUSAL + "a moment is a kind and the numbers of its columns")
+            raise WorkloadError(REFUSAL + "a moment is a kind and the numbers of its columns")
         axes = tuple(numbers[axis] for axis in entry[1:])
         moments.append(Moment(KINDS[entry[0]], given.query(place), axes))
     return Moments(domain, tuple(moments))

@@ -33,7 +33,8 @@ class Parities(CountingBlock):
         _check_columns(self.domain, self.columns)
         if not 0 <= self.k <= len(self.columns):
             raise WorkloadError(f"a parity takes between 0 and {len(self.columns)} two-valued columns, not {self.k}")
-        check_length(len(self), f"all {self.k}-way parities of {len(self.columns)} columns")
+        # Not len(self), which ends at 64 bits.
+        check_length(comb(len(self.columns), self.k), f"all {self.k}-way parities of {len(self.columns)} columns")
 
     def __len__(self) -> int:
         return comb(len(self.columns), self.k)
@@ -57,7 +58,11 @@ class Parities(CountingBlock):
     def max_differing(self) -> int:
         """Two records that differ on s columns differ on the parities that take an odd number of these s."""
         d, k = len(self.columns), self.k
-        return max(sum(comb(s, odd) * comb(d - s, k - odd) for odd in range(1, k + 1, 2)) for s in range(d + 1))
+        # At least k − (d − s) of the s are taken. Where k is near d these are few, and the sum is short.
+        return max(
+            sum(comb(s, odd) * comb(d - s, k - odd) for odd in range(max(0, k - d + s) | 1, min(k, s) + 1, 2))
+            for s in range(d + 1)
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "parities", "columns": list(self.columns), "k": self.k}

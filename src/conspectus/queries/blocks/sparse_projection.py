@@ -20,6 +20,7 @@ from conspectus.data.domain import Domain
 from conspectus.data.records.field import Elements
 from conspectus.privacy.relation import Relation
 from conspectus.queries import hashing
+from conspectus.queries.block import ReadsAll
 from conspectus.queries.query import Indices, Query
 from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError
@@ -31,7 +32,7 @@ _NO_QUESTION = "a coordinate of a projection is a sum of signs, and no question 
 
 
 @dataclass(frozen=True)
-class SparseProjection:
+class SparseProjection(ReadsAll):
     """`size` coordinates (T) in `nonzeros` blocks (s), by an `independence`-wise independent hash (r).
 
     Guarantee: a row that is added or removed moves one coordinate of each of the s blocks by 1: L1 s, squared L2 s. A
@@ -80,10 +81,6 @@ class SparseProjection:
     def buckets(self) -> int:
         """Coordinates in a section."""
         return self.size // self.nonzeros
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        return tuple(range(len(self.domain)))
 
     def __len__(self) -> int:
         return self.size

@@ -7,7 +7,6 @@ entries it has: ten million are a matter of seconds.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,10 +19,12 @@ from conspectus.data.domain import Domain
 from conspectus.data.records.field import Elements, P
 from conspectus.privacy.relation import Relation
 from conspectus.queries.address_index import AddressIndex, norms, tidied, weigh
+from conspectus.queries.block import ReadsAll
 from conspectus.queries.ordering import starts_of, stretches
 from conspectus.queries.query import WEIGHT_STEPS, Indices, Sparse
 from conspectus.queries.rules import demand
-from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError, fixed
+from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError, fixed, moved_rows
+from conspectus.queries.stored_parts import packed, unpacked
 
 MOST_ENTRIES = 1 << 28
 """Weights in one block: their arrays alone take three gigabytes."""
@@ -33,7 +34,7 @@ MOST_COMPARED = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class SparseQueries(ArrayValue):
+class SparseQueries(ArrayValue, ReadsAll):
     """Listed sparse queries. Query i has the entries from `offsets[i]` up to `offsets[i + 1]`.
 
     Addresses are sorted and distinct within a query, steps lie in 1..grid, and the grid is the coarsest that holds
@@ -85,10 +86,6 @@ class SparseQueries(ArrayValue):
         steps = np.concatenate([block.steps * np.uint32(grid // block.grid) for block in blocks])
         held = np.concatenate([block.addresses for block in blocks])
         return cls.build(blocks[0].domain, np.concatenate(offsets), held, steps, grid)
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        return tuple(range(len(self.domain)))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -163,15 +160,7 @@ class SparseQueries(ArrayValue):
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """How far one unit moves the values together, in steps."""
-        added, replaced = self._moves
-        if not relation.replace:
-            far = added
-        elif relation.rows_are_units:
-            far = replaced
-        else:  # rows that pair up are replaced, the others added or removed
-            pairs = zip(vars(added).values(), vars(replaced).values())
-            far = Sensitivity(*(max(one, two) for one, two in pairs))
-        return far.times(relation.max_rows)
+        return moved_rows(*self._moves, relation)
 
     def counts_of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The values of the queries in steps, from the counts of the distinct records listed."""
@@ -195,9 +184,9 @@ class SparseQueries(ArrayValue):
         return {
             "kind": "sparse",
             "grid": self.grid,
-            "offsets": _packed(self.offsets, "<i8"),
-            "addresses": _packed(self.addresses, "<u8"),
-            "steps": None if plain else _packed(self.steps, "<u4"),
+            "offsets": packed(self.offsets, "<i8"),
+            "addresses": packed(self.addresses, "<u8"),
+            "steps": None if plain else packed(self.steps, "<u4"),
         }
 
 
@@ -238,22 +227,16 @@ def _coarser(steps: NDArray[Any], grid: int) -> int:
     return shared & -shared
 
 
-def _packed(array: NDArray[Any], kind: str) -> str:
-    return base64.b64encode(array.astype(kind).tobytes()).decode("ascii")
-
-
-def _unpacked(text: str, kind: str) -> NDArray[Any]:
-    try:
-        return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).astype(np.dtype(kind).newbyteorder("="))
-    except (ValueError, TypeError) as problem:
-        raise WorkloadError("this is not a stored workload: an array of sparse queries is damaged") from problem
+_DAMAGED = "an array of sparse queries is damaged"
 
 
 def read_sparse(domain: Domain, stored: Mapping[str, Any]) -> SparseQueries:
-    offsets, held = _unpacked(stored["offsets"], "<i8"), _unpacked(stored["addresses"], "<u8")
+    offsets, held = (
+        unpacked(stored[name], kind, _DAMAGED) for name, kind in (("offsets", "<i8"), ("addresses", "<u8"))
+    )
     _check_grid(stored["grid"])
     if stored["steps"] is None:
         steps = np.full(len(held), stored["grid"], dtype=np.uint32)
     else:
-        steps = _unpacked(stored["steps"], "<u4")
+        steps = unpacked(stored["steps"], "<u4", _DAMAGED)
     return SparseQueries(domain, offsets, held, steps, stored["grid"])

@@ -19,6 +19,7 @@ from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
 from conspectus.queries.query import Box, FunctionList, Literal, Predicate, TableFunction
 from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadError
+from conspectus.queries.stored_parts import REFUSAL, integers
 
 from .conjunction_list import Conjunctions
 
@@ -27,6 +28,9 @@ STATISTIC_STEPS = 256
 
 MOST_CLASSES = 1 << 16
 """The most classes that one function may sort rows into."""
+
+MOST_LOOKED_THROUGH = 1 << 25
+"""Codes with their classes that are looked through to read a list of functions, however often one list is named."""
 
 FINEST = 1 << 30
 """The most units that a row's worth of weight may have: products with 2³¹ rows fit into 64 bits."""
@@ -200,13 +204,14 @@ class Statistics(ArrayValue, FunctionList[Statistic]):
         return {"kind": "statistics", "given": boxes, "classes": [list(each) for each in classes], "functions": listed}
 
 
-_REFUSAL = "this is not a stored workload: a function is a kind, a condition, columns, classes and numbers"
+_PARTS = "a function is a kind, a condition, columns, classes and numbers"
+_REFUSAL = REFUSAL + _PARTS
 
 
 def read_statistics(domain: Domain, stored: Mapping[str, Any]) -> Statistics:
     given = [tuple(tuple(_literal(entry) for entry in _list(box)) for box in _list(each)) for each in stored["given"]]
     classes = [tuple(_integers(each)) for each in stored["classes"]]
-    functions = []
+    functions, work = [], 0
     for entry in stored["functions"]:
         if len(_list(entry)) not in (5, 6) or type(entry[0]) is not int or type(entry[1]) is not int:
             raise WorkloadError(_REFUSAL)
@@ -214,6 +219,10 @@ def read_statistics(domain: Domain, stored: Mapping[str, Any]) -> Statistics:
         known = 0 <= kind < len(KINDS) and 0 <= condition < len(given)
         if not known or any(not 0 <= each < len(classes) for each in _integers(sorts)):
             raise WorkloadError(_REFUSAL)
+        # A list of classes is stored once, and looked through for each function that names it.
+        work += sum(len(classes[each]) for each in sorts) + len(given[condition])
+        if work > MOST_LOOKED_THROUGH:
+            raise WorkloadError(f"{REFUSAL}its functions sort codes more than {MOST_LOOKED_THROUGH:,} times")
         parts = (tuple(_integers(over)), tuple(classes[each] for each in sorts), tuple(_integers(numbers)))
         functions.append(Statistic(KINDS[kind], given[condition], *parts, *finer))
     return Statistics(domain, tuple(functions))
@@ -233,6 +242,4 @@ def _list(value: object) -> list[Any]:
 
 
 def _integers(value: object) -> list[int]:
-    if not set(map(type, _list(value))) <= {int} or any(not -1 <= number <= FINEST for number in _list(value)):
-        raise WorkloadError(_REFUSAL)
-    return _list(value)
+    return integers(value, _PARTS, -1, FINEST)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Relation
+from conspectus.queries.block import ReadsAll
 from conspectus.queries.query import Indices, TableFunction
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError
 
@@ -121,16 +122,10 @@ class Found(TableFunction):
         return 0.0
 
 
-class _SubsampleCounts:
+class _SubsampleCounts(ReadsAll):
     """What the two kinds of block have in common: they are counted whole, and leave no file."""
 
-    domain: Domain
     subsampling: Subsampling
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """All of them: what foreign code reads is not known."""
-        return tuple(range(len(self.domain)))
 
     @property
     def denominator(self) -> int:
@@ -208,6 +203,3 @@ class SubsampleSums(_SubsampleCounts):
         """The sums, from the results of all subsamples (subsamples × outputs)."""
         found: NDArray[np.int64] = results.sum(axis=0, dtype=np.int64)
         return found
-
-
-SubsampleCounts = SubsampleVotes | SubsampleSums

@@ -17,7 +17,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 from conspectus.interrupts import attentive
 from conspectus.privacy.relation import Relation
-from conspectus.queries.block import Block
+from conspectus.queries.block import Block, ReadsAll
 from conspectus.queries.query import FunctionList, TableFunction
 from conspectus.queries.rules import demand
 from conspectus.queries.sensitivity import Sensitivity, WorkloadError
@@ -149,7 +148,7 @@ def _number(value: Any) -> float:
 
 
 @dataclass(frozen=True)
-class UnsafeFunctions(FunctionList[DeclaredFunction]):
+class UnsafeFunctions(ReadsAll, FunctionList[DeclaredFunction]):
     """Declared functions, in order, with the public number `denominator` that a share of one amounts to.
 
     Guarantee: if each clamped function moves by at most its declared sensitivity when one unit changes, up to a
@@ -168,10 +167,6 @@ class UnsafeFunctions(FunctionList[DeclaredFunction]):
         )
 
     grid: ClassVar[int] = FUNCTION_STEPS
-
-    @cached_property
-    def columns(self) -> tuple[int, ...]:
-        return tuple(range(len(self.domain)))
 
     def steps(self, share: float) -> int:
         """A share in whole steps; the product is exact, as the scale is a power of two."""

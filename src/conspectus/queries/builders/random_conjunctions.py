@@ -77,14 +77,10 @@ def random_conjunctions(schema: Schema, k: int, count: int, public_seed: int, ne
     used, terms = np.unique(rows[: int(count)], return_inverse=True)
     of_value = np.repeat(np.arange(len(usable)), sizes)
     literals = [
-        _literal(usable[at], int(value - first[at]), domain.sizes[usable[at]], negated=bool(sign))
-        for value, sign, at in zip(used // 2, used % 2, of_value[used // 2])
+        Literal(usable[at], all_but(code, domain.sizes[usable[at]]) if sign else (code,))
+        for code, sign, at in zip((used // 2 - first[of_value[used // 2]]).tolist(), used % 2, of_value[used // 2])
     ]
     return Workload(domain, (Conjunctions.build(domain, literals, terms.reshape(-1, k)),))
-
-
-def _literal(column: int, code: int, size: int, *, negated: bool) -> Literal:
-    return Literal(column, all_but(code, size) if negated else (code,))
 
 
 def _possible(sizes: Sequence[int], k: int, *, negations: bool) -> int:

@@ -18,7 +18,7 @@ from conspectus.data.schema import Schema
 from conspectus.queries.addresses import addresses
 from conspectus.queries.block import check_length
 from conspectus.queries.blocks.sparse_queries import MOST_ENTRIES, SparseQueries
-from conspectus.queries.listed_records import support
+from conspectus.queries.listed_records import supports
 from conspectus.queries.ordering import starts_of
 from conspectus.queries.query import WEIGHT_STEPS, Predicate, cells_of
 from conspectus.queries.sensitivity import WorkloadError
@@ -255,7 +255,5 @@ def written_out(workload: Workload, most: int = MOST_ENTRIES) -> SparseQueries:
     sizes = [sum(cells_of(box, domain.sizes) for box in query.boxes) for query in predicates]
     if (total := sum(sizes)) > most:
         raise WorkloadError(f"written out, these questions list {in_words(total)} records (at most {most:,} can be)")
-    parts = [support(box, domain) for query in predicates for box in query.boxes]
-    held = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
-    offsets = starts_of(sizes)
-    return SparseQueries.build(domain, offsets, held, np.full(len(held), WEIGHT_STEPS, dtype=np.uint32))
+    held = supports((box for query in predicates for box in query.boxes), domain)
+    return SparseQueries.build(domain, starts_of(sizes), held, np.full(len(held), WEIGHT_STEPS, dtype=np.uint32))
