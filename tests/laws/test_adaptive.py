@@ -23,7 +23,7 @@ from conspectus.mechanisms.adaptive.coding import LEVELS, code_column
 from conspectus.mechanisms.adaptive.pair_fits import Measurement, Model, Pair, without_margins
 from conspectus.mechanisms.adaptive.pair_scores import increments, nearest_scored, posterior_mean
 from conspectus.mechanisms.adaptive.parameters import column_sets, most_groups, plan_of, residual_cost
-from conspectus.mechanisms.adaptive.smoothing import smoothed, to_simplex
+from conspectus.mechanisms.adaptive.smoothing import _walk, denoised, evened, followed, smoothed, to_simplex
 from conspectus.mechanisms.adaptive.tilting import MARGIN_RIDGE, Part, tilted
 from conspectus.mechanisms.adaptive.triple_fits import Triple, crossed, proportional, tilted_triple
 from conspectus.mechanisms.mechanism import CannotServe, NoMechanism, SettingError
@@ -45,15 +45,57 @@ def rng(seed=0):
 # Columns.
 
 
-def test_smoothing_keeps_what_stands_out_and_evens_the_rest():
+@pytest.mark.parametrize("way", [smoothed, followed])
+def test_smoothing_keeps_what_stands_out_and_evens_the_rest(way):
     counts = np.full(64, 100.0)
     counts[20] = 5000.0
     noisy = counts + rng(1).normal(0, 10, 64)
-    even = smoothed(noisy, 10.0, 0.8)
+    even = way(noisy, 10.0, 0.8)
     assert abs(even[20] - noisy[20]) < 40
     others = np.delete(np.arange(64), [19, 20, 21])
     assert np.abs(even - counts)[others].mean() < 0.6 * np.abs(noisy - counts)[others].mean()
-    np.testing.assert_allclose(smoothed(np.full(16, 7.0), 1.0, 0.8), 7.0)
+    np.testing.assert_allclose(way(np.full(16, 7.0), 1.0, 0.8), 7.0)
+
+
+def test_a_walk_behind_noise_is_that_of_the_normal_equations():
+    """With a flat law of its start; likelihoods are compared between two walks, which is all that they are for."""
+    counts, noise = rng(4).normal(50, 20, 12), rng(5).uniform(0.5, 30, 12)
+    likely, slow = [], []
+    for steps in (rng(6).uniform(0.1, 9, 12), np.full(12, 2.0)):
+        mean, variance = np.empty(12), np.empty(12)
+        likely.append(_walk(counts, noise, steps, mean, variance))
+        apart = np.diff(np.eye(12), axis=0)
+        precision = apart.T @ np.diag(1 / steps[:-1]) @ apart + np.diag(1 / noise)
+        np.testing.assert_allclose(mean, np.linalg.solve(precision, counts / noise))
+        np.testing.assert_allclose(variance, np.diag(np.linalg.inv(precision)))
+        explained = (counts / noise) @ np.linalg.solve(precision, counts / noise)
+        slow.append(0.5 * (explained - np.log(steps[:-1]).sum() - np.linalg.slogdet(precision)[1]))
+    assert likely[0] - likely[1] == pytest.approx(slow[0] - slow[1])
+
+
+def test_rare_values_go_to_their_mean_as_far_as_noise_explains_them():
+    noisy = np.array([900.0, 12.0, 8.0, 10.0, 11.0, 9.0])
+    np.testing.assert_allclose(evened(noisy, 20.0), [900, 10, 10, 10, 10, 10])  # all of their spread is noise
+    np.testing.assert_allclose(evened(noisy, 5.0)[0], 900)  # what stands out stays
+    # Their squares about 0.4 add up to 10, of which variances of three fewer than they are explain 2.
+    rare = 0.4 + np.array([2.0, -2.0, 0.0, 1.0, -1.0])
+    np.testing.assert_allclose(evened(np.array([900.0, *rare]), 1.0), [900, *(0.4 + 0.8 * (rare - 0.4))])
+    np.testing.assert_allclose(evened(noisy[:4], 5.0), noisy[:4])  # three values say nothing of a spread
+
+
+def test_denoised_columns_are_nearer_and_stay_tables():
+    """A curve, a spike on it, and values without an order behind: fixed coins."""
+    counts = np.concatenate([400 * np.exp(-np.arange(60) / 15), np.full(30, 20.0)])
+    counts[33] += 900
+    worse = better = 0.0
+    for seed in range(5):
+        noisy = counts + rng(seed).normal(0, 60, len(counts))
+        found = denoised(noisy, 60.0, float(counts.sum()), 60)
+        assert found.min() >= 0
+        assert found.sum() == pytest.approx(counts.sum())
+        better += np.abs(found - counts).sum()
+        worse += np.abs(to_simplex(noisy, float(counts.sum())) - counts).sum()
+    assert better < 0.6 * worse
 
 
 @LAW
@@ -171,6 +213,16 @@ def test_a_precise_measurement_is_met_and_a_noisy_one_is_not_believed():
         np.testing.assert_allclose(fit.sum(axis=0), alone.sum(axis=0), atol=1e-4)
         apart = np.abs(fit - real).sum() / np.abs(alone - real).sum()
         assert least <= apart <= most
+
+
+def test_the_misfit_of_a_table_is_the_square_of_what_its_residual_misses():
+    law = np.array([0.2, 0.3, 0.5])
+    coding = code_column(1e6 * law, 1.0, 1e6, 0)
+    model = Model([coding, coding], 1000.0, 40)
+    table, residual = rng(7).dirichlet(np.ones(9)).reshape(3, 3), without_margins(rng(8).normal(0, 30, (3, 3)))
+    left = residual - without_margins(1000 * table)
+    found = model.misfit_at_level(Measurement(0, residual, 5.0), table)
+    assert found == pytest.approx((left**2).sum() / 25)
 
 
 def test_columns_that_share_a_third_are_seen_through_it():

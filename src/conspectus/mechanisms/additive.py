@@ -20,7 +20,6 @@ from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import calibrate_laplace, declared_fit, scale_up
 from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.conjunctions import always
@@ -43,6 +42,7 @@ from .mechanism import (
     root_up,
 )
 from .sharper_budgets import sharpened
+from .sums_of_noise import half_width
 from .total import SHARE, bought_total_law, take_total, total_act, with_total
 
 
@@ -85,7 +85,7 @@ def _claim(name: str, problem: Problem, plan: NoisePlan, citations: tuple[str, .
         memory=32 * queries,
         citations=citations,
         notes=(f"{law.kind} noise of scale {law.scale / grid:.4g} counts on each of {queries:,} answers",),
-        expected_width=sum_quantile(law.kind, law.scale, 1, 1 - FAILURE) / grid + beside,
+        expected_width=half_width(law) / grid + beside,
     )
 
 

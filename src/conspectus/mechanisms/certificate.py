@@ -14,7 +14,6 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, ROUNDED, LogPotential, Reweighting, worst_error
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.tails import lower_quantile
-from conspectus.queries.sensitivity import Sensitivity
 from conspectus.synopses.synopsis import Total
 
 from .bounds import FAILURE, Certificate, Potential
@@ -40,7 +39,7 @@ def certify(
     """
     if answers.size and not (answers.min() >= -_ROUNDING and answers.max() <= 1 + _ROUNDING):
         raise ValueError("a certificate is for answers between 0 and 1")
-    law = _law_of_one(problem, problem.error_sensitivity, price)
+    law = problem.law_of_one(problem.error_sensitivity, price)
     noisy = curator.measure(worst_error(problem.workload, answers * total.divisor), law)
     slip = total.margin(1 - FAILURE / 2)
     found = Certificate(noisy_maximum=int(noisy[0]), law=law, total=total.divisor, slip=slip)
@@ -60,7 +59,7 @@ def certificate_acts(problem: Problem, share: float) -> tuple[Event, ...]:
     """The act of `certify_workload`, for mechanisms that declare their acts: its price does not depend on answers."""
     if not share:
         return ()
-    law = _law_of_one(problem, problem.error_sensitivity, problem.cap * Fraction(share))
+    law = problem.law_of_one(problem.error_sensitivity, problem.cap * Fraction(share))
     nothing = np.zeros(len(problem.workload))
     return (measurement(worst_error(problem.workload, nothing), law, relation=problem.relation),)
 
@@ -72,7 +71,7 @@ def potential_law(problem: Problem, reweighting: Reweighting, price: Fraction) -
     """
     moved = LogPotential(reweighting).sensitivity(problem.relation).under(problem.neighbours)
     assert moved is not None
-    law = _law_of_one(problem, int(moved), price)
+    law = problem.law_of_one(int(moved), price)
     best = math.log(reweighting.candidates) - sum(reweighting.rates) / LOG_WEIGHT_STEPS
     return law if lower_quantile(law, FAILURE) <= -2 * best * LOG_WEIGHT_STEPS else None
 
@@ -84,11 +83,6 @@ def measure_potential(curator: Curator, reweighting: Reweighting, law: Noise) ->
     return Potential(noisy=noisy, law=law, inaccurate=inaccurate)
 
 
-def _law_of_one(problem: Problem, step: int, price: Fraction) -> Noise:
-    """The noise on one number that one unit moves by `step`."""
-    return problem.law(Sensitivity(l1=step, l2_squared=step * step, linf=step), price)
-
-
 def certified_width(problem: Problem, expected_max: float, price: Fraction) -> float | None:
     """About how far the ends of a 95 % interval lie from an answer that a certificate of this price bounds, in counts.
 
@@ -96,5 +90,5 @@ def certified_width(problem: Problem, expected_max: float, price: Fraction) -> f
     """
     if not price:
         return None
-    law = _law_of_one(problem, problem.error_sensitivity, price)
+    law = problem.law_of_one(problem.error_sensitivity, price)
     return expected_max + (lower_quantile(law, FAILURE) + ROUNDED) / ERROR_STEPS

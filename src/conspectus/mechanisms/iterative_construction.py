@@ -121,11 +121,7 @@ def printed_alpha(problem: Problem) -> float:
 
 
 def promised_alpha(
-    problem: Problem,
-    certificate: float,
-    failure: float = FAILURE,
-    *,
-    updates: Callable[[float, int], float] | None = None,
+    problem: Problem, certificate: float, *, updates: Callable[[float, int], float] = multiplicative_updates
 ) -> float:
     """The smallest α that Theorem 5.4 promises for the noise that really runs; 1 or more promises nothing.
 
@@ -139,13 +135,13 @@ def promised_alpha(
     single, grid = problem.sensitivity(problem.workload[:1]), problem.workload[:1].grid
 
     def excess(alpha: float) -> float:
-        needed = (updates or multiplicative_updates)(alpha / 2, cells)
+        needed = updates(alpha / 2, cells)
         if not math.isfinite(needed):
             return -math.inf
         turns = max(1, math.ceil(needed))
         half = problem.cap * (1 - Fraction(certificate)) / turns / 2
-        tail = maximum_bound(in_counts(problem.law(single, half), grid), turns, failure / 2)
-        distinguisher = 2 / float(problem.selection(half)) * math.log(2 * turns * queries / failure)
+        tail = maximum_bound(in_counts(problem.law(single, half), grid), turns, FAILURE / 2)
+        distinguisher = 2 / float(problem.selection(half)) * math.log(2 * turns * queries / FAILURE)
         return alpha - 8 * max(tail, distinguisher) / rows
 
     return _root(excess)

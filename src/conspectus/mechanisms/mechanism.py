@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from conspectus.curator.scores import error_sensitivity
 from conspectus.data.domain import in_words
-from conspectus.privacy.accounting import rho_of, scale_up
+from conspectus.privacy.accounting import cap_of
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.prices import root_down as root_down
+from conspectus.privacy.prices import root_up as root_up
+from conspectus.privacy.prices import scale_up
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.rules import demand
@@ -108,13 +111,7 @@ class Problem:
     @property
     def cap(self) -> Fraction:
         """The whole budget in its currency: ε, or ρ."""
-        budget = self.budget
-        if self.rho is not None:
-            return self.rho
-        if budget.rho is not None:
-            return Fraction(budget.rho)
-        assert budget.epsilon is not None
-        return Fraction(budget.epsilon) if budget.pure else Fraction(rho_of(budget.epsilon, budget.delta))
+        return cap_of(self.budget)[1] if self.rho is None else self.rho
 
     @property
     def counting(self) -> bool:
@@ -163,25 +160,13 @@ class Problem:
             return Noise("laplace", scale_up(Fraction(max(moved.l1, 1)) / price))
         return Noise("gaussian", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * price)))
 
+    def law_of_one(self, moved: int, price: Fraction) -> Noise:
+        """The noise that makes one number cost `price` which one unit moves by `moved`."""
+        return self.law(Sensitivity(l1=moved, l2_squared=moved * moved, linf=moved), price)
+
     def selection(self, price: Fraction) -> Fraction:
         """The range at which one draw of the exponential mechanism costs at most `price`."""
         return price if self.currency == "pure" else root_down(8 * price)
-
-
-def root_up(square: Fraction) -> float:
-    """A float whose square is at least `square`, exactly, and hardly more."""
-    root = math.sqrt(square)
-    while Fraction(root) ** 2 < square:
-        root = math.nextafter(root, math.inf)
-    return root
-
-
-def root_down(square: Fraction) -> Fraction:
-    """A rational whose square is at most `square`, exactly, and hardly less."""
-    root = math.sqrt(square)
-    while Fraction(root) ** 2 > square:
-        root = math.nextafter(root, 0.0)
-    return Fraction(root)
 
 
 @dataclass(frozen=True, kw_only=True)

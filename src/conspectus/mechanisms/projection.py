@@ -6,7 +6,7 @@
 
 A has a line for each question and a column for each record; n·conv{columns} holds the answers of all weighted tables of
 n rows. So ŷ comes with a histogram, which answers everything and makes synthetic rows. ỹ is `noisy`, drawn by the
-curator; step 2 is `fit_histogram` (nearest in the norm of the noise, with a ridge) or `fit_least_squares`.
+curator; step 2 is `fit_least_squares`, or `fit_histogram`: nearest in the norm of the noise, by a ridge that follows ỹ.
 
 Marginals overlap: all 3-way ones of 16 columns measure each column 105 times. Where it is expected to be better, step 1
 measures instead each part that they have in common once, with a precision of its own (`planned_residuals`). Sums of
@@ -277,7 +277,7 @@ class Projection(Mechanism[ProjectionPlan]):
         measured = list(measurements(asked, problem.held, noisy, nearly, total.divisor))
         parameters: dict[str, object] = {"norm": self.norm, "noise": law.kind, "scale": nearly.scale}
         if self.norm == "entropy":
-            fit = fit_histogram(held, measured, total.divisor, steps=self.evaluations, refits=REFITS)
+            fit = fit_histogram(held, measured, total.divisor, steps=self.evaluations, refits=REFITS, adapt=True)
             weights = fit.weights
             parameters |= {"converged": fit.converged, "gradient": fit.gradient}
         else:
@@ -296,7 +296,7 @@ class Projection(Mechanism[ProjectionPlan]):
         # A deviation far below a step of the lattice is as good as none, and would outweigh all others.
         spread = [max(deviation_of(Noise("gaussian", s)), s) / r.cells for r, s in zip(plan.residuals, plan.scales)]
         listed = list(zip(places, parts, spread))
-        fit = fit_residuals(held, listed, total.divisor, steps=self.evaluations, refits=REFITS)
+        fit = fit_residuals(held, listed, total.divisor, steps=self.evaluations, refits=REFITS, adapt=True)
         parameters = {"norm": self.norm, "noise": "gaussian", "measure": "residuals", "residuals": len(parts)}
         return fit.weights, total, measured, {**parameters, "converged": fit.converged, "gradient": fit.gradient}
 

@@ -9,7 +9,7 @@ beforehand, or what they sum to and the narrowest noise among them are (`privacy
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 from conspectus.privacy.accounting import declared_fit
@@ -32,14 +32,10 @@ def sharpened(problem: Problem, declare: Callable[[Problem], Sequence[Event] | N
         problem: The public facts.
         declare: The complete list of acts of a plan for a problem, None where it is not fixed beforehand.
     """
-    budget = problem.budget
-    if budget.epsilon is None or not budget.delta or problem.ledgered:
-        return problem
-    most = Fraction(gaussian_share(budget.epsilon, budget.delta))
-    for loss in LOSSES:
-        wider = dataclasses.replace(problem, rho=most * (1 - loss))
-        acts = declare(wider) if wider.cap > problem.cap else None
-        if acts is not None and declared_fit(acts, budget, problem.neighbours):
+    for rho in _tried(problem):
+        wider = dataclasses.replace(problem, rho=rho)
+        acts = declare(wider)
+        if acts is not None and declared_fit(acts, problem.budget, problem.neighbours):
             return wider
     return problem
 
@@ -53,13 +49,16 @@ def sharpened_terms(problem: Problem, least_square: Callable[[Fraction], Fractio
         problem: The public facts.
         least_square: The smallest σ² of the noise, in steps of the integers, of a release that may spend this ρ.
     """
-    budget = problem.budget
-    if budget.epsilon is None or not budget.delta or problem.ledgered:
-        return None
-    most = Fraction(gaussian_share(budget.epsilon, budget.delta))
-    for loss in LOSSES:
-        rho = most * (1 - loss)
+    for rho in _tried(problem):
         terms = GaussianTerms(rho=rho, least_square=least_square(rho))
-        if rho > problem.cap and terms.epsilon(budget.delta) <= budget.epsilon:
+        if terms.epsilon(problem.budget.delta) <= (problem.budget.epsilon or 0.0):
             return terms
     return None
+
+
+def _tried(problem: Problem) -> Iterator[Fraction]:
+    """The budgets that are tried, the largest first: each is more than what the problem has."""
+    budget = problem.budget
+    if budget.epsilon is not None and budget.delta and not problem.ledgered:
+        most = Fraction(gaussian_share(budget.epsilon, budget.delta))
+        yield from (rho for rho in (most * (1 - loss) for loss in LOSSES) if rho > problem.cap)

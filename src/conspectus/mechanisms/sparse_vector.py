@@ -34,15 +34,13 @@ from conspectus.curator.watch import Watch
 from conspectus.privacy.accounting import BudgetExceeded, scale_up
 from conspectus.privacy.events import Event, Noise
 from conspectus.queries.query import WEIGHT_STEPS
-from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 
+from .bounds import FAILURE
 from .false_alarms import chance_of_alarms, least_margin
 from .mechanism import SettingError, root_down
 from .online_mechanism import Margin, SessionProblem
 
-FAILURE = 0.05
-"""The probability with which a bound for all answers of a session at once may fail."""
 ALARMED = 0.02
 """The probability with which noise alone may use up half of the hits of a session, by its default threshold."""
 
@@ -179,7 +177,7 @@ def plan_sparse(
         epsilon = watching / hits if pure else root_down(2 * watching / hits)
         share = _part(first / (first + rest))
     moved = problem.max_rows
-    law = problem.law(Sensitivity(moved, moved * moved, moved), price * part / hits)
+    law = problem.law_of_one(moved, price * part / hits)
     plan = SparsePlan(
         hits=hits,
         threshold=threshold or 0.0,
@@ -250,11 +248,8 @@ class NumericSparse:
         fresh = self._watch is None or self._watch.over
         if fresh or (later and not plan.one_threshold):
             return (watch_act(plan.epsilon),)
-        return (further_act((1 - plan.share) * plan.epsilon),) if later or self._watch_unpaid else ()
-
-    @property
-    def _watch_unpaid(self) -> bool:
-        return self._watch is not None and self._watch.unpaid
+        unpaid = later or (self._watch is not None and self._watch.unpaid)
+        return (further_act((1 - plan.share) * plan.epsilon),) if unpaid else ()
 
     def _surprised(self, query: Workload, guess: float) -> bool:
         plan = self.plan

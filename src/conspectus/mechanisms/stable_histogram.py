@@ -32,7 +32,6 @@ from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import price_approximate, rho_of, scale_up
 from conspectus.privacy.events import Event, Noise, StableKeys
 from conspectus.privacy.relation import Neighbours
-from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.addresses import exact
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.rules import demand
@@ -40,7 +39,8 @@ from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
 
 from .mechanism import CannotServe, Claim, Mechanism, Outcome, Problem, expected_maximum, root_up
-from .total import SHARE, of_fractions, take_total, total_act
+from .sums_of_noise import half_width
+from .total import bought_from, of_fractions, take_total, total_act
 
 SEEN = 0.01
 """Records of single rows that may be expected to be shown before a claim says so."""
@@ -126,7 +126,7 @@ class StableHistogram(Mechanism[StableHistogramPlan]):
             memory=64 * rows,
             citations=("Dwork & Roth 2014, Algorithm 13 (idea)", "Korolova et al. 2009; Bun, Nissim & Stemmer 2016"),
             notes=_notes(level, problem.budget.delta, rows),
-            expected_width=most + sum_quantile(plan.law.kind, plan.law.scale, 1, 0.95),
+            expected_width=most + half_width(plan.law),
         )
         return of_fractions(problem, claim)
 
@@ -154,18 +154,15 @@ class StableHistogram(Mechanism[StableHistogramPlan]):
 def _laws(problem: Problem, epsilon: float) -> StableHistogramPlan:
     """The least noise and the least threshold that ε and δ pay for."""
     m, delta = problem.max_rows, problem.budget.delta
-    left = Fraction(1) if problem.total_is_public else 1 - SHARE
     moved = 2 * m if problem.relation.replace else m
     if problem.ledgered:
         # A ledger adds up ρ: the counts move by at most moved·m in squares. Half of δ is left to convert it.
         delta = delta / 2
-        rho = Fraction(rho_of(epsilon, delta))
-        law = Noise("laplace", root_up(moved * m / (2 * rho * left)))
-        bought = Noise("gaussian", root_up(m * m / (2 * rho * SHARE)))
+        total_law, left = bought_from(problem, "gaussian", Fraction(rho_of(epsilon, delta)))
+        law = Noise("laplace", root_up(moved * m / (2 * left)))
     else:
-        law = Noise("laplace", scale_up(moved / (Fraction(epsilon) * left)))
-        bought = Noise("laplace", scale_up(m / (Fraction(epsilon) * SHARE)))
-    total_law = None if problem.total_is_public else bought
+        total_law, left = bought_from(problem, "laplace", Fraction(epsilon))
+        law = Noise("laplace", scale_up(moved / left))
     return StableHistogramPlan(law=law, threshold=threshold(law.scale, m, delta), total_law=total_law)
 
 

@@ -10,9 +10,17 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from conspectus.privacy.events import Noise
+from conspectus.privacy.tails import sum_quantile
+
+from .bounds import FAILURE
 
 _USUAL = math.exp(-np.euler_gamma)
 """How many of many independent noises are about as large as the mean of the largest: Gumbel's law."""
+
+
+def half_width(law: Noise) -> float:
+    """Half the width of the interval of one number with this noise, which fails with probability `FAILURE`."""
+    return float(sum_quantile(law.kind, law.scale, 1, 1 - FAILURE))
 
 
 def largest_of(spreads: NDArray[np.float64], law: Noise, *, single: NDArray[np.bool_]) -> tuple[float, float]:

@@ -36,7 +36,6 @@ from conspectus.curator.acts import Rule, spread_of
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, LargestCounts
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 
@@ -52,6 +51,7 @@ from .mechanism import (
     expected_size,
     root_down,
 )
+from .sums_of_noise import half_width
 from .total import find_total, left_after_total, of_fractions
 
 RULES: tuple[Rule, ...] = ("exponential", "permute-and-flip", "noisy-max")
@@ -124,6 +124,8 @@ class Top(Mechanism[TopPlan]):
         if self.count is None:
             raise CannotServe("it finds the largest counts and answers no other: say how many, as in count=10")
         asked = problem.workload.distinct()
+        if _spread(problem, asked) == 0:
+            raise CannotServe("nobody in the table moves these counts, so that there is none to find: use laplace")
         winners = min(self.count, len(asked))
         # Where all are asked for there is nothing to choose but their order.
         left = left_after_total(problem)
@@ -168,7 +170,7 @@ class Top(Mechanism[TopPlan]):
                 if law
                 else "expected errors are such shortfalls",
             ),
-            expected_width=sum_quantile(law.kind, law.scale, 1, 1 - FAILURE) / grid if law else None,
+            expected_width=half_width(law) / grid if law else None,
         )
         return of_fractions(problem, claim)
 
@@ -198,13 +200,18 @@ class Top(Mechanism[TopPlan]):
         )
 
 
+def _spread(problem: Problem, asked: Workload) -> Fraction:
+    """The length of the interval in which one unit moves all counts, in steps."""
+    spread = spread_of(LargestCounts(asked), problem.relation).under(problem.neighbours)
+    assert spread is not None
+    return spread
+
+
 def _within(problem: Problem, asked: Workload, winners: int, rule: Rule, epsilon: Fraction) -> float:
     """How much smaller a winner may be than what it should be, in counts, for all winners at once.
 
     By the exponential mechanism and by permute-and-flip a candidate at distance d has a chance of e^(−λd) at most. By
     noisy maximum it needs a noise of d/2 on itself, or of −d/2 on the best one.
     """
-    spread = spread_of(LargestCounts(asked), problem.relation).under(problem.neighbours)
-    assert spread is not None
-    steps = float(spread / epsilon) * math.log(len(asked) * winners / FAILURE)
+    steps = float(_spread(problem, asked) / epsilon) * math.log(len(asked) * winners / FAILURE)
     return (2 * steps if rule == "noisy-max" else steps) / ERROR_STEPS

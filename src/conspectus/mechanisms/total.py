@@ -6,8 +6,8 @@ import dataclasses
 from fractions import Fraction
 
 from conspectus.curator.acts import measurement
-from conspectus.privacy.events import Event, Noise, RowTotal
-from conspectus.privacy.tails import sum_quantile
+from conspectus.privacy.events import Event, Kind, Noise, RowTotal
+from conspectus.privacy.prices import root_up, scale_up
 from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.conjunctions import always
@@ -16,6 +16,7 @@ from conspectus.synopses.synopsis import Total
 
 from .mechanism import Claim, Problem, expected_size
 from .simulation.measured_through import Doors
+from .sums_of_noise import half_width
 
 SHARE = Fraction(1, 50)
 """The share of the budget that buys the total where it is private and no measured marginal holds it."""
@@ -66,6 +67,15 @@ def bought_total_law(problem: Problem) -> Noise | None:
     return problem.law(problem.sensitivity(always(problem.workload.domain)), problem.cap * SHARE)
 
 
+def bought_from(problem: Problem, kind: Kind, whole: Fraction) -> tuple[Noise | None, Fraction]:
+    """The noise of a total bought for `SHARE` of an ε or ρ, and what is left of that: all of it for a public total."""
+    if problem.total_is_public:
+        return None, whole
+    m, price = problem.max_rows, whole * SHARE
+    law = Noise(kind, scale_up(m / price) if kind == "laplace" else root_up(m * m / (2 * price)))
+    return law, whole - price
+
+
 def of_fractions(problem: Problem, claim: Claim) -> Claim:
     """A claim about counts, as one about fractions of a total that `find_total` buys.
 
@@ -79,7 +89,7 @@ def of_fractions(problem: Problem, claim: Claim) -> Claim:
     size = 0.0 if any(isinstance(block, Marginal) for block in problem.workload.blocks) else expected_size(law)
     usual = (1 + 1 / max(len(problem.workload), 1)) / 4
     width = claim.expected_width
-    wider = None if width is None else width + sum_quantile(law.kind, law.scale, 1, 0.95) / 2
+    wider = None if width is None else width + half_width(law) / 2
     return dataclasses.replace(
         claim,
         expected_max=claim.expected_max + size / 2,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from conspectus.counting.evaluation import answers_from_marginals
 from conspectus.counting.marginal_tree import MarginalTree, marginal_tree
-from conspectus.data.domain import Chunk, Codes, Domain, code_dtype, in_words
+from conspectus.data.domain import Chunk, Domain, code_dtype, in_words
+from conspectus.queries.addresses import codes_at
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.sensitivity import fixed
@@ -33,9 +34,65 @@ MOST_CELLS = 1 << 22
 _STEPS = 400
 
 
+class HeldColumns(Synopsis):
+    """A distribution over some `columns`; of the others nothing is known, and rows have them uniform.
+
+    `errors` says how far its answers usually are from the truth, by reruns of what made it.
+    """
+
+    columns: tuple[int, ...] | None
+    errors: SimulatedErrors | None
+
+    def _hold_columns(self) -> None:
+        """Set the columns, which are all of them where none are named; raises `BadSynopsis`."""
+        held = tuple(range(len(self.domain))) if self.columns is None else tuple(self.columns)
+        if list(held) != sorted(set(held)) or any(not 0 <= c < len(self.domain) for c in held):
+            raise BadSynopsis(f"a synopsis of kind {self.kind} holds distinct columns of its table in schema order")
+        object.__setattr__(self, "columns", held)
+
+    @property
+    def known_columns(self) -> Sequence[int]:
+        """The columns held."""
+        assert self.columns is not None
+        return self.columns
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {column: place for place, column in enumerate(self.known_columns)}
+
+    @property
+    def simulated_columns(self) -> int:
+        """Of how many columns a question may be at most to have an interval by reruns."""
+        return 0 if self.errors is None else self.errors.most_columns
+
+    def _completed(self, rows: int, codes_of: Callable[[int], NDArray[Any]], rng: np.random.Generator) -> Chunk:
+        """Rows of all columns: the codes of those held, by their places; the others are uniform and independent."""
+        columns = [
+            codes_of(self._places[column]).astype(code_dtype(size), copy=False)
+            if column in self._places
+            else rng.integers(0, size, rows, dtype=code_dtype(size))
+            for column, size in enumerate(self.domain.sizes)
+        ]
+        return Chunk(tuple(columns), rows)
+
+    def _with_errors(
+        self, meta: dict[str, Any], tables: dict[str, pa.Table]
+    ) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        """The parts of the synopsis with what is common to all of them."""
+        meta |= {"total": self.total.to_json(), "columns": list(self.known_columns)}
+        if self.errors is not None:
+            meta["errors"], tables["errors"] = self.errors.parts()
+        return meta, tables
+
+
+def read_errors(meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> SimulatedErrors | None:
+    """The margins among the parts of a synopsis, where it has any; raises `BadSynopsis`."""
+    return SimulatedErrors.from_parts(meta["errors"], tables, "errors") if "errors" in meta else None
+
+
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class Histogram(Synopsis):
+class Histogram(HeldColumns):
     """Weights over the cells of some columns in row-major order: zero or more, with sum 1.
 
     `columns` are the positions of the columns held, in schema order, all of them by default. Nothing is known about the
@@ -54,10 +111,7 @@ class Histogram(Synopsis):
     title: ClassVar[str] = "a histogram over all combinations of values"
 
     def __post_init__(self) -> None:
-        held = tuple(range(len(self.domain))) if self.columns is None else tuple(self.columns)
-        if list(held) != sorted(set(held)) or any(not 0 <= c < len(self.domain) for c in held):
-            raise BadSynopsis("a histogram holds distinct columns of its table in schema order")
-        object.__setattr__(self, "columns", held)
+        self._hold_columns()
         weights = np.array(self.weights, dtype=np.float64).ravel()
         if weights.size != self.held.cells:
             raise BadSynopsis(f"a histogram over {self.held.cells} cells was given {weights.size} weights")
@@ -98,30 +152,13 @@ class Histogram(Synopsis):
         return table.reshape(self.domain.shape(columns))
 
     @property
-    def known_columns(self) -> Sequence[int]:
-        """The columns held."""
-        assert self.columns is not None
-        return self.columns
-
-    @property
     def held(self) -> Domain:
         """The domain of the columns held."""
-        assert self.columns is not None
-        return self.domain.project(self.columns)
-
-    @cached_property
-    def _places(self) -> dict[int, int]:
-        assert self.columns is not None
-        return {column: place for place, column in enumerate(self.columns)}
+        return self.domain.project(self.known_columns)
 
     def _tree(self, column_sets: Sequence[tuple[int, ...]]) -> MarginalTree:
         sets = tuple(tuple(self._places[c] for c in columns) for columns in column_sets)
         return marginal_tree(self.held.sizes, sets)
-
-    @property
-    def simulated_columns(self) -> int:
-        """Of how many columns a question may be at most to have an interval by reruns."""
-        return 0 if self.errors is None else self.errors.most_columns
 
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query. Of the interval of reruns, where there were any, and that of noise, the narrower one;
@@ -175,22 +212,10 @@ class Histogram(Synopsis):
         return self._rows_of(np.repeat(np.arange(len(self.weights)), rng.multinomial(rows, self.weights)), rng)
 
     def _rows_of(self, cells: NDArray[np.int64], rng: np.random.Generator) -> Chunk:
-        known = cells_to_chunk(self.held, cells)
-        columns: list[Codes] = []
-        for c, size in enumerate(self.domain.sizes):
-            if c in self._places:
-                columns.append(known.column(self._places[c]))
-            else:
-                columns.append(rng.integers(0, size, len(cells), dtype=code_dtype(size)))
-        return Chunk(tuple(columns), len(cells))
+        return self._completed(len(cells), cells_to_chunk(self.held, cells).column, rng)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        assert self.columns is not None
-        meta: dict[str, Any] = {"total": self.total.to_json(), "columns": list(self.columns)}
-        tables = {"weights": pa.table({"weight": self.weights})}
-        if self.errors is not None:
-            meta["errors"], tables["errors"] = self.errors.parts()
-        return meta, tables
+        return self._with_errors({}, {"weights": pa.table({"weight": self.weights})})
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
@@ -200,18 +225,14 @@ class Histogram(Synopsis):
             raise BadSynopsis("the histogram of the synopsis does not name the columns that it holds")
         if table.num_rows != domain.project(columns).cells:
             raise BadSynopsis("the histogram of the synopsis has another number of cells than its schema")
-        errors = SimulatedErrors.from_parts(meta["errors"], tables, "errors") if "errors" in meta else None
-        return cls(domain, numbers_of(table["weight"]), Total.from_json(meta.get("total")), tuple(columns), errors)
+        total, errors = Total.from_json(meta.get("total")), read_errors(meta, tables)
+        return cls(domain, numbers_of(table["weight"]), total, tuple(columns), errors)
 
 
 def cells_to_chunk(domain: Domain, cells: NDArray[np.int64]) -> Chunk:
     """The records of these cells, column by column."""
-    columns: list[NDArray[np.unsignedinteger[Any]]] = []
-    rest = cells
-    for size in reversed(domain.sizes):
-        rest, codes = np.divmod(rest, size)
-        columns.append(codes.astype(code_dtype(size)))
-    return Chunk(tuple(reversed(columns)), int(cells.size))
+    codes = zip(codes_at(domain, cells.astype(np.uint64)), domain.sizes)
+    return Chunk(tuple(each.astype(code_dtype(size)) for each, size in codes), int(cells.size))
 
 
 def fitted_to_marginals(

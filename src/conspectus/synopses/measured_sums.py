@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.counting.evaluation import values_on
+from conspectus.data.code_sets import CodeSet, complement, runs_of, together
 from conspectus.data.domain import Domain
 from conspectus.data.records.field import P
 from conspectus.privacy.events import Noise
@@ -19,7 +21,7 @@ from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
-from conspectus.queries.query import Linear, Literal, Parity, Predicate, Query, Sparse, TableFunction
+from conspectus.queries.query import Linear, Literal, Predicate, Query, Sparse, TableFunction
 from conspectus.queries.workload import Workload
 
 from .synopsis import BadSynopsis, NoiseKind, Total, checked_noise
@@ -93,18 +95,7 @@ def _of_marginal(block: Marginal, query: Query) -> Selection | None:
     """Cells of a marginal: any query about its columns is a sum of them."""
     if isinstance(query, TableFunction | Sparse | Linear) or not set(query.columns) <= set(block.columns):
         return None
-    shape = block.domain.shape(block.columns)
-    if isinstance(query, Parity):
-        odd = np.zeros(shape, dtype=np.int64)
-        for column in query.columns:
-            odd += np.indices(shape, sparse=True)[block.columns.index(column)]
-        inside = odd % 2 == 0
-    else:
-        inside = np.zeros(shape, dtype=bool)
-        for box in query.boxes:
-            codes = {literal.column: np.array(literal.codes) for literal in box}
-            axes = [codes.get(column, np.arange(size)) for column, size in zip(block.columns, shape)]
-            inside[np.ix_(*axes)] = True
+    inside = values_on(query, block.domain, block.columns)
     return Selection(np.flatnonzero(inside), np.empty(0, dtype=np.int64))
 
 
@@ -113,17 +104,20 @@ def _of_intervals(block: Intervals, query: Query) -> Selection | None:
     """Runs of codes: intervals that were measured, or differences of prefixes."""
     if not isinstance(query, Predicate) or query.columns != (block.column,):
         return None
-    codes = sorted(code for box in query.boxes for literal in box for code in literal.codes)
+    codes = _codes(query)
     if codes[-1] >= block.regular:
         return None
-    cuts = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(codes)) if b != a + 1), len(codes)]
-    runs = [(codes[start], codes[end - 1]) for start, end in pairwise(cuts)]
-    low, high = np.array(runs, dtype=np.int64).T
+    low, high = np.array(runs_of(codes), dtype=np.int64).T
     if block.prefixes_only:
         return Selection(high, low[low > 0] - 1)
     # Intervals are numbered by low, then high: r − i of them start at i.
     first = low * block.regular - low * (low - 1) // 2
     return Selection(first + high - low, np.empty(0, dtype=np.int64))
+
+
+def _codes(query: Predicate) -> CodeSet:
+    """The codes of the one column of a query."""
+    return together(literal.codes for box in query.boxes for literal in box)
 
 
 class Listing:
@@ -177,8 +171,7 @@ def opposite_of(domain: Domain, query: Query) -> Predicate | None:
     if not isinstance(query, Predicate) or len(query.columns) != 1 or domain.sizes[query.columns[0]] == P:
         return None
     (column,) = query.columns
-    codes = {code for box in query.boxes for literal in box for code in literal.codes}
-    left = tuple(code for code in range(domain.sizes[column]) if code not in codes)
+    left = complement(_codes(query), domain.sizes[column])
     return Predicate(((Literal(column, left),),)) if left else Predicate(())
 
 

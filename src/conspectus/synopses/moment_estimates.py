@@ -12,7 +12,7 @@ smaller than the interval itself wherever the count is known to within a fractio
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -26,6 +26,8 @@ from .estimate import Basis, Estimate
 from .noisy_vectors import NoisyVector
 
 Coefficients = NDArray[np.float64]
+Bounding = Callable[[Coefficients], tuple[float, float]]
+"""From what a row adds to the numerator of a ratio, by part, to the ends of the ratio."""
 SURE = 0.999
 """With this confidence a centre is as near to the mean as is assumed where a variance is widened for it."""
 
@@ -75,13 +77,14 @@ def estimate_noisy(moment: Moment, parts: NoisyVector, confidence: float, rows: 
         combination = _sum(moment)
         reach = parts.margin(combination, confidence) + _rounded(combination, rows)
         return MomentEstimate(value=value, low=value - reach, high=value + reach, count=None, basis="measured")
-    centres = _centres(moment, parts.counts)
-    low, high = _fieller(_ratio(moment, centres), parts, confidence, _range(moment))
-    slack = 1.0
-    for mean, centre in zip(_means(moment), centres):
-        ends = _fieller(mean, parts, SURE, (float(mean.min()), float(mean.max())))
-        slack *= max(ends[1] - centre, centre - ends[0])
-    return _within(moment, value, low, high, slack if centres else 0.0, float(parts.counts.sum()), "measured")
+    return _within(
+        moment,
+        value,
+        parts.counts,
+        "measured",
+        lambda line: _fieller(line, parts, confidence, _range(moment)),
+        lambda mean: _fieller(mean, parts, SURE, (float(mean.min()), float(mean.max()))),
+    )
 
 
 def estimate_boxed(moment: Moment, parts: Sequence[Estimate], total: float | None = None) -> MomentEstimate:
@@ -113,31 +116,28 @@ def estimate_boxed(moment: Moment, parts: Sequence[Estimate], total: float | Non
     if any(corner.sum() <= 0 for corner in corners):
         low, high = _range(moment)
         return MomentEstimate(value=value, low=low, high=high, count=count, basis=basis)
-    centres = _centres(moment, counts)
 
     def ends(line: Coefficients) -> tuple[float, float]:
         found = [float(line @ corner) / float(corner.sum()) for corner in corners]
         return min(found), max(found)
 
-    low, high = ends(_ratio(moment, centres))
-    slack = 1.0
-    for mean, centre in zip(_means(moment), centres):
-        first, last = ends(mean)
-        slack *= max(last - centre, centre - first)
-    return _within(moment, value, low, high, slack if centres else 0.0, float(counts.sum()), basis)
+    return _within(moment, value, counts, basis, ends, ends)
 
 
 def _within(
-    moment: Moment, value: float, low: float, high: float, slack: float, count: float, basis: Basis
+    moment: Moment, value: float, counts: Coefficients, basis: Basis, ratio_ends: Bounding, mean_ends: Bounding
 ) -> MomentEstimate:
-    """The interval, widened for its centres and for rounding, and cut to what is possible."""
+    """The interval of the ratio at the centres, widened for these and for rounding, and cut to what is possible."""
+    centres = _centres(moment, counts)
+    low, high = ratio_ends(_ratio(moment, centres))
+    means = [(centre, *mean_ends(mean)) for mean, centre in zip(_means(moment), centres)]
+    slack = math.prod(max(last - centre, centre - first) for centre, first, last in means) if means else 0.0
     least, most = _range(moment)
     rounding = (most - least) * 8 / VALUE_STEPS
     # (m − c)·(m′ − c′) is taken away from the ratio at the centres, and may have moved the ratio by as much again.
     below, above = low - 2 * slack - rounding, high + slack + rounding
-    return MomentEstimate(
-        value=value, low=min(max(below, least), value), high=max(min(above, most), value), count=count, basis=basis
-    )
+    low, high = min(max(below, least), value), max(min(above, most), value)
+    return MomentEstimate(value=value, low=low, high=high, count=float(counts.sum()), basis=basis)
 
 
 def _fieller(

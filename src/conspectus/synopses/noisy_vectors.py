@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.counting.evaluation import cell_values
+from conspectus.counting.evaluation import values_on
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.mixed_noise import Term, mixed_margin, wide_margin
@@ -183,7 +183,7 @@ def _line(measured: MeasuredBlocks, query: Query) -> Line | None:
     for number in (*measured.covering(query.columns), *measured.interval_blocks):
         block, _, law, grid = measured.measured_block(number)
         if isinstance(block, Marginal):
-            weights = cell_weights(block, query)
+            weights = values_on(query, block.domain, block.columns)
             held = np.flatnonzero(weights)
             weights = weights[held]
         elif (chosen := selection_in(block, query)) is not None:
@@ -195,13 +195,3 @@ def _line(measured: MeasuredBlocks, query: Query) -> Line | None:
         if best is None or variance < best[0]:
             best = variance, (number, held, weights)
     return None if best is None else best[1]
-
-
-def cell_weights(block: Block, query: Query) -> NDArray[np.float64]:
-    """The value of a query on each cell of a marginal that has its columns."""
-    assert isinstance(block, Marginal)
-    columns, values = cell_values(query, block.domain)
-    order = sorted(block.columns)
-    shape = tuple(size if c in columns else 1 for c, size in zip(order, block.domain.shape(order)))
-    table = np.broadcast_to(values.reshape(shape), block.domain.shape(order))
-    return np.ascontiguousarray(table.transpose([order.index(c) for c in block.columns])).ravel()

@@ -11,7 +11,7 @@ inclusion and exclusion.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -32,11 +32,14 @@ from .synopsis import Total
 MOST_COLUMNS, MOST_CELLS = 8, 1 << 20
 """Queries about more columns, or over more cells of them, are not taken apart."""
 
-_NOTHING = 1e-12
+NOTHING = 1e-12
 _LEAST_VARIANCE = 1e-30
 
 Table = NDArray[np.float64]
 Columns = tuple[int, ...]
+Weighted = tuple[Noise, Table, int, int]
+"""A law in steps, the weights of its noises, the steps to a count, and how many noises have each weight."""
+TermsOfBoxes = dict[tuple[tuple[int, int], ...], tuple[Term, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +106,7 @@ class PooledMarginals:
         count, variance, parts = 0.0, 0.0, {}
         for chosen, part in interactions_of(columns, inside.astype(np.float64)):
             square = float(np.square(part).sum())
-            if square <= _NOTHING:
+            if square <= NOTHING:
                 continue
             known = self._interaction(chosen)
             if known is None:
@@ -161,24 +164,15 @@ class PooledMarginals:
         return CellEstimates(counts, variance, largest)
 
     def terms(self, query: Predicate | Parity, parts: dict[Columns, Table]) -> tuple[Term, ...]:
-        """The noises of an estimate that takes these multiples of interactions, by law and size of weight.
-
-        Those of a box depend on how many codes its literals hold, and not on which.
-        """
-        if isinstance(query, Parity) or len(query.boxes) != 1:
-            return self._terms(parts)
-        shape = tuple((literal.column, len(literal.codes)) for literal in query.boxes[0])
-        if shape not in self._of_boxes:
-            self._of_boxes[shape] = self._terms(parts)
-        return self._of_boxes[shape]
+        """The noises of an estimate that takes these multiples of interactions, by law and size of weight."""
+        return noise_terms(self._of_boxes, query, lambda: self._weighted(parts))
 
     @cached_property
-    def _of_boxes(self) -> dict[tuple[tuple[int, int], ...], tuple[Term, ...]]:
+    def _of_boxes(self) -> TermsOfBoxes:
         return {}
 
-    def _terms(self, parts: dict[Columns, Table]) -> tuple[Term, ...]:
+    def _weighted(self, parts: dict[Columns, Table]) -> Iterator[Weighted]:
         asked = set().union(*parts)
-        found: dict[tuple[Noise, float], int] = {}
         for marginal in self.marginals:
             common = tuple(column for column in marginal.columns if column in asked)
             weights = np.zeros(self.domain.shape(common))
@@ -187,12 +181,7 @@ class PooledMarginals:
                     shape = [self.domain.sizes[c] if c in chosen else 1 for c in common]
                     weights += self._share(marginal, chosen) * part.reshape(shape)
             copies = math.prod(self.domain.shape(marginal.columns)) // max(weights.size, 1)
-            sizes, times = np.unique(np.abs(weights.ravel()) / marginal.grid, return_counts=True)
-            for size, often in zip(sizes.tolist(), times.tolist()):
-                if size > _NOTHING / marginal.grid:
-                    key = marginal.law, float(f"{size:.10g}")
-                    found[key] = found.get(key, 0) + often * copies
-        return tuple((law, size, times) for (law, size), times in sorted(found.items()))
+            yield marginal.law, weights, marginal.grid, copies
 
     def _share(self, marginal: MeasuredMarginal, chosen: Columns) -> float:
         """The weight of one marginal in the mean of all that hold an interaction."""
@@ -242,6 +231,32 @@ class PooledMarginals:
     @cached_property
     def _known(self) -> dict[Columns, tuple[Table, float] | None]:
         return {}
+
+
+def noise_terms(
+    known: TermsOfBoxes, query: Predicate | Parity, weighted: Callable[[], Iterable[Weighted]]
+) -> tuple[Term, ...]:
+    """The noises of the estimate of a query, by law and size of weight.
+
+    Those of a box depend on how many codes its literals hold, and not on which: `known` remembers them.
+    """
+    if isinstance(query, Parity) or len(query.boxes) != 1:
+        return _counted(weighted())
+    shape = tuple((literal.column, len(literal.codes)) for literal in query.boxes[0])
+    if shape not in known:
+        known[shape] = _counted(weighted())
+    return known[shape]
+
+
+def _counted(weighted: Iterable[Weighted]) -> tuple[Term, ...]:
+    found: dict[tuple[Noise, float], int] = {}
+    for law, weights, steps, copies in weighted:
+        sizes, times = np.unique(np.abs(weights.ravel()) / steps, return_counts=True)
+        for size, often in zip(sizes.tolist(), times.tolist()):
+            if size > NOTHING / steps:
+                key = law, float(f"{size:.10g}")
+                found[key] = found.get(key, 0) + often * copies
+    return tuple((law, size, times) for (law, size), times in sorted(found.items()))
 
 
 def interactions_of(columns: Columns, table: Table, chosen: Columns = ()) -> Iterator[tuple[Columns, Table]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from conspectus.compiled import one_thread, processors
 from conspectus.counting.evaluation import answers_from_marginals
-from conspectus.data.domain import Chunk, Codes, Domain, code_dtype
+from conspectus.data.domain import Chunk, Domain
 from conspectus.queries.addresses import codes_at, exact
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
@@ -38,10 +38,11 @@ from conspectus.synopses.fitting.row_descent import Wanted, groups_of, moved, ta
 
 from .estimate import Estimate
 from .evidence import Evidence
+from .histogram import HeldColumns, read_errors
 from .intervals.simulated_errors import SimulatedErrors, simulated_ends, simulated_estimate
 from .mixture_answers import CoarseColumn, MixtureAnswers
 from .rows import Rows
-from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, check_known, numbers_of, part, public_sampler
+from .synopsis import BadSynopsis, CannotAnswer, Ends, Total, check_known, numbers_of, part, public_sampler
 
 MOST_COMPONENTS = 1 << 16
 FEWEST_MOVED = 1000
@@ -56,7 +57,7 @@ _UNREADABLE = "the mixture of the synopsis is not readable"
 
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
-class ProductMixture(Synopsis):
+class ProductMixture(HeldColumns):
     """Weights of components, and what each component says of every column by itself.
 
     Attributes:
@@ -94,10 +95,10 @@ class ProductMixture(Synopsis):
     title: ClassVar[str] = "a mixture of products of single columns"
 
     def __post_init__(self) -> None:
-        held = tuple(range(len(self.domain))) if self.columns is None else tuple(self.columns)
-        known = list(held) == sorted(set(held)) and all(type(c) is int and 0 <= c < len(self.domain) for c in held)
-        demand(BadSynopsis, (known and held, "a mixture holds distinct columns of its table in schema order"))
-        object.__setattr__(self, "columns", held)
+        self._hold_columns()
+        held = self.known_columns
+        whole = held and all(type(c) is int for c in held)
+        demand(BadSynopsis, (whole, "a mixture holds columns of its table, at least one"))
         coarse = (None,) * len(held) if self.coarse is None else self.coarse
         demand(BadSynopsis, (len(coarse) == len(held), "a mixture says of each of its columns how it is grouped"))
         checked = tuple(_checked_coarse(how, self.domain.sizes[c]) for how, c in zip(coarse, held))
@@ -131,12 +132,6 @@ class ProductMixture(Synopsis):
         return cls(domain, fit.weights.astype(np.float64), fit.tables, total, columns, coarse)
 
     @property
-    def known_columns(self) -> Sequence[int]:
-        """The columns held."""
-        assert self.columns is not None
-        return self.columns
-
-    @property
     def components(self) -> int:
         """The number of components."""
         return len(self.weights)
@@ -151,10 +146,6 @@ class ProductMixture(Synopsis):
     @property
     def _offsets(self) -> NDArray[np.int64]:
         return np.cumsum([0, *self._widths])
-
-    @cached_property
-    def _places(self) -> dict[int, int]:
-        return {column: place for place, column in enumerate(self.known_columns)}
 
     @cached_property
     def _closed(self) -> MixtureAnswers:
@@ -191,10 +182,6 @@ class ProductMixture(Synopsis):
         found: NDArray[np.float64]
         if isinstance(block, Marginal):
             found = self.marginal(block.columns).ravel()
-        elif isinstance(block, Intervals):
-            ends = np.append(0, np.cumsum(self.marginal((block.column,))[: block.regular]))
-            low, high = block.bounds
-            found = ends[high + 1] - ends[low]
         elif isinstance(block, Parities | ParityList):
             held = np.array([self._places.get(c, -1) for c in range(len(self.domain))] + [-1])
             found = self._closed.parities(held[block.matrix])
@@ -206,7 +193,9 @@ class ProductMixture(Synopsis):
             np.add.at(found, owner, boxes)
         elif isinstance(block, SparseQueries):
             found = self._listed(block)
-        elif isinstance(block, LinearQueries) and self.domain.project(block.columns).cells <= MOST_CELLS:
+        elif isinstance(block, Intervals) or (
+            isinstance(block, LinearQueries) and self.domain.project(block.columns).cells <= MOST_CELLS
+        ):
             found = answers_from_marginals(Workload(self.domain, (block,)), self.marginal)
         else:
             return self._rows.answer(Workload(self.domain, (block,)))
@@ -220,11 +209,6 @@ class ProductMixture(Synopsis):
                 "read: ask for conjunctions of all their values, or release with sparse-project"
             )
         return block.weighed(self._closed.records(codes_at(self.domain, block.index.distinct)))
-
-    @property
-    def simulated_columns(self) -> int:
-        """Of how many columns a question may be at most to have an interval by reruns."""
-        return 0 if self.errors is None else self.errors.most_columns
 
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
         """The count of one query. Where nothing measured bounds it, its interval is that of reruns, if there were any.
@@ -276,18 +260,13 @@ class ProductMixture(Synopsis):
 
     def _decoded(self, drawn: NDArray[np.int32], rng: np.random.Generator) -> Chunk:
         """Rows of groups as rows of codes; columns that are not held are uniform."""
-        assert self.coarse is not None
-        columns: list[Codes] = []
-        for column, size in enumerate(self.domain.sizes):
-            if column not in self._places:
-                columns.append(rng.integers(0, size, len(drawn), dtype=code_dtype(size)))
-                continue
-            place = self._places[column]
-            codes, how = drawn[:, place], self.coarse[place]
-            if how is not None:
-                codes = spread_groups(codes, how.groups, how.within, rng)
-            columns.append(codes.astype(code_dtype(size)))
-        return Chunk(tuple(columns), len(drawn))
+
+        def codes_of(place: int) -> NDArray[np.int32]:
+            assert self.coarse is not None
+            how = self.coarse[place]
+            return drawn[:, place] if how is None else spread_groups(drawn[:, place], how.groups, how.within, rng)
+
+        return self._completed(len(drawn), codes_of, rng)
 
     @cached_property
     def _wanted(self) -> Wanted:
@@ -303,7 +282,6 @@ class ProductMixture(Synopsis):
         return Wanted.of(tables_to_meet(len(sides), public_sampler(_SEED)), groups, table)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        assert self.columns is not None
         assert self.coarse is not None
         tables = {
             "weights": pa.table({"weight": self.weights}),
@@ -314,10 +292,7 @@ class ProductMixture(Synopsis):
         if held:
             groups = np.concatenate([how.groups for how in held])
             tables["coding"] = pa.table({"group": groups, "within": np.concatenate([how.within for how in held])})
-        meta: dict[str, Any] = {"total": self.total.to_json(), "columns": list(self.columns), "grouped": grouped}
-        if self.errors is not None:
-            meta["errors"], tables["errors"] = self.errors.parts()
-        return meta, tables
+        return self._with_errors({"grouped": grouped}, tables)
 
     @classmethod
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
@@ -338,7 +313,7 @@ class ProductMixture(Synopsis):
             for place, low, high in zip(grouped, ends, ends[1:]):
                 coarse[place] = CoarseColumn(groups[low:high], within[low:high])
         demand(BadSynopsis, (len(weights) and len(shares) % len(weights) == 0, _UNREADABLE))
-        errors = SimulatedErrors.from_parts(meta["errors"], tables, "errors") if "errors" in meta else None
+        errors = read_errors(meta, tables)
         return cls(domain, weights, shares.reshape(len(weights), -1), total, tuple(columns), tuple(coarse), errors)
 
 

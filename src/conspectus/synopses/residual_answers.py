@@ -9,7 +9,7 @@ in ⟨f_S, P z⟩ is ⟨f_S, z⟩, a weighted sum of independent draws, whose la
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -34,10 +34,8 @@ from conspectus.suggestions import suggest_keywords
 
 from .estimate import Estimate
 from .evidence import Evidence
-from .pooled_marginals import MOST_CELLS, MOST_COLUMNS, interactions_of
+from .pooled_marginals import MOST_CELLS, MOST_COLUMNS, NOTHING, TermsOfBoxes, Weighted, interactions_of, noise_terms
 from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, checked_noise, knows, numbers_of, part
-
-_NOTHING = 1e-12
 
 Table = NDArray[np.float64]
 Columns = tuple[int, ...]
@@ -160,7 +158,7 @@ class ResidualAnswers(Synopsis):
         parts: dict[Columns, Table] = {}
         count = 0.0
         for chosen, weights in interactions_of(held, inside.astype(np.float64).reshape(self.domain.shape(held))):
-            if float(np.square(weights).sum()) <= _NOTHING:
+            if float(np.square(weights).sum()) <= NOTHING:
                 continue
             if chosen and chosen not in self.tables:
                 return None
@@ -195,29 +193,19 @@ class ResidualAnswers(Synopsis):
         return found
 
     def _terms(self, query: Predicate | Parity, parts: Mapping[Columns, Table]) -> tuple[Term, ...]:
-        """The noises of an estimate by law and weight. Those of a box depend on how many codes it holds alone."""
-        if isinstance(query, Parity) or len(query.boxes) != 1:
-            return self._listed(parts)
-        shape = tuple((literal.column, len(literal.codes)) for literal in query.boxes[0])
-        if shape not in self._of_boxes:
-            self._of_boxes[shape] = self._listed(parts)
-        return self._of_boxes[shape]
+        """The noises of an estimate by law and weight."""
+        return noise_terms(self._of_boxes, query, lambda: self._weighted(parts))
 
     @cached_property
-    def _of_boxes(self) -> dict[tuple[tuple[int, int], ...], tuple[Term, ...]]:
+    def _of_boxes(self) -> TermsOfBoxes:
         return {}
 
-    def _listed(self, parts: Mapping[Columns, Table]) -> tuple[Term, ...]:
-        found: dict[tuple[Noise, float], int] = {}
+    def _weighted(self, parts: Mapping[Columns, Table]) -> Iterator[Weighted]:
         for chosen, weights in parts.items():
             law: Noise | None
             law, steps, copies = self._laws.get(chosen, (self.total.law, self.total.averaged, self.total.terms))
-            sizes, times = np.unique(np.abs(weights.ravel()) / steps, return_counts=True)
-            for size, often in zip(sizes.tolist(), times.tolist()):
-                if law is not None and size > _NOTHING / steps:
-                    key = law, float(f"{size:.10g}")
-                    found[key] = found.get(key, 0) + often * copies
-        return tuple((law, size, times) for (law, size), times in sorted(found.items()))
+            if law is not None:
+                yield law, weights, steps, copies
 
     @cached_property
     def _laws(self) -> dict[Columns, tuple[Noise, int, int]]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.counting.evaluation import answers_from_marginals, cell_values
+from conspectus.counting.evaluation import answers_from_marginals, values_on
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import variance_of
@@ -110,9 +110,13 @@ class TreeCounts(Synopsis):
         nodes = self.counts.reshape(self.tree.groups, self.tree.nodes)
         found = solved(self.tree, self._spread(nodes))
         if self._adds_up:
-            along = solved(self.tree, np.ones((1, self.tree.leaves)))
-            found = found + along * (self.total.value - found.sum()) / along.sum()
+            found = found + self._along * (self.total.value - found.sum()) / self._along.sum()
         return found
+
+    @cached_property
+    def _along(self) -> Table:
+        """What a table of one group changes by where only its size does."""
+        return solved(self.tree, np.ones((1, self.tree.leaves)))
 
     @property
     def _adds_up(self) -> bool:
@@ -135,10 +139,14 @@ class TreeCounts(Synopsis):
             raise CannotAnswer("a tree answers counts and sums over its columns, not functions of a table or records")
         return np.asarray(answers_from_marginals(workload, self._marginal) / self.total.divisor)
 
+    @property
+    def _order(self) -> tuple[int, ...]:
+        """The columns as the lines and entries of its tables have them."""
+        return (*self.tree.by, self.tree.column)
+
     def _marginal(self, columns: tuple[int, ...]) -> Table:
-        order = (*self.tree.by, self.tree.column)
-        table = self.leaves.reshape(self.domain.shape(order))
-        table = table.transpose([order.index(c) for c in self.tree.columns])
+        table = self.leaves.reshape(self.domain.shape(self._order))
+        table = table.transpose([self._order.index(c) for c in self.tree.columns])
         return np.asarray(table.sum(axis=tuple(place for place, c in enumerate(self.tree.columns) if c not in columns)))
 
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
@@ -158,39 +166,18 @@ class TreeCounts(Synopsis):
 
     def vector(self, queries: Sequence[Query]) -> NoisyVector:
         """Queries about the tree's columns as weighted sums of its nodes."""
-        weights = np.stack([self._node_weights(query).ravel() for query in queries])
+        shape = self.tree.groups, self.tree.leaves
+        on_leaves = [values_on(query, self.domain, self._order).reshape(shape) for query in queries]
+        weights = np.stack([self.tree.sums(solved(self.tree, values)).ravel() for values in on_leaves])
         nodes = weights @ self.counts
         if self._adds_up:
-            whole = self._node_weights(None).ravel()
-            size = float(whole @ self.counts)
+            whole = self.tree.sums(self._along).ravel()
             # The public total takes away from each query its share of what the nodes say about all rows.
-            shares = np.array([self._share_of_all(query) for query in queries])
-            nodes = nodes + shares * (self.total.value - size)
+            shares = np.array([(values * self._along).sum() for values in on_leaves]) / self._along.sum()
+            nodes = nodes + shares * (self.total.value - float(whole @ self.counts))
             weights = weights - np.outer(shares, whole)
         used = np.flatnonzero(np.abs(weights).max(axis=0) > 1e-12)
         return NoisyVector(nodes, weights[:, used], ((self.noise, 1),) * len(used))
-
-    def _on_leaves(self, query: Query | None) -> Table:
-        """The value of a query on each code of each group; of None it is 1."""
-        if query is None:
-            return np.ones((self.tree.groups, self.tree.leaves))
-        columns, values = cell_values(query, self.domain)
-        order = (*self.tree.by, self.tree.column)
-        shape = tuple(size if c in columns else 1 for c, size in zip(self.tree.columns, self._shape))
-        table = np.broadcast_to(values.reshape(shape), self._shape)
-        back = table.transpose([self.tree.columns.index(c) for c in order])
-        return np.ascontiguousarray(back).reshape(self.tree.groups, self.tree.leaves)
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return self.domain.shape(self.tree.columns)
-
-    def _node_weights(self, query: Query | None) -> Table:
-        return np.asarray(self.tree.sums(solved(self.tree, self._on_leaves(query))))
-
-    def _share_of_all(self, query: Query) -> float:
-        along = solved(self.tree, np.ones((1, self.tree.leaves)))
-        return float((self._on_leaves(query) * along).sum() / along.sum())
 
     def variance(self, query: Query) -> float:
         """The variance of the answer to a query, in counts."""

@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from conspectus.compiled import compiled
 
 from .pair_fits import TINY, Measurement, Model, Pair, in_parallel
 from .smoothing import Floats
@@ -40,11 +43,11 @@ def through(model: Model, a: int, b: int, third: int) -> Floats:
     return np.asarray((model.table(a, third) / law) @ model.table(third, b))
 
 
-def best_bridge(model: Model, pair: Pair, measured: Measurement) -> Guess | None:
-    """The third column through which a pair is nearest to its measurement."""
+def best_bridge(model: Model, strong: Floats, pair: Pair, measured: Measurement) -> Guess | None:
+    """The third column through which a pair is nearest to its measurement; `strong` are the `strengths` of all."""
     a, b = pair.columns
     found: tuple[float, int] | None = None
-    for third in _bridges(model, a, b):
+    for third in _bridges(strong, a, b):
         law = np.maximum(model.codings[third].law, 1e-12)
         # Only the level that was measured counts, and there the product is small.
         left = model.merged(model.table(a, third), (a,), measured.level) / law
@@ -55,18 +58,20 @@ def best_bridge(model: Model, pair: Pair, measured: Measurement) -> Guess | None
     return None if found is None else Guess(through(model, a, b, found[1]), found[0])
 
 
-def _bridges(model: Model, a: int, b: int) -> list[int]:
+def strengths(model: Model) -> Floats:
+    """How strong the pair of each two columns is; −1 where it is not among those looked at."""
+    found = np.full((len(model.codings), len(model.codings)), -1.0)
+    for (a, b), pair in model.pairs.items():
+        found[a, b] = found[b, a] = pair.strength
+    return found
+
+
+def _bridges(strong: Floats, a: int, b: int) -> list[int]:
     """Third columns that have been looked at with both, those with the strongest weaker side first."""
-    every = [c for c in range(len(model.codings)) if c not in (a, b)]
-    known = [c for c in every if _key(a, c) in model.pairs and _key(b, c) in model.pairs]
-    if len(known) <= MOST_BRIDGES:
-        return known
-    known.sort(key=lambda c: -min(model.pairs[_key(a, c)].strength, model.pairs[_key(b, c)].strength))
-    return known[:MOST_BRIDGES]
-
-
-def _key(a: int, b: int) -> tuple[int, int]:
-    return (a, b) if a < b else (b, a)
+    weaker = np.minimum(strong[a], strong[b])
+    known = int(np.count_nonzero(weaker >= 0))
+    found: list[int] = np.argsort(-weaker, kind="stable")[: min(known, MOST_BRIDGES)].tolist()
+    return found
 
 
 def refitted(model: Model, pair: Pair, guess: Guess, independent: float) -> Floats:
@@ -82,11 +87,12 @@ def refitted(model: Model, pair: Pair, guess: Guess, independent: float) -> Floa
 
 def through_third_columns(model: Model) -> None:
     """Fit every measured pair again through the third column that explains it best, where one does."""
+    strong = strengths(model)
 
     def improved(pair: Pair) -> Floats | None:
         assert pair.measured is not None
         independent = model.misfit(pair, model.independent(pair.columns))
-        guess = best_bridge(model, pair, pair.measured)
+        guess = best_bridge(model, strong, pair, pair.measured)
         if guess is None or independent - guess.misfit < PENALTY:
             return None
         return refitted(model, pair, guess, independent)
@@ -96,6 +102,7 @@ def through_third_columns(model: Model) -> None:
 
 def through_predictions(model: Model, predicted: Mapping[tuple[int, int], Floats]) -> None:
     """Fit every pair again from its prediction by all other pairs, where that or a third column explains it better."""
+    strong = strengths(model)
 
     def improved(pair: Pair) -> Floats | None:
         a, b = pair.columns
@@ -107,7 +114,7 @@ def through_predictions(model: Model, predicted: Mapping[tuple[int, int], Floats
             return share * prediction + (1 - share) * alone
         independent = model.misfit(pair, alone)
         guesses = [Guess(prediction, model.misfit(pair, prediction))]
-        bridge = best_bridge(model, pair, pair.measured)
+        bridge = best_bridge(model, strong, pair, pair.measured)
         if bridge is not None:
             both = (prediction + bridge.table) / 2
             guesses += [bridge, Guess(both, model.misfit(pair, both))]
@@ -124,8 +131,25 @@ def _replace(model: Model, pairs: Sequence[Pair], improved: Callable[[Pair], Flo
 
 def with_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = 10) -> Floats:
     """A table with these margins, nearly, by iterative proportional fitting."""
-    table = np.maximum(table, TINY)
+    found = np.maximum(table, TINY)
+    _meet_margins(found, rows, columns, rounds)
+    return found
+
+
+@compiled
+def _meet_margins(table: Any, rows: Any, columns: Any, rounds: int) -> None:
+    held = np.empty(len(columns))
     for _ in range(rounds):
-        table = table * (rows / table.sum(axis=1))[:, None]
-        table = table * (columns / table.sum(axis=0))
-    return table
+        held[:] = 0.0
+        for i in range(len(rows)):
+            mass = 0.0
+            for j in range(len(columns)):
+                mass += table[i, j]
+            for j in range(len(columns)):
+                table[i, j] *= rows[i] / mass
+                held[j] += table[i, j]
+        for j in range(len(columns)):
+            held[j] = columns[j] / held[j]
+        for i in range(len(rows)):
+            for j in range(len(columns)):
+                table[i, j] *= held[j]

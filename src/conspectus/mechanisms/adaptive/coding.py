@@ -15,15 +15,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .smoothing import SHORTEST, Floats, smoothed, to_simplex
+from .smoothing import Floats, denoised
 
 Groups = NDArray[np.int64]
 
 STANDS_OUT = 3.0
 """A value is told apart when its noisy count is above so many deviations. Values from 2 to 6 do alike (Adult)."""
-
-STRICTNESS = 0.8
-"""Of the thresholds that smooth ordered columns. Values from 0.6 to 1 do alike (Adult)."""
 
 LEVELS = (1 << 62, 30, 16, 8, 4)
 """At most so many groups of a column at each level of coarseness."""
@@ -71,10 +68,7 @@ def code_column(noisy: Floats, deviation: float, total: float, in_order: int, mo
     `in_order` is how many of its codes, from the first on, stand in an order: 0 where none do. At most `most` groups
     are made.
     """
-    even = noisy.copy()
-    if in_order >= SHORTEST:
-        even[:in_order] = smoothed(noisy[:in_order], deviation, STRICTNESS)
-    counts = to_simplex(even, max(total, 1.0))
+    counts = denoised(noisy, deviation, max(total, 1.0), in_order)
     limit = STANDS_OUT * deviation
     if len(noisy) > most:
         # What stands out is so much that it would not fit: only the largest do.

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.compiled import one_thread, processors
+from conspectus.compiled import compiled, one_thread, processors
 
 from .budgeting import SCALE_OF_EFFECTS
 from .coding import Coding
@@ -103,8 +103,7 @@ class Model:
 
     def misfit_at_level(self, measured: Measurement, table: Floats) -> float:
         """The same for a table of the level that was measured."""
-        left = measured.residual - without_margins(self.total * table)
-        return float(np.einsum("ij,ij->", left, left)) / measured.sigma**2
+        return float(_squares(measured.residual, table, self.total)) / measured.sigma**2
 
     def fitted(self, pair: Pair, base: Floats, increments: Mapping[int, float]) -> Floats:
         """A base table tilted towards what was measured of its pair, its margins met."""
@@ -180,6 +179,24 @@ class Model:
 def ridge_of(noise: float, strength: float) -> float:
     """λ of a level, from its noise and its strength as shares of the rows."""
     return RIDGE * math.pow(noise, RIDGE_POWER) / max(SCALE_OF_EFFECTS * strength, LEAST_EFFECT)
+
+
+@compiled
+def _squares(residual: Any, table: Any, total: float) -> Any:
+    """The squared distance of a residual from that of a table of shares, in counts."""
+    rows, columns = residual.shape
+    across, down, whole = np.zeros(rows), np.zeros(columns), 0.0
+    for i in range(rows):
+        for j in range(columns):
+            across[i] += table[i, j]
+            down[j] += table[i, j]
+        whole += across[i]
+    found = 0.0
+    for i in range(rows):
+        for j in range(columns):
+            own = table[i, j] - across[i] / columns - down[j] / rows + whole / (rows * columns)
+            found += (residual[i, j] - total * own) ** 2
+    return found
 
 
 def without_margins(table: Floats) -> Floats:

@@ -14,10 +14,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack, vstack
 
-from conspectus.counting.evaluation import cell_values
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain, code_dtype
 from conspectus.mechanisms.iterative import measurements
@@ -26,6 +23,7 @@ from conspectus.privacy.events import Noise
 from conspectus.queries.query import Query
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.lbfgs import Vector
+from conspectus.synopses.fitting.least_deviation import least_deviation, question_matrix
 from conspectus.synopses.fitting.max_entropy import Measurement, Potentials, fit_histogram
 from conspectus.synopses.fitting.row_trials import block_values
 from conspectus.synopses.rows import Rows
@@ -44,10 +42,6 @@ MOST_ENTRIES = 1 << 20
 """The largest matrix of questions by cells that is given to the linear program."""
 
 
-SOLVER = 1e-6
-"""How far, as a fraction, the linear program's histogram may be from the least deviation; one farther off is none."""
-
-
 class Generator(Protocol):
     """From a sample of distinct questions, weights over the cells of the columns held, or synthetic rows; or None."""
 
@@ -63,17 +57,6 @@ def measured(curator: Curator, problem: Problem, sample: Workload, price: Fracti
 def as_rows(domain: Domain, codes: NDArray[np.int64], total: Total) -> Rows:
     """Codes, row by row, as a synopsis."""
     return Rows(domain, tuple(codes[:, c].astype(code_dtype(size)) for c, size in enumerate(domain.sizes)), total)
-
-
-def question_matrix(sample: Workload, held: tuple[int, ...]) -> NDArray[np.float64]:
-    """The questions on the cells of the columns held: one line each, 1 where it holds, or the weight that it has."""
-    sizes = sample.domain.shape(held)
-    lines = np.zeros((len(sample), math.prod(sizes)))
-    for number, query in enumerate(sample.queries()):
-        columns, values = cell_values(query, sample.domain)
-        shape = tuple(size if c in columns else 1 for c, size in zip(held, sizes))
-        lines[number] = np.broadcast_to(values.reshape(shape), sizes).ravel()
-    return lines
 
 
 @dataclass(eq=False)
@@ -133,29 +116,6 @@ class Syntheticizer:
         if weights is None or self.rows is None:
             return weights
         return np.asarray(self.rng.multinomial(self.rows, weights) / self.rows)
-
-
-def least_deviation(lines: NDArray[np.float64], fractions: Vector) -> Vector | None:
-    """The distribution that minimises max |line·weights − fraction|; None if the solver gives up."""
-    matrix = csr_array(lines, dtype=np.float64)
-    ones = csr_array(np.ones((len(lines), 1)))
-    # Variables are the weights and the deviation t: lines·w − t ≤ f and −lines·w − t ≤ −f.
-    below = vstack([hstack([matrix, -ones]), hstack([-matrix, -ones])], format="csr")
-    cells = lines.shape[1]
-    cost = np.append(np.zeros(cells), 1.0)
-    mass = csr_array(np.append(np.ones(cells), 0.0)[None, :])
-    solved = linprog(
-        cost, A_ub=below, b_ub=np.concatenate([fractions, -fractions]), A_eq=mass, b_eq=[1.0], method="highs"
-    )
-    if solved.x is None:
-        return None
-    weights = np.maximum(solved.x[:cells], 0.0)
-    if not weights.sum() > 0:
-        return None
-    weights = np.asarray(weights / weights.sum())
-    # The solver keeps constraints and optimality to 1e-7; what clipping and scaling did to that is looked at here.
-    missed = np.abs(matrix @ weights - fractions).max() - solved.x[cells]
-    return weights if missed <= SOLVER / 2 else None
 
 
 class BruteForce:

@@ -26,8 +26,9 @@ from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.mechanism import Problem, SettingError, maximum_bound
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.sensitivity import Sensitivity
+from conspectus.synopses.fitting.least_deviation import SOLVER
 
-from .generators import SOLVER, few_tables, log_number_of_tables
+from .generators import few_tables, log_number_of_tables
 from .reweighting import DrawPlan, plan_sampling, rate_of, rounds_as_drawn
 
 EDGE = 1 / 3

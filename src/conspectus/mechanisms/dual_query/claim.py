@@ -13,12 +13,12 @@ from conspectus.mechanisms.expectations import (
     DUAL_QUERY_MAX,
     DUAL_QUERY_MEAN,
 )
-from conspectus.mechanisms.mechanism import Claim, Problem
+from conspectus.mechanisms.mechanism import Claim, ErrorBound, Problem
 from conspectus.mechanisms.total import of_fractions
 
 from .parameters import DualQueryPlan, DualQuerySettings
 from .schedule import Schedule
-from .theorem import PAPER, cost_by_theorems, promise
+from .theorem import PAPER, cost_by_theorems
 
 CITES = (PAPER, "Cesar & Rogers 2021 (price of a draw)")
 
@@ -37,7 +37,7 @@ def claim_of(name: str, settings: DualQuerySettings, problem: Problem, plan: Dua
         # Theorem 4.6 is about best responses, a public number of rows, and the rows as they were played.
         played = settings.oracle == "exact" and not plan.reweighting
         if settings.accuracy is not None and problem.total_is_public and played:
-            bound = promise(settings.accuracy)
+            bound = ErrorBound(value=settings.accuracy, theorem=PAPER)
     claim = Claim(
         mechanism=name,
         expected_max=expected_max,

@@ -8,6 +8,7 @@ pays its own price: that range in ε, an eighth of its square in ρ.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -93,15 +94,11 @@ def fit(
     def made(step: float, times: int, length: int) -> Schedule | None:
         return lay_out(problem, total=total, rates=shape.rates(step, length), draws=(times,) * length)
 
-    if rounds is None:
-        low, high = 1, MOST_ROUNDS + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            tried = made(eta, draws, middle)
-            low, high = (middle, high) if tried is not None and tried.price <= left else (low, middle)
-        length = max(low, 2)
-    else:
-        length = rounds
+    def too_dear(length: int) -> bool:
+        tried = made(eta, draws, length)
+        return tried is None or tried.price > left
+
+    length = rounds or 2 + bisect_left(range(3, MOST_ROUNDS + 1), True, key=too_dear)
     found = made(eta, draws, length)
     if found is not None and found.price > left and not fixed_draws:
         draws = max(1, math.floor(draws * left / found.price))

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from conspectus.curator.scores import LOG_WEIGHT_STEPS
-from conspectus.mechanisms.mechanism import ErrorBound, Problem
+from conspectus.mechanisms.bounds import FAILURE
+from conspectus.mechanisms.mechanism import Problem
 from conspectus.privacy.accounting import epsilon_of
 from conspectus.privacy.composition import advanced
 
 from .schedule import Schedule
 
 PAPER = "Gaboardi, Gallego Arias, Hsu, Roth & Wu 2014, Algorithm 2"
-FAILURE = 0.05
-"""β: how often Theorem 4.6 may fail."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +48,6 @@ def theorem_4_6(alpha: float, *, candidates: int, log_universe: float, failure: 
     rounds = math.ceil(2 * math.log(candidates) / (eta * (alpha - eta)))
     draws = math.ceil(8 * (math.log(rounds / failure) + log_universe) / alpha**2)
     return TheoremParameters(alpha=alpha, eta=eta, rounds=rounds, draws=draws)
-
-
-def promise(alpha: float) -> ErrorBound:
-    """What Theorem 4.6 promises of a run with its parameters and the exact oracle."""
-    return ErrorBound(value=alpha, statistic="max", probability=1 - FAILURE, theorem=PAPER)
 
 
 def cost_by_theorems(problem: Problem, schedule: Schedule) -> dict[str, float]:

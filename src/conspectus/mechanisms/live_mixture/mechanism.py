@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.adaptive.mechanism import Adaptive
@@ -29,7 +29,6 @@ from conspectus.mechanisms.online.parameters import OnlinePlan
 from conspectus.mechanisms.online.priming import Priming
 from conspectus.mechanisms.online.theorem import CITES
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
-from conspectus.mechanisms.sparse_vector import plan_sparse
 from conspectus.mechanisms.total import left_after_total
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.blocks.marginal import Marginal
@@ -96,8 +95,7 @@ class LiveMixture(OnlineIC):
         return None
 
     def memory(self, problem: SessionProblem) -> int:
-        first = self._first(problem)
-        return _adaptive(self).claim(first, _adaptive(self).plan(first)).memory
+        return self._expected(problem, problem.rows).memory
 
     def updates(self, problem: SessionProblem, alpha: float) -> float:
         return float("inf")
@@ -123,26 +121,16 @@ class LiveMixture(OnlineIC):
             in_order=problem.in_order,
         )
 
-    def _expected(self, problem: SessionProblem, rows: float) -> Claim:
+    def _expected(self, problem: SessionProblem, rows: float | None) -> Claim:
         """What to expect of the first guess."""
-        first = self._first(problem, max(round(rows), 1))
+        first = self._first(problem, None if rows is None else max(round(rows), 1))
         return _adaptive(self).claim(first, _adaptive(self).plan(first))
 
     def _plan_for(self, problem: SessionProblem, rows: float) -> OnlinePlan:
         if rows <= 1:
             rows = float(ADAPTIVE_UNKNOWN_ROWS)
-        typical = self.typical(problem, rows, None)
-        left = left_after_total(problem)
-        sparse = plan_sparse(
-            problem,
-            left - Fraction(self._first(problem).budget.rho or 0.0),
-            hits=min(self.hits or typical.hits, problem.questions),
-            threshold=None if self.threshold is None else self.threshold * rows,
-            measuring=self.measuring,
-            guess_error=typical.guess_error,
-        )
-        width = sparse.passed().counts_at(0.95)
-        return OnlinePlan(rows=rows, sparse=sparse, guess_error=typical.guess_error, width=width)
+        left = left_after_total(problem) - Fraction(self._first(problem).budget.rho or 0.0)
+        return self._plan_with(problem, left, rows, None)
 
     def claim(self, problem: SessionProblem, plan: OnlinePlan) -> Claim:
         expected = self._expected(problem, plan.rows)
@@ -154,9 +142,6 @@ class LiveMixture(OnlineIC):
             expected_mean=ONLINE_MIXTURE_MEAN * expected.expected_max,
             notes=(*claim.notes, note),
         )
-
-    def settled(self, problem: SessionProblem, plan: OnlinePlan) -> Self:
-        return self
 
     def begin(
         self, curator: Curator, problem: SessionProblem, plan: OnlinePlan, total: Total, state: State | None

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.expectations import (
     ONLINE_FEWEST_HITS,
     ONLINE_HITS_PER_NAT,
@@ -23,10 +24,10 @@ from conspectus.mechanisms.expectations import (
 )
 from conspectus.mechanisms.mechanism import Claim, ErrorBound
 from conspectus.mechanisms.online_mechanism import SessionProblem
-from conspectus.mechanisms.sparse_vector import FAILURE
+from conspectus.mechanisms.update_rules.update_counts import finest_net, net_size
 
 from .parameters import OnlinePlan
-from .theorem import CITES, book_level, finest_net, net_size
+from .theorem import CITES, book_level
 from .widths import CONFIDENCE, Primed
 
 
@@ -95,7 +96,7 @@ def claim_of(
     if plan.level is not None:
         passed = sparse.passed(problem.questions).counts_at(1 - FAILURE)
         value = max(passed, sparse.measured_half_width(1 - FAILURE)) / rows
-        bound = ErrorBound(value=value, statistic="max", probability=1 - FAILURE, theorem=CITES[0])
+        bound = ErrorBound(value=value, theorem=CITES[0])
         level = book_level(problem, rows, printed)
         said = "nothing" if level is None or level >= 1 / 3 else f"3α = {3 * level:.3g}"
         notes.append(f"the book's own constants, with its measured answers counted, promise {said}")

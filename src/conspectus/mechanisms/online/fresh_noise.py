@@ -3,7 +3,7 @@
 The Laplace mechanism of the book (Theorem 3.6), and its Gaussian counterpart, put to work online: the budget is cut
 into as many equal parts as questions are declared, and each part buys one answer.
 
-    let σ be the noise at which one count costs 1/k of the budget      `FreshPlan.law`
+    let σ be the noise at which one count costs 1/k of the budget      `OnlineLaplace.plan`
     for each query f_i, i = 1, …, k:
         output f_i(x) + noise(σ)                                        `FreshNoise.ask`
 
@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
+from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.mechanism import (
     Claim,
     ErrorBound,
@@ -32,16 +33,14 @@ from conspectus.mechanisms.mechanism import (
     root_up,
 )
 from conspectus.mechanisms.online_mechanism import NoGuess, Reply, SessionProblem, State
-from conspectus.mechanisms.sparse_vector import FAILURE
+from conspectus.mechanisms.sums_of_noise import half_width
 from conspectus.mechanisms.total import find_total, left_after_total
 from conspectus.privacy.events import Event, Noise
-from conspectus.queries.sensitivity import Sensitivity
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
 from .learned import Learned, read_state
-from .widths import one_answer
 
 SPENT = (
     "the budget of this session is spent, and it holds no guess: ask again what was asked before, or open another "
@@ -49,22 +48,15 @@ SPENT = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FreshPlan:
-    """The noise on every answer, in counts."""
-
-    law: Noise
-
-
 class FreshNoise:
     """The run: one measurement a question."""
 
-    def __init__(self, curator: Curator, problem: SessionProblem, plan: FreshPlan, total: Total) -> None:
+    def __init__(self, curator: Curator, problem: SessionProblem, law: Noise, total: Total) -> None:
         curator.hold_in_memory()
         self.total = total
         self._curator = curator
         self._problem = problem
-        self._learned = Learned(problem, total, plan.law)
+        self._learned = Learned(problem, total, law)
 
     @property
     def exhausted(self) -> bool:
@@ -108,44 +100,37 @@ class _Fresh:
     name: ClassVar[str]
     citations: ClassVar[tuple[str, ...]]
 
-    def settled(self, problem: SessionProblem, plan: FreshPlan) -> Any:
+    def settled(self, problem: SessionProblem, plan: Noise) -> Any:
         return self
 
-    def claim(self, problem: SessionProblem, plan: FreshPlan) -> Claim:
-        law, questions = plan.law, problem.questions
-        width = one_answer(law)
+    def claim(self, problem: SessionProblem, plan: Noise) -> Claim:
+        questions = problem.questions
         bound = None
         if problem.rows and problem.total_is_public:
-            worst = maximum_bound(law, questions, FAILURE) / problem.rows
-            bound = ErrorBound(value=worst, statistic="max", probability=1 - FAILURE, theorem=self.citations[0])
+            worst = maximum_bound(plan, questions, FAILURE) / problem.rows
+            bound = ErrorBound(value=worst, theorem=self.citations[0])
         return Claim(
             mechanism=self.name,
-            expected_max=expected_maximum(law, questions),
-            expected_mean=expected_size(law),
+            expected_max=expected_maximum(plan, questions),
+            expected_mean=expected_size(plan),
             bound=bound,
             memory=200 * questions,
             citations=self.citations,
-            notes=(f"{law.kind} noise of scale {law.scale:.4g} counts on each of {questions:,} answers",),
-            expected_width=width,
+            notes=(f"{plan.kind} noise of scale {plan.scale:.4g} counts on each of {questions:,} answers",),
+            expected_width=half_width(plan),
             answered=1.0,
         )
 
-    def open(self, curator: Curator, problem: SessionProblem, plan: FreshPlan) -> FreshNoise:
+    def open(self, curator: Curator, problem: SessionProblem, plan: Noise) -> FreshNoise:
         return FreshNoise(curator, problem, plan, find_total(curator, problem))
 
-    def restore(self, curator: Curator, problem: SessionProblem, plan: FreshPlan, state: State) -> FreshNoise:
+    def restore(self, curator: Curator, problem: SessionProblem, plan: Noise, state: State) -> FreshNoise:
         run = FreshNoise(curator, problem, plan, read_state(state, problem).total)
         run.adopt(state)
         return run
 
-    def parameters(self, problem: SessionProblem, plan: FreshPlan) -> dict[str, Any]:
-        return {"noise": plan.law.kind, "scale": plan.law.scale}
-
-
-def _one(problem: SessionProblem) -> Sensitivity:
-    """How far one unit moves one count."""
-    moved = problem.max_rows
-    return Sensitivity(moved, moved * moved, moved)
+    def parameters(self, problem: SessionProblem, plan: Noise) -> dict[str, Any]:
+        return {"noise": plan.kind, "scale": plan.scale}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +154,12 @@ class OnlineLaplace(_Fresh):
     name: ClassVar[str] = "laplace"
     citations: ClassVar[tuple[str, ...]] = ("Dwork & Roth 2014, Theorem 3.8 (discrete tail)",)
 
-    def plan(self, problem: SessionProblem) -> FreshPlan:
+    def plan(self, problem: SessionProblem) -> Noise:
         """The noise at which one answer costs its part of the budget."""
         price = left_after_total(problem) / problem.questions
         if problem.currency == "pure":
-            return FreshPlan(law=problem.law(_one(problem), price))
-        return FreshPlan(law=Noise("laplace", root_up(_one(problem).l2_squared / (2 * price))))
+            return problem.law_of_one(problem.max_rows, price)
+        return Noise("laplace", root_up(problem.max_rows**2 / (2 * price)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +182,9 @@ class OnlineGaussian(_Fresh):
     name: ClassVar[str] = "gaussian"
     citations: ClassVar[tuple[str, ...]] = ("sub-Gaussian tail and union bound (Canonne, Kamath & Steinke 2020)",)
 
-    def plan(self, problem: SessionProblem) -> FreshPlan | Refusal:
+    def plan(self, problem: SessionProblem) -> Noise | Refusal:
         """The noise at which one answer costs its part of the budget."""
         if problem.budget.pure:
             reason = "Gaussian noise is never pure: allow a delta above 0, or use laplace"
             return Refusal(mechanism=self.name, reason=reason)
-        return FreshPlan(law=problem.law(_one(problem), left_after_total(problem) / problem.questions))
+        return problem.law_of_one(problem.max_rows, left_after_total(problem) / problem.questions)

@@ -9,7 +9,7 @@ The book's Algorithm 9, MM(Dᵗ, f_t, v_t), the U of OnlineIC (`loop.py`):
 
     book     here
     Dᵗ       `Members`, those that are left
-    N_α(Q)   all databases of `theorem.net_rows` rows, on a universe small enough for that
+    N_α(Q)   all databases of `net_rows` rows, on a universe small enough for that
     v_t      the measured count, as a fraction
 
 Beyond small universes the set is a public sample of databases, mixtures of product distributions drawn with
@@ -38,7 +38,14 @@ from conspectus.counting.statistic_counts import values_on_tables
 from conspectus.data.domain import Domain, code_dtype
 from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem
-from conspectus.mechanisms.update_rules.update_counts import databases
+from conspectus.mechanisms.update_rules.update_counts import (
+    MOST_MEMBERS,
+    databases,
+    finest_net,
+    median_updates,
+    net_rows,
+    net_size,
+)
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.statistic import STATISTIC_STEPS, Statistic
@@ -190,11 +197,6 @@ class MedianGuess:
         if left.any():  # in a net one is left by the theorem; of a sample the last ones stay
             self._members = self._members.kept(left)
 
-    @property
-    def members(self) -> int:
-        """How many databases are left."""
-        return len(self._members)
-
     def synopsis(self) -> MedianEnsemble:
         members = tuple(self._members.shown(self._total))
         domain = self._domain
@@ -241,10 +243,8 @@ class Median(OnlineIC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within = 2 <= self.databases <= theorem.MOST_MEMBERS and self.public_seed >= 0
-        check_settings(
-            (within, f"databases lie between 2 and {theorem.MOST_MEMBERS:,}, and public_seed is not negative")
-        )
+        within = 2 <= self.databases <= MOST_MEMBERS and self.public_seed >= 0
+        check_settings((within, f"databases lie between 2 and {MOST_MEMBERS:,}, and public_seed is not negative"))
 
     def refuses(self, problem: SessionProblem) -> str | None:
         if not problem.counting:
@@ -259,12 +259,12 @@ class Median(OnlineIC):
 
     def memory(self, problem: SessionProblem) -> int:
         held = problem.cells if _netted(problem) else PARTS * sum(problem.workload.domain.sizes)
-        return 8 * theorem.MOST_MEMBERS * held
+        return 8 * MOST_MEMBERS * held
 
     def updates(self, problem: SessionProblem, alpha: float) -> float:
         if self.functions:
-            return math.log2(theorem.net_size(problem.cells, problem.rows or 1))
-        return theorem.median_updates(alpha, problem.cells)
+            return math.log2(net_size(problem.cells, problem.rows or 1))
+        return median_updates(alpha, problem.cells)
 
     def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> claim.Typical:
         if self.functions:  # one database is left at last, and it is the table
@@ -277,7 +277,7 @@ class Median(OnlineIC):
             return MedianGuess(problem, total, TrivialNet.of(domain, problem.rows or 1))
         if not _netted(problem):
             return MedianGuess(problem, total, Mixtures.of(domain, self.databases, self.public_seed))
-        rows = theorem.finest_net(cells) if alpha is None else theorem.net_rows(cells, alpha)
+        rows = finest_net(cells) if alpha is None else net_rows(cells, alpha)
         return MedianGuess(problem, total, Net.of(domain, rows))
 
 
@@ -285,9 +285,9 @@ def _no_trivial_net(problem: SessionProblem) -> str | None:
     """Why there can be no set of all tables of as many rows, if there can be none."""
     if not problem.total_is_public or not problem.rows:
         return "functions=True needs a public number of rows: take replace, or ask functions of laplace or gaussian"
-    if theorem.net_size(problem.cells, problem.rows) > theorem.MOST_MEMBERS:
+    if net_size(problem.cells, problem.rows) > MOST_MEMBERS:
         return (
-            f"there are more than {theorem.MOST_MEMBERS:,} tables of {problem.rows:,} rows over {problem.cells:,} "
+            f"there are more than {MOST_MEMBERS:,} tables of {problem.rows:,} rows over {problem.cells:,} "
             "cells: laplace and gaussian answer functions of tables of any size"
         )
     return None
@@ -296,4 +296,4 @@ def _no_trivial_net(problem: SessionProblem) -> str | None:
 def _netted(problem: SessionProblem) -> bool:
     """Whether the universe is small enough for a net of all databases that is not too coarse."""
     cells = problem.cells
-    return cells <= MOST_NET_CELLS and cells <= 4 * COARSEST * theorem.finest_net(cells)
+    return cells <= MOST_NET_CELLS and cells <= 4 * COARSEST * finest_net(cells)

@@ -49,7 +49,7 @@ from conspectus.mechanisms.iterative import (
     multiplicative_rate,
     multiplicative_updates,
 )
-from conspectus.mechanisms.mechanism import SettingError, check_settings
+from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import HandOver, SessionProblem, State
 from conspectus.mechanisms.total import left_after_total
 from conspectus.privacy.events import Noise
@@ -207,12 +207,7 @@ class Pmw(OnlineIC):
         elif given is not None:
             yield plan_priming(problem, left * Fraction(given), order=self.order, rows=rows)
         else:
-            orders = possible_orders(problem, self.order)
-            if not orders:
-                raise SettingError(
-                    f"marginals of {self.order} columns are too many to begin with: choose a lower order"
-                )
-            for order in orders:
+            for order in possible_orders(problem, self.order):
                 yield from (priming_of(problem, left * share, order) for share in SHARES)
 
     def settled(self, problem: SessionProblem, plan: OnlinePlan) -> Self:

@@ -27,6 +27,7 @@ import numpy as np
 from conspectus.counting.evaluation import cell_values
 from conspectus.counting.single_query import SingleQueryCounts
 from conspectus.mechanisms.online_mechanism import SessionProblem
+from conspectus.mechanisms.update_rules.update_counts import perceptron_updates
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
@@ -108,7 +109,7 @@ class Perceptron(OnlineIC):
         return 8 * 4 * problem.cells
 
     def updates(self, problem: SessionProblem, alpha: float) -> float:
-        return theorem.perceptron_updates(alpha, problem.cells)
+        return perceptron_updates(alpha, problem.cells)
 
     def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> claim.Typical:
         return claim.perceptron(problem, rows, self.hits)

@@ -72,13 +72,10 @@ class Priming:
 
 def plan_priming(problem: SessionProblem, price: Fraction, *, order: int | None, rows: float) -> Priming:
     """All marginals of this order for `price`; without an order, of the highest one that is not too noisy."""
-    found = None
     for tried in possible_orders(problem, order):
         found = priming_of(problem, price, tried)
         if order or found.law.scale <= NOISIEST * rows:
             break
-    if found is None:
-        raise SettingError(f"marginals of {order} columns are too many to begin with: choose a lower order")
     return found
 
 
@@ -86,7 +83,10 @@ def possible_orders(problem: SessionProblem, order: int | None) -> list[int]:
     """The orders whose marginals are not too many to begin with, the highest first; of these the one asked for."""
     domain = problem.workload.domain
     orders = [min(order, len(domain))] if order else range(min(HIGHEST_ORDER, len(domain)), 0, -1)
-    return [tried for tried in orders if tried == 1 or not _too_many(problem, tried)]
+    found = [tried for tried in orders if tried == 1 or not _too_many(problem, tried)]
+    if not found:
+        raise SettingError(f"marginals of {order} columns are too many to begin with: choose a lower order")
+    return found
 
 
 def _too_many(problem: SessionProblem, order: int) -> bool:

@@ -16,15 +16,10 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.iterative import multiplicative_updates
 from conspectus.mechanisms.online_mechanism import SessionProblem
-from conspectus.mechanisms.sparse_vector import FAILURE, SparsePlan, plan_sparse
-from conspectus.mechanisms.update_rules.update_counts import MOST_MEMBERS as MOST_MEMBERS
-from conspectus.mechanisms.update_rules.update_counts import finest_net as finest_net
-from conspectus.mechanisms.update_rules.update_counts import median_updates as median_updates
-from conspectus.mechanisms.update_rules.update_counts import net_rows as net_rows
-from conspectus.mechanisms.update_rules.update_counts import net_size as net_size
-from conspectus.mechanisms.update_rules.update_counts import perceptron_updates as perceptron_updates
+from conspectus.mechanisms.sparse_vector import SparsePlan, plan_sparse
 
 CITES = ("Dwork & Roth 2014, Algorithms 3 and 11, Theorems 5.13 to 5.15",)
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.expectations import FADING, SKEW
+from conspectus.mechanisms.sums_of_noise import half_width
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import deviation_of, sum_quantile
+from conspectus.privacy.tails import deviation_of
 
 CONFIDENCE = 0.95
 TYPICAL = (1, 2, 3, 4)
@@ -80,9 +80,7 @@ class Primed:
         """
         marginals = math.comb(self.columns - width, self.order - width)
         held = deviation_of(self.law) * math.sqrt(self.values ** (self.order - width) / marginals)
-        noise = (
-            float(sum_quantile(self.law.kind, self.law.scale, 1, CONFIDENCE)) if width == self.order else 1.96 * held
-        )
+        noise = half_width(self.law) if width == self.order else 1.96 * held
         apart = math.sqrt(max(held**2 - self.deviation(width) ** 2, 0.0))
         return noise + apart * math.sqrt(2 / math.pi)
 
@@ -90,9 +88,3 @@ class Primed:
         """The mean half-width over typical questions, where `guessed` is that of a question that a watch passed."""
         widths = [self.covered_width(width) if self.covers(width) else guessed for width in self.widths]
         return sum(widths) / len(widths)
-
-
-@lru_cache(maxsize=256)
-def one_answer(law: Noise) -> float:
-    """Half the width of the interval of one answer with this noise, in counts."""
-    return float(sum_quantile(law.kind, law.scale, 1, CONFIDENCE))

@@ -55,12 +55,11 @@ class SimulatedTable:
 
     def measure_residuals(self, residuals: Sequence[Residual], scales: Sequence[float]) -> list[NDArray[np.float64]]:
         """Residuals of the made rows; the scales are in steps of one over the cells of each."""
-        counts = self.counts(Workload(residuals[0].domain, tuple(residual.table for residual in residuals)))
-        found, at = [], 0
-        for residual, scale in zip(residuals, scales):
+        tables = Workload(residuals[0].domain, tuple(residual.table for residual in residuals))
+        found = []
+        for residual, counts, scale in zip(residuals, np.split(self.counts(tables), tables.offsets[1:-1]), scales):
             noise = np.rint(self._rng.normal(0.0, scale, residual.cells)).astype(np.int64)
-            found.append(residual.projected(counts[at : at + residual.cells], noise))
-            at += residual.cells
+            found.append(residual.projected(counts, noise))
         return found
 
     def _drawn(self, law: Noise, many: int) -> NDArray[np.float64]:

@@ -11,9 +11,9 @@ from conspectus.mechanisms.expectations import (
     SPARSE_PROJECT_SLOW,
 )
 from conspectus.mechanisms.mechanism import Claim, Problem, expected_maximum, expected_size
+from conspectus.mechanisms.sums_of_noise import half_width
 from conspectus.mechanisms.total import of_fractions
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import sum_quantile
 
 from .parameters import MOST, SparseProjectPlan, SparseProjectSettings
 from .theorem import price_of_median, promise
@@ -46,7 +46,7 @@ def claim_of(name: str, settings: SparseProjectSettings, problem: Problem, plan:
         memory=32 * projection.size + 64 * sum(len(block.addresses) for block in plan.queries),
         citations=CITES,
         notes=tuple(_notes(settings, problem, plan)),
-        expected_width=math.sqrt(m) * sum_quantile(like.kind, like.scale, 1, 0.95),
+        expected_width=math.sqrt(m) * half_width(like),
     )
     return of_fractions(problem, claim)
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.mechanism import CannotServe, Problem, check_settings, root_up
-from conspectus.mechanisms.total import SHARE
+from conspectus.mechanisms.total import bought_from
 from conspectus.privacy.accounting import calibrate_laplace, scale_up
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import variance_of
@@ -26,7 +27,7 @@ from conspectus.synopses.random_projection import (
     section_failure,
 )
 
-from .theorem import FAILURE, price_of_median, theorem_independence, theorem_scale, theorem_size
+from .theorem import price_of_median, theorem_independence, theorem_scale, theorem_size
 
 LEAST, MOST = 1 << 10, 1 << 22
 """Between these the default number of coordinates lies: more take longer to draw than they are worth."""
@@ -244,27 +245,25 @@ def _laws(settings: SparseProjectSettings, problem: Problem, nonzeros: int) -> t
     """
     like = SparseProjection(problem.workload.domain, nonzeros, nonzeros, 1, 0)
     moved = problem.sensitivity(Workload(like.domain, (like,)))
-    budget, left = problem.budget, Fraction(1) if problem.total_is_public else 1 - SHARE
+    budget = problem.budget
     plans: list[tuple[Noise | None, Noise]] = []
     only_laplace = budget.pure or not (problem.ledgered or settings.theorem)
     if budget.epsilon is not None and settings.noise != "gaussian" and only_laplace:
-        epsilon = Fraction(budget.epsilon)
-        total = Noise("laplace", scale_up(problem.max_rows / (epsilon * SHARE)))
-        scale = scale_up(moved.l1 / (epsilon * left))
+        total, left = bought_from(problem, "laplace", Fraction(budget.epsilon))
+        scale = scale_up(moved.l1 / left)
         if problem.total_is_public and not budget.pure:
             norms = (Fraction(moved.l1), Fraction(moved.l2_squared), Fraction(moved.linf))
             scale = scale_up(calibrate_laplace(*norms, budget))
         plans.append((total, Noise("laplace", scale)))
     if not budget.pure:
-        scale = root_up(Fraction(moved.l2_squared) / (2 * problem.cap * left))
+        total, left = bought_from(problem, "gaussian", problem.cap)
+        scale = root_up(moved.l2_squared / (2 * left))
         if settings.theorem and budget.epsilon is not None:
             scale = max(scale, scale_up(theorem_scale(moved.l2_squared, budget.epsilon, budget.delta)))
-        total = Noise("gaussian", root_up(problem.max_rows**2 / (2 * problem.cap * SHARE)))
         wanted = "laplace" if settings.theorem else settings.noise
         kinds = ("gaussian", "laplace") if wanted == "auto" else (wanted,)
         plans += [(total, Noise("laplace" if kind == "laplace" else "gaussian", scale)) for kind in kinds]
-    bought, law = min(plans, key=lambda plan: variance_of(plan[1]))
-    return (None if problem.total_is_public else bought), law
+    return min(plans, key=lambda plan: variance_of(plan[1]))
 
 
 def _deviation(settings: SparseProjectSettings, problem: Problem, nonzeros: int) -> float:

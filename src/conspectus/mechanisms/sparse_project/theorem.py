@@ -15,12 +15,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.mechanism import ErrorBound
 from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.synopses.random_projection import LEAST_INDEPENDENCE
-
-FAILURE = 0.05
-"""β of the theorem, and the failure level by default."""
 
 
 def theorem_size(rows: int, m: int, k: int) -> int:

@@ -20,12 +20,10 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from conspectus.data.domain import Domain
 from conspectus.queries.workload import Workload
-from conspectus.synopses.histogram import Histogram
-from conspectus.synopses.synopsis import Total
+from conspectus.synopses.fitting.least_deviation import least_deviation, question_matrix
 
 from .update_counts import databases, finest_net, net_rows
 
@@ -49,15 +47,19 @@ class Answered(Protocol):
     def guessed(self) -> Vector: ...
 
 
-def on_each_cell(workload: Workload, columns: tuple[int, ...]) -> Vector:
-    """The value of every question on every cell of some columns: one line for each question."""
-    held = workload.domain.project(columns)
-    total = Total(value=1.0, exact=True)
-    cells = np.eye(held.cells)
-    return np.stack([Histogram(workload.domain, cell, total, columns).answer(workload) for cell in cells], axis=1)
+class _OnCells:
+    """What both rules keep: the values on every cell of the questions that were asked last."""
+
+    columns: tuple[int, ...]
+    _asked: tuple[Workload, Vector] | None = None
+
+    def _on_cells(self, workload: Workload) -> Vector:
+        if self._asked is None or self._asked[0] is not workload:
+            self._asked = (workload, question_matrix(workload, self.columns))
+        return self._asked[1]
 
 
-class MedianRule:
+class MedianRule(_OnCells):
     """A set of databases that answers by its median and loses half in each update; `level` is that of the updates."""
 
     def __init__(self, domain: Domain, columns: tuple[int, ...], level: float | None) -> None:
@@ -65,12 +67,6 @@ class MedianRule:
         cells = domain.project(columns).cells
         rows = finest_net(cells) if level is None else net_rows(cells, level)
         self._members = np.array(list(databases(cells, rows)), dtype=np.float64) / rows
-        self._asked: tuple[Workload, Vector] | None = None
-
-    @property
-    def members(self) -> int:
-        """How many databases are left."""
-        return len(self._members)
 
     def answers(self, workload: Workload, total: float) -> Vector:
         """The median of what the databases say, question by question."""
@@ -82,7 +78,7 @@ class MedianRule:
         return found
 
     def update(self, step: Answered, total: float) -> None:
-        said = self._members @ on_each_cell(step.question, self.columns)[0]
+        said = self._members @ question_matrix(step.question, self.columns)[0]
         middle = np.partition(said, len(said) // 2)[len(said) // 2]
         left = said < middle if step.noisy[0] / total < middle else said > middle
         if left.any():
@@ -97,27 +93,21 @@ class MedianRule:
             off = np.maximum(off, np.abs(said - middles[start : start + _TOGETHER]).max(axis=1))
         return np.asarray(self._members[int(np.argmin(off))])
 
-    def _on_cells(self, workload: Workload) -> Vector:
-        if self._asked is None or self._asked[0] is not workload:
-            self._asked = (workload, on_each_cell(workload, self.columns))
-        return self._asked[1]
 
-
-class PerceptronRule:
+class PerceptronRule(_OnCells):
     """A number of any sign for each cell; `step` is the level of the updates, None for steps that meet the answer."""
 
     def __init__(self, domain: Domain, columns: tuple[int, ...], step: float | None) -> None:
         self.columns = columns
         self._signed = np.zeros(domain.project(columns).cells)
         self._step = step
-        self._asked: tuple[Workload, Vector] | None = None
 
     def answers(self, workload: Workload, total: float) -> Vector:
         """The inner products, cut to what is possible."""
         return np.clip(self._on_cells(workload) @ self._signed, 0.0, 1.0)
 
     def update(self, step: Answered, total: float) -> None:
-        values = on_each_cell(step.question, self.columns)[0]
+        values = question_matrix(step.question, self.columns)[0]
         square = float(values @ values)
         if not square:
             return
@@ -128,23 +118,6 @@ class PerceptronRule:
 
     def weights(self, workload: Workload, total: float) -> Vector:
         """The histogram whose answers are nearest to these, in the worst question: a linear program."""
-        values, aims = self._on_cells(workload), self.answers(workload, total)
-        queries, cells = values.shape
-        far = np.ones((queries, 1))
-        both = np.block([[values, -far], [-values, -far]])
-        found = linprog(
-            np.append(np.zeros(cells), 1.0),
-            A_ub=both,
-            b_ub=np.concatenate([aims, -aims]),
-            A_eq=np.append(np.ones(cells), 0.0)[None],
-            b_eq=[1.0],
-            bounds=(0, None),
-            method="highs",
-        )
-        weights = np.maximum(found.x[:cells], 0.0)
-        return np.asarray(weights / weights.sum())
-
-    def _on_cells(self, workload: Workload) -> Vector:
-        if self._asked is None or self._asked[0] is not workload:
-            self._asked = (workload, on_each_cell(workload, self.columns))
-        return self._asked[1]
+        found = least_deviation(self._on_cells(workload), self.answers(workload, total), tolerance=math.inf)
+        assert found is not None  # the program is feasible and bounded, and the solver has no limit
+        return found

@@ -17,8 +17,9 @@ import numpy as np
 from conspectus.data.domain import Domain
 from conspectus.synopses.fitting.lbfgs import Vector
 
+from .independence import softmax
 from .lbfgs import dot
-from .max_entropy import CannotFit, Measurement, as_fractions, in_schema_order, softmax
+from .max_entropy import CannotFit, Measurement, as_fractions, in_schema_order
 from .residuals import Residuals, Target
 
 
@@ -56,9 +57,9 @@ def fit_least_squares(
 ) -> LeastSquaresFit:
     """Project noisy marginals onto the marginals of tables with `total` rows, all cells weighing the same.
 
-    `start` is a distribution to begin from. Stops once the gap is at most `tolerance`: by default a fiftieth of
-    √(2 ln |X| Σ_c σ_c²) / N, the size of the noise's inner product with a column of M, on which the error of the exact
-    projection itself depends (Lemma 12.9); further steps would only follow the noise.
+    Stops once the gap is at most `tolerance`: by default a fiftieth of √(2 ln |X| Σ_c σ_c²) / N, the size of the
+    noise's inner product with a column of M, on which the error of the exact projection itself depends (Lemma 12.9);
+    further steps would only follow the noise.
     """
     measurements = [in_schema_order(domain, measurement) for measurement in measurements]
     fractions = as_fractions(measurements, total)

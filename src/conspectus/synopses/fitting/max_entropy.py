@@ -7,16 +7,17 @@ columns (`residuals`). The fit minimises, over distributions p on the universe,
 
 by its dual, log Z(θ) − ⟨θ, ȳ/N⟩ + ½ Σ λ_S ‖θ_S‖² with p ∝ exp(Σ θ). The dual is smooth, strongly convex and free of
 constraints: p is non-negative with sum 1 whatever the noise did. The ridge λ keeps the fit from chasing the noise;
-L-BFGS solves it, and the gradient at the end says whether it did. A ridge that suits noise is too much for an
-interaction that stands out of it: on request such ones are found by their misses, and the fit is solved again.
+L-BFGS solves it, and the gradient at the end says whether it did. On request the ridge follows what was measured: it
+is larger where that is mostly noise (`independence`), and smaller where an interaction stands out of its noise. Such
+ones are found by their misses, and the fit is solved again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,10 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Domain
 from conspectus.synopses.fitting.lbfgs import Vector
 
+from .independence import adapted, softmax
 from .lbfgs import dot, minimise
 from .residuals import Part, Residuals, Target
 
-# Weights below exp(−60) of the largest are as good as zero, and smaller ones would slow every sum by denormals.
-_FLOOR = -60.0
 _LEAST_RIDGE = 1e-9
 # κ for interactions of one, two, and three or more columns. Chosen on NLTCS (all 3-way marginals, three noise levels)
 # and on 7 columns of Adult (all or some 3-way marginals): high interactions are mostly noise and shrink most.
@@ -102,13 +102,15 @@ def fit_histogram(
     ridge: float = 1.0,
     tolerance: float | None = None,
     refits: int = 0,
+    adapt: bool = False,
 ) -> Fit:
     """Fit the maximum-entropy histogram to noisy marginals of a table of `total` rows.
 
     `start` is the `potentials` of an earlier fit; `steps` bounds the evaluations; `ridge` multiplies every κ. The fit
     counts as converged once every condition holds to within `tolerance`, by default a fiftieth of the smallest noise,
     in fractions, and never finer than 1e-7. Interactions that the ridge holds further from their measurement than
-    noise explains get a smaller one, and the fit is solved again, at most `refits` times.
+    noise explains get a smaller one, and the fit is solved again, at most `refits` times. With `adapt` the ridge is
+    larger where measurements are mostly noise around independent columns.
     """
     measurements = [in_schema_order(domain, measurement) for measurement in measurements]
     fractions = as_fractions(measurements, total)
@@ -123,7 +125,16 @@ def fit_histogram(
     residuals = Residuals(domain.sizes, targets)
     pooled = residuals.pool(targets)
     tolerance = max(min(sigmas) / 50, 1e-7) if tolerance is None else tolerance
-    return _fit_pooled(residuals, *pooled, ridge=ridge, start=start, steps=steps, tolerance=tolerance, refits=refits)
+    return _fit_pooled(
+        residuals,
+        *pooled,
+        ridge=ridge,
+        start=start,
+        steps=steps,
+        tolerance=tolerance,
+        refits=refits,
+        adapt=adapt,
+    )
 
 
 def fit_residuals(
@@ -134,6 +145,7 @@ def fit_residuals(
     steps: int = 200,
     ridge: float = 1.0,
     refits: int = 0,
+    adapt: bool = False,
 ) -> Fit:
     """Fit the maximum-entropy histogram to residuals that were measured one by one, as `fit_histogram` does to those
     that it pools from marginals.
@@ -146,6 +158,7 @@ def fit_residuals(
         steps: A bound on the evaluations.
         ridge: Multiplies every κ.
         refits: How often the fit may be solved again where the ridge hid an interaction.
+        adapt: Whether the ridge is larger where residuals are mostly noise around independent columns.
     """
     if not math.isfinite(total) or total <= 0 or not measured:
         raise CannotFit("a fit needs a positive number of rows, and something that was measured")
@@ -158,7 +171,7 @@ def fit_residuals(
         raise CannotFit("residuals are measured of all subsets of some columns")
     wanted = np.concatenate([shares[columns] for columns in sets])
     precision = np.concatenate([np.full(shares[columns].size, 1 / sigmas[columns] ** 2) for columns in sets])
-    marginals = np.concatenate([_put_together(domain, columns, shares) for columns in sets])
+    marginals = residuals.put_together(wanted)
     tolerance = max(min(sigmas.values()) / 50, 1e-7)
     return _fit_pooled(
         residuals,
@@ -170,18 +183,8 @@ def fit_residuals(
         steps=steps,
         tolerance=tolerance,
         refits=refits,
+        adapt=adapt,
     )
-
-
-def _put_together(domain: Domain, columns: tuple[int, ...], shares: Mapping[tuple[int, ...], Vector]) -> Vector:
-    """The marginal over some columns, as fractions, from the residuals of all their subsets."""
-    shape = domain.shape(columns)
-    table = np.full(shape, 1 / math.prod(shape))
-    for size in range(1, len(columns) + 1):
-        for chosen in combinations(columns, size):
-            part = shares[chosen].reshape([n if c in chosen else 1 for c, n in zip(columns, shape)])
-            table += part * (part.size / table.size)
-    return table.ravel()
 
 
 def _fit_pooled(
@@ -195,18 +198,19 @@ def _fit_pooled(
     steps: int,
     tolerance: float,
     refits: int,
+    adapt: bool,
 ) -> Fit:
     """Solve the fit to one measurement of each feature, and again where the ridge hid an interaction."""
     kappa = np.repeat([ridge * KAPPA[min(order, 3) - 1] for order in residuals.orders], np.diff(residuals.offsets))
     strength = np.maximum(kappa / np.sqrt(precision), _LEAST_RIDGE)
-    fit = solve_dual(residuals, marginals, wanted, strength, start=start, steps=steps, tolerance=tolerance)
+    strength, base = adapted(residuals, wanted, precision, strength) if adapt else (strength, None)
+    solve = partial(solve_dual, residuals, marginals, wanted, steps=steps, tolerance=tolerance, base=base)
+    fit = solve(strength, start=start)
     for _ in range(refits):
         strength, loosened = _loosen(residuals, fit, strength, precision)
         if not loosened:
             break
-        again = solve_dual(
-            residuals, marginals, wanted, strength, start=fit.potentials, steps=steps, tolerance=tolerance
-        )
+        again = solve(strength, start=fit.potentials)
         fit = replace(again, evaluations=fit.evaluations + again.evaluations)
     return fit
 
@@ -271,8 +275,13 @@ def solve_dual(
     start: Potentials | None,
     steps: int,
     tolerance: float,
+    base: Vector | None = None,
 ) -> Fit:
-    """Minimise KL(p ‖ uniform) + ½ Σ (features of p − wanted)² / ridge over distributions p, by the dual."""
+    """Minimise KL(p ‖ base) + ½ Σ (features of p − wanted)² / ridge over distributions p, by the dual.
+
+    `base` has the logarithms of its weights; without it the base is uniform.
+    """
+    offset = 0.0 if base is None else base
     # Scaling by the diagonal of the Hessian rounds the level sets; `marginals` need only be rough.
     scale = 1 / np.sqrt(residuals.variances(marginals, wanted) + ridge)
     latest = math.inf
@@ -281,6 +290,7 @@ def solve_dual(
         nonlocal latest
         theta = residuals.centred(scaled * scale)
         spread = residuals.spread(theta)
+        spread += offset
         weights, log_mass = softmax(spread, out=spread)
         value = log_mass - dot(theta, wanted) + 0.5 * dot(theta, ridge * theta)
         gradient = residuals.of(weights) - wanted + ridge * theta
@@ -290,7 +300,7 @@ def solve_dual(
     first = _flat(residuals, start or {}) / scale
     scaled, evaluations = minimise(dual, first, evaluations=steps, solved=lambda: latest <= tolerance)
     theta = residuals.centred(scaled * scale)
-    weights, _ = softmax(residuals.spread(theta))
+    weights, _ = softmax(residuals.spread(theta) + offset)
     gradient = float(np.abs(residuals.of(weights) - wanted + ridge * theta).max())
     return Fit(
         weights=weights,
@@ -299,17 +309,6 @@ def solve_dual(
         evaluations=evaluations,
         potentials=_named(residuals, theta),
     )
-
-
-def softmax(logits: Vector, out: Vector | None = None) -> tuple[Vector, float]:
-    """The distribution proportional to exp(logits), written to `out`, and the logarithm of its normaliser."""
-    top = float(logits.max())
-    weights = np.subtract(logits, top, out=out)
-    np.maximum(weights, _FLOOR, out=weights)
-    np.exp(weights, out=weights)
-    mass = float(weights.sum())
-    weights /= mass
-    return weights, top + math.log(mass)
 
 
 def _named(residuals: Residuals, theta: Vector) -> Potentials:

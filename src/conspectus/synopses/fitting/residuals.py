@@ -29,6 +29,9 @@ from conspectus.synopses.fitting.lbfgs import Vector
 
 Part = tuple[Columns, bytes]  # the columns, and for a partition of their cells the part of each as int64 bytes
 
+INTERACTION = b"interaction"
+"""What an interaction has in the place of parts."""
+
 _UNDIVIDED = 6  # marginals of this many columns or more are not taken apart
 
 
@@ -82,19 +85,19 @@ class Residuals:
     """
 
     def __init__(self, sizes: Sequence[int], targets: Sequence[Target]) -> None:
-        self._sizes = tuple(sizes)
+        self.sizes = tuple(sizes)
         apart = {target.columns for target in targets if not target.undivided}
         interactions = {s for c in apart for k in range(1, len(c) + 1) for s in combinations(c, k)}
         sets = sorted(interactions, key=lambda s: (len(s), s))
         together = {target.key: target for target in targets if target.undivided}
         wide = list(dict.fromkeys(columns for columns, _ in together))
-        self._tree = marginal_tree(self._sizes, tuple(sets + wide))
+        self._tree = marginal_tree(self.sizes, tuple(sets + wide))
         starts = dict(zip(sets + [("wide", c) for c in wide], self._tree.offsets.tolist()))
         self._shared = int(self._tree.offsets[len(sets)])  # features up to here are leaves of the tree as they are
-        self.keys: list[Part] = [(s, b"interaction") for s in sets] + list(together)
+        self.keys: list[Part] = [(s, INTERACTION) for s in sets] + list(together)
         self.orders = [len(s) for s in sets] + [1 if key[1] else len(key[0]) for key in together]
         # Of each interaction; of what is not taken apart nothing is said.
-        self.dimensions = [math.prod(self._sizes[c] - 1 for c in s) for s in sets] + [0] * len(together)
+        self.dimensions = [math.prod(self.sizes[c] - 1 for c in s) for s in sets] + [0] * len(together)
         lengths = [self._volume(s) for s in sets] + [target.fractions.size for target in together.values()]
         self.offsets = starts_of(lengths)
         self.length = int(self.offsets[-1])
@@ -117,14 +120,14 @@ class Residuals:
         # How much of a leaf a feature holds: all of it, unless some cells lie in two parts.
         self._weights: Vector | float = 1.0 if plain else np.concatenate(weights)
         axes = [
-            (starts[s], self._volume(s[:j]), self._sizes[c], self._volume(s[j + 1 :]))
+            (starts[s], self._volume(s[:j]), self.sizes[c], self._volume(s[j + 1 :]))
             for s in sets
             for j, c in enumerate(s)
         ]
         self._axes = np.array(axes, dtype=np.int64).reshape(-1, 4)
 
     def _volume(self, columns: Sequence[int]) -> int:
-        return math.prod(self._sizes[c] for c in columns)
+        return math.prod(self.sizes[c] for c in columns)
 
     def of(self, table: Vector) -> Vector:
         """The features of a table over the universe."""
@@ -155,6 +158,16 @@ class Residuals:
             values = filled
         return self._tree.spread_flat(values)
 
+    def put_together(self, values: Vector) -> Vector:
+        """The marginals over the columns of each interaction, as fractions, from the interactions of all subsets.
+
+        They are those of one function on the universe: the sum of all interactions, each spread evenly.
+        """
+        cells = self._volume(range(len(self.sizes)))
+        volumes = [self._volume(columns) if kind == INTERACTION else 0 for columns, kind in self.keys]
+        together = self.spread(values * np.repeat(volumes, np.diff(self.offsets)) / cells) + 1 / cells
+        return self._tree.marginals_flat(together)[: self._shared]
+
     def variances(self, marginals: Vector, means: Vector) -> Vector:
         """For each entry the variance of its feature of one record, given (estimates of) the marginals and means."""
         moments = np.maximum(marginals, 0)
@@ -175,7 +188,7 @@ class Residuals:
                 sums[start : start + target.fractions.size] += target.weight * target.fractions
                 weights[start : start + target.fractions.size] += target.weight
             elif target.columns:
-                groups.setdefault(tuple(self._sizes[c] for c in target.columns), []).append(target)
+                groups.setdefault(tuple(self.sizes[c] for c in target.columns), []).append(target)
         for shape, group in groups.items():
             self._pool_alike(shape, group, sums, weights)
         averages = sums / weights
@@ -191,7 +204,7 @@ class Residuals:
                 copies = math.prod(shape[j] for j in outside)
                 projected = stack.sum(axis=tuple(j + 1 for j in outside)).reshape(len(group), -1) / copies
                 sets = [tuple(target.columns[j] for j in inside) for target in group]
-                starts = np.array([self._at[s, b"interaction"] for s in sets])
+                starts = np.array([self._at[s, INTERACTION] for s in sets])
                 places = starts[:, None] + np.arange(projected.shape[1])
                 np.add.at(sums, places, projected)
                 np.add.at(weights, places, np.broadcast_to((strength / copies)[:, None], places.shape))

@@ -21,12 +21,7 @@ from conspectus.queries.ordering import starts_of
 from conspectus.queries.query import Predicate, Query
 from conspectus.synopses.fitting.lbfgs import Vector
 
-from . import row_kernels
-
-# Their many arrays are handed over as one tuple, which a checker of types cannot count.
-fill: Any = row_kernels.fill
-improve: Any = row_kernels.improve
-
+from .row_kernels import fill, improve
 
 SLACK = 1.0
 """How near, in deviations of its noise, an answer is near enough."""
@@ -97,11 +92,13 @@ class RowFitter:
         for number, function in enumerate(functions):
             for column in function.columns:
                 readers[column].append(number)
-        self._readers_at = starts_of([len(each) for each in readers])
-        self._readers = np.array([f for each in readers for f in each] or [0], dtype=np.int64)
-        self._signs_at, self._signs = _signatures(domain, readers, functions, boxes, sorts)
+        self._by_column: tuple[Any, ...] = (
+            starts_of([len(each) for each in readers]),
+            np.array([f for each in readers for f in each] or [0], dtype=np.int64),
+            *_signatures(domain, readers, functions, boxes, sorts),
+        )
         self._held_at = starts_of([f.cells for f in functions])
-        self._arrays: tuple[Any, ...] = (
+        self._questions: tuple[Any, ...] = (
             starts_of([len(f.given) for f in functions]),
             boxes.box_literals,
             boxes.literal_column,
@@ -148,11 +145,8 @@ class RowFitter:
                 *changes(self.domain, rows, len(lucky), rng),
                 lucky,
                 directions,
-                self._readers_at,
-                self._readers,
-                self._signs_at,
-                self._signs,
-                *self._arrays,
+                self._by_column,
+                self._questions,
                 held,
                 values,
                 wanted,
@@ -198,7 +192,7 @@ class RowFitter:
         """The numbers of rows by class, the values of the questions, and the numbers of rows by code."""
         held = np.zeros(int(self._held_at[-1]), dtype=np.int64)
         values = np.zeros(len(self._answers), dtype=np.int64)
-        fill(rows, *self._arrays, held, values)
+        fill(rows, self._questions, held, values)
         each = [np.bincount(rows[:, c], minlength=size) for c, size in enumerate(self.domain.sizes)]
         return held, values, np.concatenate(each)
 

@@ -2,6 +2,7 @@
 
 Every function keeps the numbers of rows by class that it is computed from, so that a change costs only what the
 functions that read its column make of two entries. Lists that belong to an item run from its own start to the next's.
+`questions` are the arrays of all functions, as `RowFitter` has them.
 """
 
 from __future__ import annotations
@@ -57,27 +58,10 @@ def beyond(distance: float, slack: float) -> float:
 
 
 @compiled
-def fill(
-    rows: Any,
-    boxes_at: Any,
-    literals_at: Any,
-    columns: Any,
-    inside_at: Any,
-    inside: Any,
-    over: Any,
-    class_at: Any,
-    classes: Any,
-    kinds: Any,
-    shapes: Any,
-    number_at: Any,
-    numbers: Any,
-    wholes: Any,
-    steps: int,
-    held_at: Any,
-    held: Any,
-    values: Any,
-) -> None:
+def fill(rows: Any, questions: Any, held: Any, values: Any) -> None:
     """The numbers of rows by class and the values of all functions, from scratch."""
+    boxes_at, literals_at, columns, inside_at, inside, over, class_at, classes = questions[:8]
+    kinds, shapes, number_at, numbers, wholes, steps, held_at = questions[8:]
     held[:] = 0
     for f in range(len(kinds)):
         for row in range(len(rows)):
@@ -98,25 +82,8 @@ def improve(
     what: Any,
     luck: Any,
     directions: Any,
-    readers_at: Any,
-    readers: Any,
-    signs_at: Any,
-    signs: Any,
-    boxes_at: Any,
-    literals_at: Any,
-    columns: Any,
-    inside_at: Any,
-    inside: Any,
-    over: Any,
-    class_at: Any,
-    classes: Any,
-    kinds: Any,
-    shapes: Any,
-    number_at: Any,
-    numbers: Any,
-    wholes: Any,
-    steps: int,
-    held_at: Any,
+    by_column: Any,
+    questions: Any,
     held: Any,
     values: Any,
     wanted: Any,
@@ -135,6 +102,9 @@ def improve(
     A distance from independence that has a direction counts as negative on the other side.
     A change is kept if the loss grows by less than `luck[p]`, which is 0 but for a search that is to leave its valley.
     """
+    readers_at, readers, signs_at, signs = by_column
+    boxes_at, literals_at, columns, inside_at, inside, over, class_at, classes = questions[:8]
+    kinds, shapes, number_at, numbers, wholes, steps, held_at = questions[8:]
     kept = 0
     most = 1
     for c in range(len(readers_at) - 1):
