@@ -1,4 +1,4 @@
-"""A misspelt word is answered with the right one."""
+"""A misspelt word is answered with the right one, and so is what belongs into a list and stands beside it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
+
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_LISTS = ("Sequence[", "Iterable[", "Collection[", "list[")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,11 +30,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def suggest_keyword(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function, which answers an unknown keyword with the nearest one it knows."""
+    """The same function, which answers an unknown keyword with the nearest one it knows, and several texts where it
+    takes one list of them with that list."""
     parameters = inspect.signature(function).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return function
     known = [word for word in parameters if word not in ("self", "cls")]
+    places = [each for each in parameters.values() if each.kind in _BY_PLACE]
+    lists = bool(places) and any(word in str(places[-1].annotation) for word in _LISTS)
+    lists &= all(parameter.kind is not parameter.VAR_POSITIONAL for parameter in parameters.values())
     name = function.__name__ if function.__name__ != "__init__" else function.__qualname__.split(".")[-2]
 
     @functools.wraps(function)
@@ -39,6 +46,11 @@ def suggest_keyword(function: Callable[P, R]) -> Callable[P, R]:
         for word in kwargs:
             if word not in parameters:
                 raise TypeError(f'{name} takes no "{word}"{did_you_mean(word, known)}')
+        texts = [repr(each) for each in args[len(places) - 1 :] if isinstance(each, str)] if lists else []
+        if len(args) > len(places) and len(texts) == len(args) - len(places) + 1:
+            before = "…, " if len(places) > 1 and known[0] != places[-1].name else ""
+            listed = f"[{', '.join(texts)}]".replace("'", '"')
+            raise TypeError(f"{name} takes its {places[-1].name} as one list: {name}({before}{listed})")
         return function(*args, **kwargs)
 
     return checked

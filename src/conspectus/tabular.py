@@ -8,9 +8,10 @@ from __future__ import annotations
 import html
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -190,27 +191,43 @@ class ResultTable(Tabular):
         shown = self.arrow.slice(0, MOST_BARS)
         names = [shown[name].to_pylist() for name in self.labels]
         labels = [", ".join(map(_cell, line)) for line in zip(*names)] if names else [size] * shown.num_rows
-        ends = (shown[name].to_pylist() for name in (size, low, high))
-        sizes, lows, highs = ends
+        sizes, lows, highs = (shown[name].to_pylist() for name in (size, low, high))
         return Bars(labels=labels, sizes=sizes, lows=lows, highs=highs, axis=size)
 
 
-def text_lines(table: pa.Table, most: int = MOST_LINES) -> list[str]:
+def write_table(made: pa.Table, sink: Path | BinaryIO, kind: str) -> None:
+    """Write a table as what the ending of a file says: ".csv" or ".parquet"."""
+    if kind == ".parquet":
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(made, sink)
+        return
+    import pyarrow.csv
+
+    for place, field in enumerate(made.schema):
+        if pa.types.is_binary(field.type):  # CSV holds texts: bytes are written as Python writes them
+            spelled = [None if raw is None else repr(raw) for raw in made.column(place).to_pylist()]
+            made = made.set_column(place, field.name, [spelled])
+    pyarrow.csv.write_csv(made, sink)
+
+
+def text_lines(table: pa.Table) -> list[str]:
     """A table as lines of plain text, numbers to the right."""
-    names, body = table.column_names, list(_lines_of(table, most))
+    names, body = table.column_names, _lines_of(table)
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in table.schema.types]
     widths = [max(map(len, column)) for column in zip(names, *body)]
     lines = []
     for line in (names, *body):
         cells = (cell.rjust(width) if end else cell.ljust(width) for cell, width, end in zip(line, widths, right))
         lines.append("  ".join(cells).rstrip())
-    return [*lines, *([f"… and {table.num_rows - most:,} more lines"] if table.num_rows > most else [])]
+    more = table.num_rows - MOST_LINES
+    return [*lines, f"… and {more:,} more lines"] if more > 0 else lines
 
 
-def _lines_of(table: pa.Table, most: int = MOST_LINES) -> Iterator[Sequence[str]]:
+def _lines_of(table: pa.Table) -> list[list[str]]:
     """The first lines of a table as texts."""
-    columns = [column.to_pylist() for column in table.slice(0, most).columns]
-    return iter([[_cell(value) for value in line] for line in zip(*columns)])
+    columns = [column.to_pylist() for column in table.slice(0, MOST_LINES).columns]
+    return [[_cell(value) for value in line] for line in zip(*columns)]
 
 
 def _cell(value: object) -> str:

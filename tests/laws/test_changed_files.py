@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tracemalloc
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.made import people
 import conspectus as cs
 from conspectus.releases import release_file
 from conspectus.synopses import arrow_messages, files
+from conspectus.synopses.median_ensemble import MedianEnsemble
 
 SCHEMA, TABLE = people(400)
 RELEASES = {
@@ -68,11 +70,71 @@ def test_acts_that_did_not_draw_the_noise_of_a_file_are_refused(tmp_path: Path, 
                     bounds.update({side: str(Fraction(bound) / factor) for side, bound in bounds.items()})
 
     rewritten(path, cheaper)
-    if change == "bounds" and mechanism in ("mwem", "stable-histogram"):
-        cs.load(path)  # all that these state of acts with noise is its law: no questions are published with it
+    if change == "bounds" and mechanism == "stable-histogram":
+        cs.load(path)  # all that it states of an act with noise is its law: no questions are published with it
         return
     with pytest.raises(files.BadSynopsisFile, match="did not draw the noise"):
         cs.load(path)
+
+
+ENSEMBLES = {
+    "laplace": {"mechanism": "laplace", "epsilon": 1.0},
+    "gaussian": {"mechanism": "gaussian", "rho": 0.5},
+    "residuals": {"mechanism": "projection", "rho": 0.5},
+    "keys": {"mechanism": "stable-histogram", "epsilon": 1.0, "delta": 1e-3},
+}
+
+
+def of_members(path: Path, kind: str, *, members: int, paid: int) -> None:
+    """A file of an ensemble whose members publish noise, each as the release did that has such acts."""
+    one = cs.release(TABLE, cs.marginals(SCHEMA, 1), **ENSEMBLES[kind])
+    member = one.measured if one.synopsis.measurements() == [] and one.measured is not None else one.synopsis
+    many = MedianEnsemble(SCHEMA.domain, (member,) * members, (1,) * members, one.workload, member.total)
+    held = one.guarantee
+    times = {
+        name: None if (size := getattr(held, name)) is None else min(paid * size, 0.5 if name == "delta" else 1e6)
+        for name in ("epsilon", "delta", "rho")
+    }
+    replace(
+        one, synopsis=many, measured=None, events=one.events * paid, guarantee=replace(held, **times), certificate=None
+    ).save(path)
+
+
+@pytest.mark.parametrize("kind", ENSEMBLES)
+def test_members_that_fit_their_acts_alone_and_not_together_are_refused(tmp_path: Path, kind: str) -> None:
+    """Each member could have been drawn by the one act, and three of them could not."""
+    for members, paid in ((1, 1), (3, 3), (2, 3)):
+        of_members(tmp_path / f"{members}-{paid}", kind, members=members, paid=paid)
+        assert len(cs.load(tmp_path / f"{members}-{paid}").synopsis.members) == members
+    for members, paid in ((2, 1), (3, 1), (3, 2), (200, 3)):
+        of_members(tmp_path / "doctored", kind, members=members, paid=paid)
+        with pytest.raises(files.BadSynopsisFile, match="did not draw the noise"):
+            cs.load(tmp_path / "doctored")
+
+
+def test_members_have_one_noisy_total_together(tmp_path: Path) -> None:
+    """A total is drawn once. Two that differ are two draws, for the price of one."""
+    one = cs.release(TABLE, cs.marginals(SCHEMA, 1), mechanism="projection", epsilon=1.0, neighbours="add-remove")
+    assert not one.synopsis.total.exact
+    other = replace(one.synopsis, total=replace(one.synopsis.total, value=one.synopsis.total.value + 1))
+    for member, fits in ((one.synopsis, True), (other, False)):
+        many = MedianEnsemble(SCHEMA.domain, (one.synopsis, member), (1, 1), one.workload, one.synopsis.total)
+        replace(one, synopsis=many, certificate=None).save(tmp_path / "file")
+        if fits:
+            cs.load(tmp_path / "file")
+            continue
+        with pytest.raises(files.BadSynopsisFile, match="did not draw the noise"):
+            cs.load(tmp_path / "file")
+
+
+def test_a_member_whose_noise_nobody_drew_is_refused(tmp_path: Path) -> None:
+    one = cs.release(TABLE, cs.marginals(SCHEMA, 1), **ENSEMBLES["laplace"])
+    other = cs.release(TABLE, cs.marginals(SCHEMA, 1), mechanism="laplace", epsilon=20.0)
+    members = (one.synopsis, other.synopsis)
+    many = MedianEnsemble(SCHEMA.domain, members, (1, 1), one.workload, one.synopsis.total)
+    replace(one, synopsis=many).save(tmp_path / "doctored")
+    with pytest.raises(files.BadSynopsisFile, match="did not draw the noise"):
+        cs.load(tmp_path / "doctored")
 
 
 @pytest.mark.parametrize("unit", ["household", {"kind": "id", "column": "person", "max_rows": 1}])

@@ -17,7 +17,7 @@ from conspectus.data.domain import Domain
 from conspectus.data.sources import Table
 from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.mechanisms.online.median import MedianGuess, TrivialNet
-from conspectus.mechanisms.online.theorem import net_size
+from conspectus.mechanisms.update_rules.update_counts import net_size
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.statistic import STATISTIC_STEPS
 from conspectus.queries.sensitivity import WorkloadError

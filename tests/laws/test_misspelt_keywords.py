@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ import conspectus as cs
 from conspectus.data.sources.pairs import PairsTable
 from conspectus.data.sources.record_tables import RecordTable
 from conspectus.data.sources.table import Table
+from conspectus.service.client import RemoteRelease
 from conspectus.sessions.session import Session
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses import synopsis
@@ -106,3 +108,22 @@ def test_methods_stay_what_they_were() -> None:
         thing._hidden(wrd=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r'takes no "entirely"$'):
         thing.own(entirely=3)  # type: ignore[call-arg]
+
+
+def test_texts_that_belong_into_one_list_are_answered_with_that_list() -> None:
+    """Two columns of a table, questions of a workload: the natural slip, before anything is done."""
+    for call, given, cure in (
+        (cs.Release.table, ("age", "sex"), 'takes its columns as one list: table(["age", "sex"])'),
+        (RemoteRelease.table, ("age", "sex"), 'takes its columns as one list: table(["age", "sex"])'),
+    ):
+        with pytest.raises(TypeError, match=re.escape(cure)):
+            call(None, *given)
+    with pytest.raises(TypeError, match=re.escape('sql takes its predicates as one list: sql(…, ["ill", "age < 20"])')):
+        cs.sql(None, "ill", "age < 20")
+
+
+def test_other_surplus_arguments_are_left_to_python() -> None:
+    with pytest.raises(TypeError, match="positional argument"):
+        cs.Release.table(None, ["age"], 0.9)
+    with pytest.raises(TypeError, match="positional argument"):
+        cs.Release.table(None, "age", 0.9)

@@ -59,9 +59,12 @@ def test_numbers_from_histograms_and_rows_have_the_intervals_of_what_was_measure
 
 
 def test_a_bound_that_leaves_everything_possible_is_no_interval():
+    """A certificate is noisy: at this budget it says nothing in 25 of 40 releases. That none of 20 says nothing has a
+    chance below 1e-8."""
     schema, table, _ = made_table()
     asked = cs.marginal(schema, ["x", "flag"])
-    release = cs.release(table, asked, epsilon=0.05, mechanism="dual-query", initial="uniform")
+    made = (cs.release(table, asked, epsilon=0.05, mechanism="dual-query", initial="uniform") for _ in range(20))
+    release = next(each for each in made if each.certificate.bound >= 1)
     result = release.query("SELECT AVG(x) AS m, SUM(x) AS s, MEDIAN(x) AS q FROM made WHERE flag")
     found = result.to_pylist()[0]
     assert [found[f"{name}_low"] for name in "msq"] == [None] * 3

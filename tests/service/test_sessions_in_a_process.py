@@ -139,6 +139,57 @@ def test_a_question_of_many_at_once_is_put_once(folder: Path) -> None:
     _run(folder, main)
 
 
+@pytest.mark.parametrize("cap", [{"questions": 0}, {"share": 0.0}], ids=["questions", "share"])
+@pytest.mark.parametrize("path", [ASK, "/sessions/live/measure"], ids=["ask", "measure"])
+def test_nobody_is_refused_by_the_cap_of_another(folder: Path, cap: dict[str, float], path: str) -> None:
+    """All ask the same at once, first those who may not. The others are answered once, and one of them pays."""
+    add_session(folder, priming=0.0, hits=3, threshold=0.001)
+    analysts = Analysts(folder)
+    names = ("poor", "poorer", "ada", "also", "bob")
+    tokens = [analysts.add(name, **({} if name in ("ada", "bob") else cap)) for name in names]
+
+    async def main(living: Living) -> None:
+        session = living.sessions["live"]
+        said = await asyncio.gather(*(living.call(path, {"where": "smoker AND ill"}, token=token) for token in tokens))
+        by_name = dict(zip(names, said))
+        assert by_name["poor"][0] == 429
+        assert {by_name[name][0] for name in ("ada", "bob")} == {200}, said
+        # Others without means are refused by their own cap, or come after somebody who may ask, as an hour later.
+        answers = [body for status, body in said if status == 200]
+        assert len({body["fraction"] for body in answers}) == 1
+        asked = {analyst.name: analyst.asked for analyst in analysts.all()}
+        payer = next(name for name in ("ada", "bob") if asked[name])
+        assert asked[payer] == session.asked == 1
+        assert not any(asked[name] for name in ("ada", "bob") if name != payer)
+        assert analysts.spent(payer, "live") == pytest.approx(session.spent)
+        assert by_name[payer][1]["cost"] == pytest.approx(session.spent)
+        assert not any(analysts.spent(name, "live") for name in names if name != payer)
+        # What was answered is nobody's any more.
+        again = [await living.call(path, {"where": "ill AND smoker"}, token=token) for token in tokens]
+        assert {(status, body["fraction"]) for status, body in again} == {(200, answers[0]["fraction"])}
+        assert living.homes["live"]._asking == {}
+
+    _run(folder, main)
+
+
+def test_everybody_who_may_not_ask_is_told_of_their_own_cap(folder: Path) -> None:
+    add_session(folder, priming=0.0, hits=3)
+    analysts = Analysts(folder)
+    tokens = [analysts.add(f"a{most}", questions=most) for most in (0, 1, 2)]
+
+    async def main(living: Living) -> None:
+        for where in QUESTIONS[:2]:
+            await living.call(ASK, {"where": where}, token=tokens[2])
+        await living.call(ASK, {"where": QUESTIONS[2]}, token=tokens[1])
+        asked = {"where": QUESTIONS[3]}
+        said = await asyncio.gather(*(living.call(ASK, asked, token=token) for token in tokens))
+        assert [status for status, _ in said] == [429] * 3
+        assert [f"made for {most} new" in body["text"] for most, (_, body) in enumerate(said)] == [True] * 3
+        assert living.sessions["live"].asked == 3
+
+    _run(folder, main)
+
+
 def test_a_restart_says_what_it_cost(folder: Path) -> None:
     """A watch that was open dies with its process. The next new question pays for another, and that is told."""
     add_session(folder, priming=0.0, hits=3, threshold=0.5)

@@ -17,7 +17,7 @@ from conspectus.privacy.noise import discrete_laplace
 from conspectus.privacy.relation import Neighbours
 from conspectus.queries.workload import Workload
 
-from .doors import WIDTH, Play, Tables, case, ones
+from .doors import WIDTH, ForgottenFactor, Play, Tables, case, ones
 from .plays import Experiment
 
 FEW = 8
@@ -25,19 +25,8 @@ FEW = 8
 NOBODY = np.zeros(0, dtype=np.int64)
 
 
-class MonotoneDiscount(Curator):
+class MonotoneDiscount(ForgottenFactor):
     """Broken on purpose: half the noise, as if counts that move apart were monotone (Claim 3.9 on replaced rows)."""
-
-    def select(
-        self,
-        score: Score | Net,
-        epsilon: Fraction,
-        *,
-        draws: int = 1,
-        barred: NDArray[np.int64] | None = None,
-        rule: Rule = "exponential",
-    ) -> NDArray[np.int64]:
-        return super().select(score, 2 * epsilon, draws=draws, barred=barred, rule=rule)
 
 
 class FreeMaximum(Curator):

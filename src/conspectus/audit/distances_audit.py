@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import Score, TableDistances
-from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import root_up
 from conspectus.privacy.events import Noise
 from conspectus.privacy.relation import Neighbours, Relation
@@ -18,10 +17,10 @@ from conspectus.queries.blocks.grouped_marginal import GroupedMarginal
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 
-from .doors import GAUSSIAN, RHO, Play, Tables, case
+from .doors import GAUSSIAN, RHO, Play, case, coin_domain, one_moves
 from .plays import Experiment
 
-COINS = Domain(("c0", "c1", "c2"), (2, 2, 2))
+COINS = coin_domain(3)
 TABLES = (
     Marginal(COINS, (0,)),
     Marginal(COINS, (0, 1)),
@@ -40,9 +39,7 @@ class OneTableAlone(Curator):
 
 def cases(neighbours: Neighbours) -> Iterator[Experiment]:
     """Distances of four tables, all of which one row moves as far as any row can."""
-    rows = np.repeat(np.indices((2, 2, 2)).reshape(3, 8).T, 2, axis=0)
-    kept = np.delete(rows, 6, axis=0) if neighbours is Neighbours.REPLACE else rows
-    tables: Tables = rows, np.concatenate([kept, [[1, 1, 1]]])
+    tables = one_moves(neighbours)
     yield case("distances", neighbours, tables, _measuring(neighbours), OneTableAlone, GAUSSIAN, effort=2)
 
 

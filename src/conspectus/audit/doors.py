@@ -77,12 +77,8 @@ class HalfTheNoise(Curator):
         return super().measure(what, Noise(law.kind, law.scale / 2))
 
 
-class HalfARow(Curator):
+class HalfARow(HalfTheNoise):
     """Broken on purpose: functions of the table charged as if one row moved them by half a row."""
-
-    def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
-        understated = isinstance(what, Workload) and not what.counting
-        return super().measure(what, Noise(law.kind, law.scale / 2) if understated else law)
 
 
 class ForgottenFactor(Curator):
@@ -151,7 +147,7 @@ def case(
 
 
 def _coded(codes: NDArray[np.int64]) -> Table:
-    columns = _domain(codes.shape[1]).names
+    columns = coin_domain(codes.shape[1]).names
     schema = Schema.from_dict({"name": "audit", "columns": {name: {"type": "boolean"} for name in columns}})
     return open_table(pa.table({name: codes[:, i].astype(bool) for i, name in enumerate(columns)}), schema)
 
@@ -161,6 +157,14 @@ def coins(neighbours: Neighbours, each: int) -> Tables:
     half = np.repeat([[0], [1]], each, axis=0)
     turned = np.repeat([[0], [1]], [each - 1, each + 1], axis=0)
     return half, turned if neighbours is Neighbours.REPLACE else half[:-1]
+
+
+def one_moves(neighbours: Neighbours) -> Tables:
+    """Three columns and two rows of each kind; on the second table one more of the last kind, in the place of one that
+    differs in the first column where rows are replaced."""
+    rows = np.repeat(np.indices((2, 2, 2)).reshape(3, 8).T, 2, axis=0)
+    kept = np.delete(rows, 6, axis=0) if neighbours is Neighbours.REPLACE else rows
+    return rows, np.concatenate([kept, [[1, 1, 1]]])
 
 
 def one_falls(neighbours: Neighbours) -> tuple[NDArray[np.float64], Tables]:
@@ -203,14 +207,20 @@ GAUSSIAN = (epsilon_of(RHO, DELTA), DELTA)
 """What Gaussian noise that costs `RHO` claims."""
 
 
-def _domain(width: int) -> Domain:
+def coin_domain(width: int) -> Domain:
+    """Columns of two codes each."""
     return Domain(tuple(f"c{i}" for i in range(width)), (2,) * width)
 
 
 def ones(width: int) -> Workload:
     """For each column the question "is it true?"."""
-    domain = _domain(width)
+    domain = coin_domain(width)
     return Workload(domain, (Conjunctions.of(domain, [Predicate(((Literal(i, (1,)),),)) for i in range(width)]),))
+
+
+def one_column() -> Workload:
+    """The zeros and the ones of a single column."""
+    return Workload(coin_domain(1), (Marginal(coin_domain(1), (0,)),))
 
 
 def told(curator: Curator, zeros: float, ones: float) -> float:
@@ -219,13 +229,13 @@ def told(curator: Curator, zeros: float, ones: float) -> float:
 
 
 def _measuring(law: Noise) -> Play:
-    question = Workload(_domain(1), (Marginal(_domain(1), (0,)),))
+    question = one_column()
     return lambda curator: told(curator, *curator.measure(question, law))
 
 
 def _measuring_a_function(neighbours: Neighbours) -> Play:
     """The share of the most common value, with the noise that its proved sensitivity asks for."""
-    domain = _domain(1)
+    domain = coin_domain(1)
     question = Workload(domain, (Statistics(domain, (Statistic("mode", ((),), (0,), ((0, 1),)),)),))
     law = Noise("laplace", float(question.sensitivity(Relation(neighbours)).l1))
     return lambda curator: float(curator.measure(question, law)[0])

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from conspectus.curator.acts import keys_act
 from conspectus.curator.curator import Curator
 from conspectus.curator.keys import Records
-from conspectus.data.domain import Domain
 from conspectus.data.records.canonical_form import address, canonical
 from conspectus.data.records.field import Elements, P
 from conspectus.data.records.fingerprints import KEY
@@ -25,10 +24,10 @@ from conspectus.privacy.relation import Neighbours
 from conspectus.queries.blocks.sparse_projection import SparseProjection
 from conspectus.queries.workload import Workload
 
-from .doors import DELTA, GAUSSIAN, RHO, HalfTheNoise, Play, case, coins, told
+from .doors import DELTA, GAUSSIAN, RHO, HalfTheNoise, Play, case, coin_domain, coins, told
 from .plays import Experiment
 
-COIN = Domain(("c0",), (2,))
+COIN = coin_domain(1)
 CROWD = 60
 
 

@@ -22,15 +22,12 @@ from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.workload import Workload
 from conspectus.releases.within_bins import InsidePlan
 
-from .doors import Play, case
+from .doors import HalfTheNoise, Play, case
 from .plays import Experiment
 
 
-class RangeForgotten(Curator):
+class RangeForgotten(HalfTheNoise):
     """Broken on purpose: a sum charged as if its values reached half as far as they do."""
-
-    def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
-        return super().measure(what, Noise(law.kind, law.scale / 2))
 
 
 class OneNoise(Curator):
@@ -45,11 +42,8 @@ class OneNoise(Curator):
         return np.asarray(true + shared[:1] + (shared - shared[:1]) // 8)
 
 
-class BinLeftForgotten(Curator):
+class BinLeftForgotten(HalfTheNoise):
     """Broken on purpose: values inside bins with the noise of a mean alone, as if a row could not change its bin."""
-
-    def measure(self, what: Workload | Score, law: Noise) -> NDArray[np.int64]:
-        return super().measure(what, Noise(law.kind, law.scale / 2))
 
 
 def cases(neighbours: Neighbours) -> Iterator[Experiment]:

@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 
 from conspectus.curator.acts import residual_scales
 from conspectus.curator.curator import Curator
-from conspectus.data.domain import Domain
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.residual import Residual
 from conspectus.queries.workload import Workload
 
-from .doors import GAUSSIAN, RHO, Play, Tables, case
+from .doors import GAUSSIAN, RHO, Play, case, coin_domain, one_moves
 from .plays import Experiment
 
-COINS = Domain(("c0", "c1", "c2"), (2, 2, 2))
+COINS = coin_domain(3)
 ALL = Residual(COINS, (0, 1, 2))
 SEVERAL = (Residual(COINS, (0,)), Residual(COINS, (1, 2)), ALL)
 
@@ -41,17 +40,9 @@ class StepsForCounts(Curator):
 def cases(neighbours: Neighbours) -> Iterator[Experiment]:
     """One residual of three columns, and several with noise of different scales."""
     shown = _measuring(neighbours, (ALL,), (1.0,))
-    yield case("residual", neighbours, _tables(neighbours), shown, TableShown, GAUSSIAN, effort=2)
+    yield case("residual", neighbours, one_moves(neighbours), shown, TableShown, GAUSSIAN, effort=2)
     shown = _measuring(neighbours, SEVERAL, (3.0, 1.0, 2.0))
-    yield case("residuals-joint", neighbours, _tables(neighbours), shown, StepsForCounts, GAUSSIAN, effort=6)
-
-
-def _tables(neighbours: Neighbours) -> Tables:
-    """Two rows of each kind; on the second table one more of the last kind, in the place of one that differs in the
-    first column where rows are replaced."""
-    rows = np.repeat(np.indices((2, 2, 2)).reshape(3, 8).T, 2, axis=0)
-    kept = np.delete(rows, 6, axis=0) if neighbours is Neighbours.REPLACE else rows
-    return rows, np.concatenate([kept, [[1, 1, 1]]])
+    yield case("residuals-joint", neighbours, one_moves(neighbours), shown, StepsForCounts, GAUSSIAN, effort=6)
 
 
 def _measuring(neighbours: Neighbours, residuals: Sequence[Residual], precisions: Sequence[float]) -> Play:

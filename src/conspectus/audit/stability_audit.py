@@ -14,7 +14,6 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.scores import LargestCounts, MiddleRanks, Score
 from conspectus.curator.stable_statistics import StableMedian, StableMode, StableStatistic
 from conspectus.curator.subsamples import subsample_numbers
-from conspectus.data.domain import Domain
 from conspectus.privacy.noise import discrete_laplace
 from conspectus.privacy.relation import Neighbours
 from conspectus.queries.blocks.marginal import Marginal
@@ -24,7 +23,7 @@ from conspectus.queries.workload import Workload
 from conspectus.stability.value_planning import least_threshold
 
 from .choices import MonotoneDiscount
-from .doors import ForgottenFactor, Play, Tables, case
+from .doors import ForgottenFactor, Play, Tables, case, coin_domain, one_column
 from .plays import Experiment
 
 SUBSAMPLES, WIDTH, MIDDLE = 8, 6, 56
@@ -84,8 +83,7 @@ def cases(neighbours: Neighbours) -> Iterator[Experiment]:
     scale = float(moved / EPSILON)
     level = least_threshold(scale, moved, Fraction(DELTA))
     claim = (float(EPSILON), DELTA)
-    column = Domain(("c0",), (2,))
-    counts = Workload(column, (Marginal(column, (0,)),))
+    counts = one_column()
     # One unit away from the other mode, and at it; then a median that one unit cannot change, and one that it can.
     play = _publishing(StableMode(counts), scale, level)
     yield case("stable-value-threshold", neighbours, _coins(neighbours, 0), play, PrintedThreshold, claim)
@@ -104,7 +102,7 @@ def odd_ones(codes: NDArray[np.int64]) -> int:
 
 
 def _voting(function: Function) -> Play:
-    domain = Domain(tuple(f"c{i}" for i in range(WIDTH)), (2,) * WIDTH)
+    domain = coin_domain(WIDTH)
     votes = SubsampleVotes(domain, Subsampling(function, SUBSAMPLES, Listed((0, 1), (0,)), 60.0, 0))
     score = LargestCounts(Workload(domain, (votes,)))
     return lambda curator: float(curator.select(score, Fraction(1))[0])
@@ -113,8 +111,8 @@ def _voting(function: Function) -> Play:
 def _flipped(neighbours: Neighbours) -> Tables:
     """A few subsamples with an odd number of rows; and the neighbour where one, or two of them, have an even number."""
     rows = np.array([[(number >> bit) & 1 for bit in range(WIDTH)] for number in range(1 << WIDTH)])
-    subsamples = subsample_numbers(in_order(rows), SUBSAMPLES, 0)
     ordered = in_order(rows)
+    subsamples = subsample_numbers(ordered, SUBSAMPLES, 0)
     alone = [ordered[subsamples == subsample] for subsample in range(3)]
     if neighbours is Neighbours.REPLACE:
         # Subsamples 0 and 1 are odd. A row leaves subsample 0, and another one comes into subsample 1.
@@ -134,9 +132,7 @@ def _shifted(neighbours: Neighbours) -> Tables:
 
 def _leaning(neighbours: Neighbours) -> Tables:
     """Rows at both ends and few at the median; one more on the left lifts all on that side, and lowers the others."""
-    left, middle, right = (4, 2, 4) if neighbours is Neighbours.REPLACE else (4, 1, 4)
-    here = [left, middle, right]
-    there = [left + 1, middle, right - 1 if neighbours is Neighbours.REPLACE else right]
+    here, there = ([4, 2, 4], [5, 2, 3]) if neighbours is Neighbours.REPLACE else ([4, 1, 4], [5, 1, 4])
     numbers = np.array([0, MIDDLE, (1 << WIDTH) - 1])
     cells = np.stack([(numbers >> bit) & 1 for bit in reversed(range(WIDTH))], axis=1)
     return np.repeat(cells, here, axis=0), np.repeat(cells, there, axis=0)
@@ -144,7 +140,7 @@ def _leaning(neighbours: Neighbours) -> Tables:
 
 def _ranking() -> Play:
     """Whether a position on the right of the median is chosen, of all cells of the table in a row."""
-    domain = Domain(tuple(f"c{i}" for i in range(WIDTH)), (2,) * WIDTH)
+    domain = coin_domain(WIDTH)
     score = MiddleRanks(Workload(domain, (Marginal(domain, tuple(range(WIDTH))),)))
     return lambda curator: float(curator.select(score, Fraction(1))[0] > MIDDLE)
 

@@ -8,43 +8,19 @@ from typing import Annotated
 import typer
 
 from . import (
-    attack_command as attack,
-)
-from . import (
-    audit_command as audit,
-)
-from . import (
-    demo_command as demo,
-)
-from . import (
-    evaluate_command as evaluating,
-)
-from . import (
-    ledger_commands as ledger,
-)
-from . import (
-    reading_commands as reading,
-)
-from . import (
-    release_commands as releasing,
-)
-from . import (
-    schema_commands as schema,
-)
-from . import (
-    series_commands as series,
-)
-from . import (
-    service_commands as service,
-)
-from . import (
-    session_commands as session,
-)
-from . import (
-    sql_command as selecting,
-)
-from . import (
-    value_command as single,
+    attack_command,
+    audit_command,
+    demo_command,
+    evaluate_command,
+    ledger_commands,
+    reading_commands,
+    release_commands,
+    schema_commands,
+    series_commands,
+    service_commands,
+    session_commands,
+    sql_command,
+    value_command,
 )
 
 
@@ -72,50 +48,49 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.callback()(_root)
 
 
-def _group(name: str, help: str) -> typer.Typer:
+serving = typer.Typer(
+    cls=service_commands.FolderFirst,
+    subcommand_metavar="FOLDER [--port P] … | token …",
+    no_args_is_help=True,
+    help=service_commands.folder.__doc__,
+    pretty_exceptions_enable=False,
+)
+
+
+def _group(name: str, help: str, parent: typer.Typer = app) -> typer.Typer:
     group = typer.Typer(no_args_is_help=True, help=help, pretty_exceptions_enable=False)
-    app.add_typer(group, name=name)
+    parent.add_typer(group, name=name)
     return group
 
 
 schemas = _group("schema", "Draft and check the schema file that declares a table.")
 several = _group("series", "Plan releases of a table that grows, such as one a month, and make them one by one.")
 ledgers = _group("ledger", "Make and read the ledger that caps everything ever released about a table.")
+tokens = _group("token", "The tokens of those who may ask.", serving)
 COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
-    schemas: (schema.draft, schema.check),
+    schemas: (schema_commands.draft, schema_commands.check),
     app: (
-        releasing.plan,
-        releasing.release,
-        single.value,
-        reading.ask,
-        selecting.sql,
-        reading.export,
-        reading.synthesize,
-        reading.report,
-        evaluating.evaluate,
-        session.session,
-        service.studio,
-        audit.audit,
-        attack.attack,
-        demo.demo,
+        release_commands.plan,
+        release_commands.release,
+        value_command.value,
+        reading_commands.ask,
+        sql_command.sql,
+        reading_commands.export,
+        reading_commands.synthesize,
+        reading_commands.report,
+        evaluate_command.evaluate,
+        session_commands.session,
+        service_commands.studio,
+        audit_command.audit,
+        attack_command.attack,
+        demo_command.demo,
     ),
-    several: (series.open_, series.release, series.show, series.end),
-    ledgers: (ledger.init, ledger.show, ledger.study, ledger.retire),
+    several: (series_commands.open_, series_commands.release, series_commands.show, series_commands.end),
+    ledgers: (ledger_commands.init, ledger_commands.show, ledger_commands.study, ledger_commands.retire),
+    tokens: (service_commands.add, service_commands.list_, service_commands.revoke),
 }
 for group, commands in COMMANDS.items():
     for command in commands:
         group.command(command.__name__.rstrip("_"))(command)
-
-serving = typer.Typer(
-    cls=service.FolderFirst,
-    subcommand_metavar="FOLDER [--port P] … | token …",
-    no_args_is_help=True,
-    help=service.folder.__doc__,
-    pretty_exceptions_enable=False,
-)
-serving.command("folder", hidden=True)(service.folder)
-tokens = typer.Typer(no_args_is_help=True, help="The tokens of those who may ask.", pretty_exceptions_enable=False)
-for command in (service.add, service.list_, service.revoke):
-    tokens.command(command.__name__.rstrip("_"))(command)
-serving.add_typer(tokens, name="token")
+serving.command("folder", hidden=True)(service_commands.folder)
 app.add_typer(serving, name="serve")

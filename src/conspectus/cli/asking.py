@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import printing
 from .exit_codes import BAD_INPUT, explain
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Said:
         """For a program: under `question` the question that was answered."""
         if self.answer is None:
             return {"predicate": self.asked, "error": self.refusal}
-        return printing.answer_json(self.asked, self.answer)
+        return {"predicate": self.asked, **asdict(self.answer)}
 
 
 def said_to(predicates: Sequence[str], ask: Callable[[str], Answer], *stops: type[Exception]) -> list[Said]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+import conspectus as cs
 
 from . import options, printing
 from .schema_commands import NOT_PRIVATE
@@ -60,13 +61,12 @@ def evaluate(
     gamma: Annotated[
         float, typer.Option("--gamma", metavar="G", min=0.0, max=1.0, help="All but this share of questions.")
     ] = 0.05,
-    confidence: Annotated[float, typer.Option("--confidence", metavar="C", help="Of the intervals.")] = 0.95,
+    confidence: options.Confidence = 0.95,
     worst: Annotated[int, typer.Option("--worst", metavar="N", min=0, help="How many of the worst to show.")] = 10,
     as_json: options.Json = False,
 ) -> None:
     """Compare a release with its table: errors by marginal, the worst ones, how often intervals hold. NOT PRIVATE:
     what is printed is exact, and for the owner of the table alone."""
-    import conspectus as cs
     from conspectus.releases.answer import checked_confidence
 
     checked_confidence(confidence)
@@ -156,12 +156,8 @@ def _show(found: Evaluation, confidence: float) -> None:
             ("intervals", covered),
         ]
     )
-    _table(("columns", "questions", "mean error", "largest"), found.parts[:20])
+    parts = [(p.columns, f"{p.questions:,}", f"{p.mean:.5f}", f"{p.largest:.5f}") for p in found.parts[:20]]
+    printing.table(("columns", "questions", "mean error", "largest"), parts, right=(1, 2, 3))
     if found.worst:
         lines = [(m.question, f"{m.answered:,.1f}", f"{m.true:,.0f}", f"{m.error:.5f}") for m in found.worst]
         printing.table(("the worst questions", "answered", "true", "error"), lines, right=(1, 2, 3))
-
-
-def _table(titles: Sequence[str], parts: Sequence[Part]) -> None:
-    lines = [(p.columns, f"{p.questions:,}", f"{p.mean:.5f}", f"{p.largest:.5f}") for p in parts]
-    printing.table(titles, lines, right=(1, 2, 3))

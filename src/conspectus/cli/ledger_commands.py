@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import conspectus as cs
 from conspectus.server_address import is_server
 
 from . import options, printing
@@ -42,7 +43,6 @@ def init(
     ] = None,
 ) -> None:
     """Make a ledger: a cap on everything that is ever released about one table."""
-    import conspectus as cs
     from conspectus.privacy.guarantee import Budget
     from conspectus.releases.planning import neighbours_of
 
@@ -64,8 +64,6 @@ def init(
 
 def named_ledger(ledger: str | None, study: str, by: str) -> Ledger | None:
     """The ledger that a command names, in the name of a study and a person."""
-    import conspectus as cs
-
     if ledger is None:
         if study or by:
             raise options.OptionError("--study and --by are written into a ledger: give --ledger, too")
@@ -82,7 +80,6 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Show what was spent under a ledger, by what and for which studies, how fast, and what is left."""
-    import conspectus as cs
     from conspectus.report.burn_picture import burn_picture
 
     ledger = cs.Ledger.open(path)
@@ -109,12 +106,10 @@ def study(
 
     From the first study on every release under the ledger names one. Declared again, the newest cap counts.
     """
-    import conspectus as cs
     from conspectus.privacy.guarantee import Budget
 
     ledger = cs.Ledger.open(path)
-    capped = epsilon is not None or rho is not None
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho) if capped else None
+    budget = None if epsilon is None and rho is None else Budget(epsilon=epsilon, delta=delta, rho=rho)
     made = ledger.declare_study(name, purpose=purpose, budget=budget, by=by)
     print(f'Declared the study "{made.name}" under the ledger of "{ledger.table}".')
     printing.facts([("its cap", _study_cap(ledger, made)), ("spent", f"{_sign(ledger)} = {float(made.spent):.6g}")])
@@ -127,8 +122,6 @@ def retire(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether this is meant.")] = False,
 ) -> None:
     """Close a ledger for good: nothing more is released about its table, and nothing undoes that."""
-    import conspectus as cs
-
     ledger = cs.Ledger.open(path)
     if not yes:
         typer.confirm(f'Retire the ledger of "{ledger.table}" for good?', abort=True)
@@ -156,7 +149,7 @@ def show_ledger(ledger: Any) -> None:
         ]
     )
     with_delta = bool(ledger.delta_cap)
-    lines = releases_of(ledger)
+    lines = ledger.to_arrow().to_pylist()
     asked = [name for name in ("study", "by") if any(line[name] for line in lines)]
     rows = [
         (
@@ -187,7 +180,10 @@ def _left(ledger: Any, spending: Any, of_delta: str) -> str:
         closed = ledger.retired
         said = f"nothing: it was retired on {closed.made.partition('T')[0]}"
         return f"{said}{f' by {closed.by}' if closed.by else ''}, because: {closed.retired}"
-    return f"{_sign(ledger)} = {float(ledger.cap - spending.price):.6g}{of_delta}{_in_epsilon(ledger)}"
+    left = f"{_sign(ledger)} = {float(ledger.cap - spending.price):.6g}{of_delta}"
+    if ledger.currency == "pure":
+        return left
+    return f"{left}; a release at δ = {ledger.shown_delta:g} may ask for ε = {ledger.epsilon_remaining:g}"
 
 
 def _sign(ledger: Any) -> str:
@@ -196,19 +192,6 @@ def _sign(ledger: Any) -> str:
 
 def _study_cap(ledger: Any, study: Any) -> str:
     return "the ledger's" if study.cap is None else f"{_sign(ledger)} = {float(study.cap):.6g}"
-
-
-def _in_epsilon(ledger: Any) -> str:
-    """What is left of ρ, as people ask for it."""
-    if ledger.currency == "pure":
-        return ""
-    return f"; a release at δ = {ledger.shown_delta:g} may ask for ε = {ledger.epsilon_remaining:g}"
-
-
-def releases_of(ledger: Any) -> list[dict[str, Any]]:
-    """One line for every reservation: what it costs, its acts, and whether it was settled."""
-    lines: list[dict[str, Any]] = ledger.to_arrow().to_pylist()
-    return lines
 
 
 def ledger_json(ledger: Any) -> dict[str, Any]:
@@ -249,5 +232,5 @@ def ledger_json(ledger: Any) -> dict[str, Any]:
             }
             for study in ledger.studies()
         ],
-        "releases": releases_of(ledger),
+        "releases": ledger.to_arrow().to_pylist(),
     }

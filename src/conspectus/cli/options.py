@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+import conspectus as cs
 from conspectus.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ class OptionError(ValueError):
 RECORD = "record"
 """What the one column of a table without a schema is called."""
 
-SCHEMA, QUESTIONS, BUDGET = "Table", "Workload (repeatable, added up)", "Budget"
+BUDGET = "Budget"
+_of_table = functools.partial(typer.Option, rich_help_panel="Table")
+_of_workload = functools.partial(typer.Option, rich_help_panel="Workload (repeatable, added up)")
+_of_budget = functools.partial(typer.Option, rich_help_panel=BUDGET)
 
 Data = Annotated[
     str,
@@ -37,86 +41,54 @@ Data = Annotated[
     ),
 ]
 Stored = Annotated[Path, typer.Argument(metavar="OUT", help="A release, as `conspectus release` saved it.")]
-SchemaFile = Annotated[
-    Path, typer.Option("--schema", metavar="S", help="The schema file (TOML).", rich_help_panel=SCHEMA)
-]
+SchemaFile = Annotated[Path, _of_table("--schema", metavar="S", help="The schema file (TOML).")]
 SchemaOrRecords = Annotated[
     Path | None,
-    typer.Option(
+    _of_table(
         "--schema",
         metavar="S",
         help="The schema file (TOML); without it rows are records, for a --workload of cs.sparse.",
-        rich_help_panel=SCHEMA,
     ),
 ]
-SchemaToo = Annotated[
-    Path | None, typer.Option("--schema", metavar="S", help="The schema file (TOML).", rich_help_panel=SCHEMA)
-]
-Marginals = Annotated[
-    list[int] | None,
-    typer.Option("--marginals", metavar="K", help="Every marginal of K columns.", rich_help_panel=QUESTIONS),
-]
-Marginal = Annotated[
-    list[str] | None,
-    typer.Option("--marginal", metavar="COLUMNS", help="One marginal: sex,age.", rich_help_panel=QUESTIONS),
-]
+SchemaToo = Annotated[Path | None, _of_table("--schema", metavar="S", help="The schema file (TOML).")]
+Marginals = Annotated[list[int] | None, _of_workload("--marginals", metavar="K", help="Every marginal of K columns.")]
+Marginal = Annotated[list[str] | None, _of_workload("--marginal", metavar="COLUMNS", help="One marginal: sex,age.")]
 Columns = Annotated[
-    str | None,
-    typer.Option(
-        "--columns", metavar="COLUMNS", help="The columns of --marginals; else all.", rich_help_panel=QUESTIONS
-    ),
+    str | None, _of_workload("--columns", metavar="COLUMNS", help="The columns of --marginals; else all.")
 ]
 Ranges = Annotated[
-    list[str] | None,
-    typer.Option("--ranges", metavar="COLUMN", help="All intervals of an ordered column.", rich_help_panel=QUESTIONS),
+    list[str] | None, _of_workload("--ranges", metavar="COLUMN", help="All intervals of an ordered column.")
 ]
 Prefixes = Annotated[
-    list[str] | None,
-    typer.Option("--prefixes", metavar="COLUMN", help="All values up to each bin of it.", rich_help_panel=QUESTIONS),
+    list[str] | None, _of_workload("--prefixes", metavar="COLUMN", help="All values up to each bin of it.")
 ]
 Means = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--means", metavar="COLUMN[:BY,BY]", help="Its mean, in each group: income:sex,age.", rich_help_panel=QUESTIONS
-    ),
+    list[str] | None, _of_workload("--means", metavar="COLUMN[:BY,BY]", help="Its mean, in each group: income:sex,age.")
 ]
 Parities = Annotated[
-    list[int] | None,
-    typer.Option("--parities", metavar="K", help="Parities of K two-valued columns.", rich_help_panel=QUESTIONS),
+    list[int] | None, _of_workload("--parities", metavar="K", help="Parities of K two-valued columns.")
 ]
 SqlFiles = Annotated[
-    list[Path] | None,
-    typer.Option("--sql", metavar="FILE", help="SQL predicates, one a line; # comments.", rich_help_panel=QUESTIONS),
+    list[Path] | None, _of_workload("--sql", metavar="FILE", help="SQL predicates, one a line; # comments.")
 ]
 RandomConjunctions = Annotated[
     list[str] | None,
-    typer.Option(
+    _of_workload(
         "--random-conjunctions",
         metavar="K:COUNT:SEED",
         help="COUNT random conjunctions of K literals; K:COUNT:SEED:negations mixes = and <>.",
-        rich_help_panel=QUESTIONS,
     ),
 ]
-WorkloadFiles = Annotated[
-    list[Path] | None,
-    typer.Option("--workload", metavar="FILE.json", help="A saved workload.", rich_help_panel=QUESTIONS),
-]
-Epsilon = Annotated[
-    float | None, typer.Option("--epsilon", metavar="E", help="Privacy loss ε.", rich_help_panel=BUDGET)
-]
-Delta = Annotated[
-    float, typer.Option("--delta", metavar="D", help="Failure probability δ; 0 is pure.", rich_help_panel=BUDGET)
-]
-Rho = Annotated[
-    float | None, typer.Option("--rho", metavar="R", help="Concentrated ρ, in place of ε.", rich_help_panel=BUDGET)
-]
+WorkloadFiles = Annotated[list[Path] | None, _of_workload("--workload", metavar="FILE.json", help="A saved workload.")]
+Epsilon = Annotated[float | None, _of_budget("--epsilon", metavar="E", help="Privacy loss ε.")]
+Delta = Annotated[float, _of_budget("--delta", metavar="D", help="Failure probability δ; 0 is pure.")]
+Rho = Annotated[float | None, _of_budget("--rho", metavar="R", help="Concentrated ρ, in place of ε.")]
 Neighbours = Annotated[
     str | None,
-    typer.Option(
+    _of_budget(
         "--neighbours",
         metavar="replace|add-remove",
         help="What one unit may change; the schema's relation, else replace.",
-        rich_help_panel=BUDGET,
     ),
 ]
 Objective = Annotated[
@@ -131,6 +103,18 @@ StudyName = Annotated[str, typer.Option("--study", metavar="NAME", help="Under a
 AskedBy = Annotated[str, typer.Option("--by", metavar="WHO", help="Under a ledger: who asks, for its lines.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="name=value", help="A setting of the mechanism; repeatable.")
+]
+Confidence = Annotated[float, typer.Option("--confidence", metavar="C", help="Of the intervals.")]
+Snap = Annotated[bool, typer.Option("--snap", help="Widen a comparison that cuts a bin to whole bins.")]
+SessionData = Annotated[
+    str | None, typer.Option("--data", metavar="DATA", help="The session's table, as it was opened with.")
+]
+SessionLedger = Annotated[
+    str | None, typer.Option("--ledger", metavar="L", help="The session's ledger, unless it is its own, beside FILE.")
+]
+TableLedger = Annotated[str | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")]
+DeclaredRows = Annotated[
+    int | None, typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read, and no progress.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
@@ -163,8 +147,6 @@ class Questions:
 
     def schema(self, path: Path | None) -> Schema:
         """The schema of this file; without one the rows are records of any kind, which a saved workload names."""
-        import conspectus as cs
-
         if path is not None:
             return cs.Schema.load(path)
         others = [getattr(self, field.name) for field in fields(self) if field.name != "stored"]
@@ -177,8 +159,6 @@ class Questions:
 
     def workload(self, schema: Schema) -> Workload:
         """Everything that was asked for, added up in the order in which the kinds stand in the help."""
-        import conspectus as cs
-
         if self.columns is not None and not self.marginals:
             raise OptionError("--columns says of which columns --marginals K are: give that, too")
         chosen = None if self.columns is None else columns_of(self.columns)
@@ -294,8 +274,6 @@ def _value(text: str) -> Any:
 
 def _predicates(schema: Schema, path: Path) -> Workload:
     """One predicate a line; an error names its line."""
-    import conspectus as cs
-
     lines = [(n, line.strip()) for n, line in enumerate(text_of(path).splitlines(), 1)]
     asked = [(n, line) for n, line in lines if line and not line.startswith("#")]
     try:
@@ -311,8 +289,6 @@ def _predicates(schema: Schema, path: Path) -> Workload:
 
 def _means(schema: Schema, text: str) -> Workload:
     """COLUMN, or COLUMN:BY,BY; a name that holds a colon is taken whole where the schema has it."""
-    import conspectus as cs
-
     if text in schema.domain.names:
         return cs.means(schema, text)
     column, _, by = text.rpartition(":")
@@ -322,8 +298,6 @@ def _means(schema: Schema, text: str) -> Workload:
 
 
 def _random(schema: Schema, text: str) -> Workload:
-    import conspectus as cs
-
     parts = text.split(":")
     negations = parts[3:] == ["negations"]
     try:
@@ -334,7 +308,6 @@ def _random(schema: Schema, text: str) -> Workload:
 
 
 def _saved(schema: Schema, path: Path) -> Workload:
-    import conspectus as cs
     from conspectus.queries.builders.sparse import for_records
 
     try:

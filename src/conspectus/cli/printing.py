@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from conspectus.mechanisms.bounds import Certificate, Potential
     from conspectus.privacy.guarantee import Guarantee
-    from conspectus.releases.answer import Answer
     from conspectus.releases.release import Release
 
 
@@ -61,11 +60,6 @@ def as_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
 def guarantee_json(guarantee: Guarantee) -> dict[str, Any]:
     """A guarantee for a program."""
     return {**dataclasses.asdict(guarantee), "text": str(guarantee)}
-
-
-def answer_json(predicate: str, answer: Answer) -> dict[str, Any]:
-    """An answer for a program."""
-    return {"predicate": predicate, **dataclasses.asdict(answer)}
 
 
 VACUOUS = "none that says anything: for so few rows or so small a budget, its noise is larger than any error can be"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import conspectus as cs
+
 from . import options, printing
 from .asking import exit_with, said_to, show
 from .outputs import destination, kind_of
@@ -14,15 +16,12 @@ from .session_commands import ask_session
 from .session_sources import sources_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from conspectus.releases.release import Release
     from conspectus.stability.value_release import ValueRelease
 
 TABLES = (".csv", ".parquet")
 
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="A file that ends in .csv or .parquet.")]
-Confidence = Annotated[float, typer.Option("--confidence", metavar="C", help="Of the intervals.")]
 
 
 def ask(
@@ -30,23 +29,18 @@ def ask(
         list[str],
         typer.Argument(metavar='OUT "predicate" …', help="A release, and predicates: age >= 30 AND sex = 'Female'."),
     ],
-    confidence: Confidence = 0.95,
-    snap: Annotated[bool, typer.Option("--snap", help="Widen a comparison that cuts a bin to whole bins.")] = False,
+    confidence: options.Confidence = 0.95,
+    snap: options.Snap = False,
     session: Annotated[
         Path | None,
         typer.Option("--session", metavar="FILE", help="Ask this session, in place of OUT: new questions may spend."),
     ] = None,
-    data: Annotated[
-        str | None, typer.Option("--data", metavar="DATA", help="The session's table, as it was opened with.")
-    ] = None,
+    data: options.SessionData = None,
     schema: options.SchemaToo = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Buy each answer of the session outright, at the price of a surprise.")
     ] = False,
-    ledger: Annotated[
-        str | None,
-        typer.Option("--ledger", metavar="L", help="The session's ledger, unless it is its own, beside FILE."),
-    ] = None,
+    ledger: options.SessionLedger = None,
     as_json: options.Json = False,
 ) -> None:
     """Answer predicates, each with its interval and what it rests on: from a release, which spends nothing, or from a
@@ -62,7 +56,6 @@ def ask(
         raise options.OptionError(
             "--data, --schema, --ledger and --measure belong to --session: a release has no table"
         )
-    import conspectus as cs
     from conspectus.releases.answer import checked_confidence
 
     release = cs.load(out)
@@ -82,11 +75,11 @@ def export(
     out: options.Stored,
     table: Annotated[str, typer.Option("--table", metavar="COLUMNS", help="The columns: sex,age, or a JSON list.")],
     output: Output,
-    confidence: Confidence = 0.95,
+    confidence: options.Confidence = 0.95,
     as_json: options.Json = False,
 ) -> None:
     """Publish a table of a release: integer counts with intervals, and a mark on cells too noisy to print."""
-    import conspectus as cs
+    from conspectus.tabular import write_table
 
     kind = kind_of(output, TABLES)
     with destination(output, inputs=[out]) as part:
@@ -109,7 +102,7 @@ def synthesize(
     as_json: options.Json = False,
 ) -> None:
     """Make synthetic rows in the schema's own values; they are nobody's records. Users of pairs come as pairs."""
-    import conspectus as cs
+    from conspectus.tabular import write_table
 
     kind = kind_of(output, TABLES)
     with destination(output, inputs=[out]) as part:
@@ -134,7 +127,6 @@ def report(
     purpose: Annotated[str | None, typer.Option("--purpose", metavar="TEXT", help="What the release is for.")] = None,
 ) -> None:
     """Write one HTML page for an ethics board: what was released, under what guarantee, in words and pictures."""
-    import conspectus as cs
     from conspectus.releases.release_file import HoldsValues
     from conspectus.report import write_report
 
@@ -148,19 +140,3 @@ def report(
             made = cs.load_value(out)
         write_report(made, part, ledger=kept, source=out, owner=owner, purpose=purpose)
     print(f"Wrote the report to {output}.")
-
-
-def write_table(made: pa.Table, path: Path, kind: str) -> None:
-    """An Arrow table as CSV or Parquet."""
-    if kind == ".csv":
-        import pyarrow.csv
-
-        for place, field in enumerate(made.schema):
-            if str(field.type) == "binary":  # CSV holds texts: bytes are written as Python writes them
-                spelled = [None if raw is None else repr(raw) for raw in made.column(place).to_pylist()]
-                made = made.set_column(place, field.name, [spelled])
-        pyarrow.csv.write_csv(made, path)
-    else:
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(made, path)

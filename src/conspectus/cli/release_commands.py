@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import conspectus as cs
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from . import options, printing
@@ -46,8 +47,6 @@ def plan(
     as_json: options.Json = False,
 ) -> None:
     """Compare mechanisms before anything is spent: error and width, proved bound, memory, time, file, and why not."""
-    import conspectus as cs
-
     settings = options.settings_of(setting or ())
     facts: dict[str, Any] = {"mechanism": mechanism, "neighbours": spending.neighbours, **spending.budget}
     made: Plan
@@ -153,13 +152,10 @@ def release(
     mechanism: MechanismName = AUTO,
     objective: options.Objective = None,
     setting: options.Settings = None,
-    ledger: Annotated[str | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
+    ledger: options.TableLedger = None,
     study: options.StudyName = "",
     by: options.AskedBy = "",
-    rows: Annotated[
-        int | None,
-        typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
-    ] = None,
+    rows: options.DeclaredRows = None,
     within_bins: Annotated[
         float | None,
         typer.Option(
@@ -175,7 +171,6 @@ def release(
     quiet: options.Quiet = False,
 ) -> None:
     """Answer a workload about a table under a budget, and save a synopsis that is safe to publish."""
-    import conspectus as cs
     from conspectus.privacy.guarantee import Budget
 
     Budget(**spending.budget)  # refused before any file is opened
@@ -197,15 +192,18 @@ def release(
         destination(out, inputs=inputs) as part,
         shown(quiet or as_json) as progress,
     ):
-        told: dict[str, Any] = {
-            "mechanism": mechanism,
-            "objective": objective,
-            "within_bins": within_bins,
-            "ledger": book,
-            "rows": rows,
-            "progress": progress,
-        }
-        made = cs.release(table, asked, **told, **dataclasses.asdict(spending), **settings)
+        made = cs.release(
+            table,
+            asked,
+            mechanism=mechanism,
+            objective=objective,
+            within_bins=within_bins,
+            ledger=book,
+            rows=rows,
+            progress=progress,
+            **dataclasses.asdict(spending),
+            **settings,
+        )
         made.save(part, questions=not without_questions)
     if as_json:
         printing.as_json(release_json(made, out))

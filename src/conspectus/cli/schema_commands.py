@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+import conspectus as cs
+
 from . import options, printing
 from .outputs import destination, kind_of
 
@@ -61,7 +63,6 @@ def check(
     as_json: options.Json = False,
 ) -> None:
     """Check a schema file, and with DATA count what would be clamped or recoded. NOT PRIVATE with DATA."""
-    import conspectus as cs
     from conspectus.data.domain import in_words
 
     declared = cs.Schema.load(schema)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import conspectus as cs
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from . import options, printing
@@ -45,8 +46,6 @@ def open_(
     setting: options.Settings = None,
 ) -> None:
     """Plan releases of a table that grows, such as one a month, and reserve the budget of all of them."""
-    import conspectus as cs
-
     options.check_mechanism(mechanism, (AUTO, *OFFLINE), ONLINE, command="session")
     declared = cs.Schema.load(schema)
     facts: dict[str, Any] = {"mechanism": mechanism, "neighbours": spending.neighbours, "objective": objective}
@@ -80,17 +79,12 @@ def release(
         str | None, typer.Option("--period", metavar="P", help="The period, to be sure; the next one by default.")
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave out the periods before it for good.")] = False,
-    rows: Annotated[
-        int | None,
-        typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
-    ] = None,
+    rows: options.DeclaredRows = None,
     ledger: SeriesLedger = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Release the next period of a series, from the table as it is now, and save it."""
-    import conspectus as cs
-
     check_name(out)
     series = cs.resume_series(path, ledger=ledger)
     with (
@@ -110,8 +104,6 @@ def release(
 
 def show(path: SeriesFile, ledger: SeriesLedger = None, as_json: options.Json = False) -> None:
     """Show which periods of a series were released, and what each may spend."""
-    import conspectus as cs
-
     series = cs.resume_series(path, ledger=ledger)
     lines = series.to_arrow().to_pylist()
     if as_json:
@@ -127,8 +119,6 @@ def show(path: SeriesFile, ledger: SeriesLedger = None, as_json: options.Json = 
 
 def end(path: SeriesFile, ledger: SeriesLedger = None) -> None:
     """End a series for good: what its other periods would have spent goes back to the ledger."""
-    import conspectus as cs
-
     series = cs.resume_series(path, ledger=ledger)
     series.end()
     print(f"Ended: {repr(series).strip('<>')}. What was not spent is back in the ledger.")

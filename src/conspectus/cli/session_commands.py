@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import conspectus as cs
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
-from conspectus.server_address import is_server
+from conspectus.server_address import is_server, is_store, shown_of_store
 from conspectus.server_address import shown as address_to_show
 
 from . import options, printing
@@ -21,6 +22,7 @@ from .asking import Said, exit_with, said_to, show
 from .exit_codes import explain
 from .ledger_commands import named_ledger
 from .progress import Progress, shown
+from .release_commands import AUTO
 from .session_sources import Sources, sources_of
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from conspectus.sessions.session import Session
 
 PROMPT = "? "
-AUTO = "auto"
 
 
 @options.grouped
@@ -59,12 +60,9 @@ def session(
             help="How many different questions to prepare for; 10,000, or fewer on a small table, unless given.",
         ),
     ] = None,
-    rows: Annotated[
-        int | None,
-        typer.Option("--rows", metavar="N", min=1, help="Declares the number of rows where it is private."),
-    ] = None,
-    confidence: Annotated[float, typer.Option("--confidence", metavar="C", help="Of the intervals.")] = 0.95,
-    snap: Annotated[bool, typer.Option("--snap", help="Widen a comparison that cuts a bin to whole bins.")] = False,
+    rows: options.DeclaredRows = None,
+    confidence: options.Confidence = 0.95,
+    snap: options.Snap = False,
     end: Annotated[
         bool, typer.Option("--end", help="End the session afterwards: what was not spent goes back to the ledger.")
     ] = False,
@@ -82,19 +80,20 @@ def session(
     opened = sources_of(path, data, schema, ledger, option="") if path.exists() else None
     with ExitStack() as stack:
         with shown(quiet or as_json) as progress:  # a bar while it is opened, and none between the questions
+            told = {"mechanism": mechanism, "questions": questions, "neighbours": spending.neighbours, "rows": rows}
             if opened is not None:
                 if study:
                     raise options.OptionError("--study is said when a session is opened: leave it out")
-                told = {"mechanism": mechanism, "questions": questions, "neighbours": spending.neighbours, "rows": rows}
                 _check_same_terms(path, told, setting or ())
                 opening = resumed(path, opened, progress=progress, by=by)
             else:
-                plan = {"mechanism": mechanism or AUTO, "questions": questions}
-                plan |= {"neighbours": spending.neighbours, "rows": rows}
                 book = named_ledger(ledger, study, by)
-                opening = _opened(path, data, schema, book, spending.budget, plan, setting or (), progress=progress)
+                opening = _opened(path, data, schema, book, spending.budget, told, setting or (), progress=progress)
             live = stack.enter_context(opening)
-        _check_same_budget(live, spending.budget)
+        if any(getattr(live.budget, name) != value for name, value in spending.budget.items() if value):
+            raise options.OptionError(
+                "this session goes on under the budget that it was opened with: leave the budget out"
+            )
         failed = _converse(live, confidence=confidence, snap=snap, as_json=as_json, ends=end)
         if end:
             live.end()
@@ -136,12 +135,11 @@ def _opened(
     schema: Path | None,
     book: Ledger | None,
     budget: dict[str, Any],
-    plan: dict[str, Any],
+    told: dict[str, Any],
     setting: Sequence[str],
     *,
     progress: Progress | None,
 ) -> Iterator[Session]:
-    import conspectus as cs
     from conspectus.curator.truth import Truth
     from conspectus.privacy.guarantee import Budget
     from conspectus.sessions import forecast
@@ -150,18 +148,20 @@ def _opened(
     allowed = Budget(**budget)  # refused before any file is opened
     if data is None or schema is None:
         raise options.OptionError(f"there is no session at {path}: to open one, give DATA, --schema and a budget")
-    options.check_mechanism(plan["mechanism"], (AUTO, *ONLINE), OFFLINE, command="release")
-    mechanism = forecast.asked_for(plan["mechanism"], options.settings_of(setting), keywords=())
+    named = told.pop("mechanism") or AUTO
+    options.check_mechanism(named, (AUTO, *ONLINE), OFFLINE, command="release")
+    mechanism = forecast.asked_for(named, options.settings_of(setting), keywords=())
     # A SELECT stays as it is; a file is found again from any folder.
     if is_server(data):
         where = address_to_show(data)  # a file holds no password
+    elif is_store(data):
+        where = shown_of_store(data)  # nor a key
     else:
         where = str(Path(data).absolute()) if Path(data).exists() else data
     source = {"data": where, "schema": str(schema.absolute())}
     with cs.open_table(data, cs.Schema.load(schema)) as table:
-        facts = {name: plan[name] for name in ("questions", "neighbours", "rows")}
         truth = Truth.of(table, progress)
-        problem = live.session_problem(truth, allowed, mechanism, **facts)
+        problem = live.session_problem(truth, allowed, mechanism, **told)
         with live.begin(truth, problem, mechanism, ledger=book, path=path, source=source, progress=progress) as opened:
             yield opened
 
@@ -169,8 +169,6 @@ def _opened(
 @contextmanager
 def resumed(path: Path, opened: Sources, *, progress: Progress | None, by: str = "") -> Iterator[Session]:
     """A session that goes on, and its table, until the block ends; `by` is who asks, if not who opened it."""
-    import conspectus as cs
-
     book = cs.Ledger.open(opened.ledger).for_study(by=by) if by else opened.ledger
     with (
         cs.open_table(opened.data, cs.Schema.load(opened.schema)) as table,
@@ -194,11 +192,6 @@ def _check_same_terms(path: Path, told: dict[str, Any], setting: Sequence[str]) 
         raise options.OptionError(
             f"this session goes on as it was opened, with another --{other[0]}: leave it out, or open another session"
         )
-
-
-def _check_same_budget(live: Session, budget: dict[str, Any]) -> None:
-    if any(getattr(live.budget, name) != value for name, value in budget.items() if value):
-        raise options.OptionError("this session goes on under the budget that it was opened with: leave the budget out")
 
 
 def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, ends: bool) -> bool:
@@ -256,14 +249,16 @@ def lines() -> Iterator[str]:
 
 
 def _line(live: Session, answer: LiveAnswer) -> str:
-    sign = "ε" if live.currency == "epsilon" else "ρ"
-    cost = "repeated" if answer.repeated else f"cost {sign} {answer.cost:.4g}" if answer.cost else "cost nothing"
-    return f"{answer}; {cost}"
+    cost = f"cost {_sign(live)} {answer.cost:.4g}" if answer.cost else "cost nothing"
+    return f"{answer}; {'repeated' if answer.repeated else cost}"
+
+
+def _sign(live: Session) -> str:
+    return "ε" if live.currency == "epsilon" else "ρ"
 
 
 def _left(live: Session) -> str:
-    sign = "ε" if live.currency == "epsilon" else "ρ"
-    left = f"{sign} {live.remaining:.4g} of {live.spent + live.remaining:.4g} left"
+    left = f"{_sign(live)} {live.remaining:.4g} of {live.spent + live.remaining:.4g} left"
     over = ", exhausted: nothing new is answered with a guarantee" if live.exhausted else ""
     return f"{live.asked:,} of {live.questions:,} questions, {left}{over}"
 

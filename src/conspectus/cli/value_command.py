@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+import conspectus as cs
+
 from . import options, printing
 from .ledger_commands import named_ledger
 from .outputs import check_name, destination
@@ -41,13 +43,12 @@ def value(
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="Save it, for `conspectus report` and cs.load_value."),
     ] = None,
-    ledger: Annotated[str | None, typer.Option("--ledger", metavar="L", help="The ledger of this table.")] = None,
+    ledger: options.TableLedger = None,
     study: options.StudyName = "",
     by: options.AskedBy = "",
     as_json: options.Json = False,
 ) -> None:
     """Release one value of a column under a budget: its mode, its median or its interquartile range."""
-    import conspectus as cs
     from conspectus.privacy.guarantee import Budget
 
     Budget(**spending.budget)  # refused before any file is opened

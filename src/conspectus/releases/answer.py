@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from conspectus.queries.query import Query
 from conspectus.synopses.estimate import Basis, Estimate
+from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 from conspectus.tabular import Bars, Tabular
 
@@ -71,7 +72,8 @@ class Answer(Tabular):
     def __str__(self) -> str:
         if self.value is not None:
             return self._of_value(self.value)
-        shown, digits = _possible(self.fraction), _digits(self.low, self.high)
+        ends = None if self.low is None or self.high is None else (_possible(self.low), _possible(self.high))
+        shown, digits = _possible(self.fraction), 4 if ends is None else _digits(*ends, least=4)
         text = f"{shown:.{digits}f}"
         if self.count is not None:
             # The count of a share that was cut is that part of the same total.
@@ -79,27 +81,23 @@ class Answer(Tabular):
             text += f" of the rows (about {count:,.0f})"
         if round(shown, digits) != round(self.fraction, digits):
             text += f" (noise made it {self.fraction:.{digits}f})"
-        if self.low is None or self.high is None:
+        return self._with_interval(text, ends, digits)
+
+    def _of_value(self, value: float) -> str:
+        ends = None if self.low is None or self.high is None else (self.low, self.high)
+        digits = 4 if ends is None else _digits(*ends, least=0)
+        text = f"{value:,.6g}" if ends is None else f"{value:,.{digits}f}"
+        if self.count is not None:
+            text += f" over about {max(self.count, 0):,.0f} rows"
+        return self._with_interval(text, ends, digits)
+
+    def _with_interval(self, text: str, ends: tuple[float, float] | None, digits: int) -> str:
+        if ends is None:
             text += ", no interval: the accuracy of this answer is not guaranteed"
         else:
             # The ends are rounded outward: what is printed holds the truth as often as what was found.
-            low = math.floor(_possible(self.low) * 10**digits + _TINY) / 10**digits
-            high = math.ceil(_possible(self.high) * 10**digits - _TINY) / 10**digits
-            text += f", {self.confidence:.0%} interval {low:.{digits}f} to {high:.{digits}f}, {self.basis}"
-        return "; ".join([text, *self.notes])
-
-    def _of_value(self, value: float) -> str:
-        text = f"{value:,.6g}"
-        if self.count is not None:
-            text += f" over about {max(self.count, 0):,.0f} rows"
-        if self.low is None or self.high is None:
-            text += ", no interval: the accuracy of this answer is not guaranteed"
-        else:
-            width = self.high - self.low
-            digits = 4 if width <= 0 else min(max(0, 1 - math.floor(math.log10(width))), 12)
-            low = math.floor(self.low * 10**digits + _TINY) / 10**digits
-            high = math.ceil(self.high * 10**digits - _TINY) / 10**digits
-            text = text.replace(f"{value:,.6g}", f"{value:,.{digits}f}", 1)
+            low = math.floor(ends[0] * 10**digits + _TINY) / 10**digits
+            high = math.ceil(ends[1] * 10**digits - _TINY) / 10**digits
             text += f", {self.confidence:.0%} interval {low:,.{digits}f} to {high:,.{digits}f}, {self.basis}"
         return "; ".join([text, *self.notes])
 
@@ -108,10 +106,9 @@ _TINY = 1e-6
 """Of the last digit that is printed: what floats lose is no reason to round outward."""
 
 
-def _digits(low: float | None, high: float | None) -> int:
-    """How many digits tell the ends of an interval apart: four, or two more than its width needs to be seen."""
-    width = 0.0 if low is None or high is None else _possible(high) - _possible(low)
-    return 4 if width <= 0 else min(max(4, 1 - math.floor(math.log10(width))), 12)
+def _digits(low: float, high: float, *, least: int) -> int:
+    """How many digits tell the ends of an interval apart: two more than its width needs to be seen, or `least`."""
+    return 4 if high <= low else min(max(least, 1 - math.floor(math.log10(high - low))), 12)
 
 
 def _possible(fraction: float) -> float:
@@ -142,6 +139,12 @@ def count_confidence(total: Total, confidence: float) -> float:
     A total that was paid for may be wrong too: it and the count share the failure probability (union bound).
     """
     return confidence if total.exact else (1 + confidence) / 2
+
+
+def value_answer(found: MomentEstimate, total: Total, confidence: float, notes: tuple[str, ...]) -> Answer:
+    """A sum, mean, variance or covariance as an answer in the units of its columns."""
+    share = 1.0 if found.count is None else found.count / total.divisor
+    return Answer(fraction=share, confidence=confidence, notes=notes, **vars(found))
 
 
 def answer_of(estimate: Estimate, total: Total, confidence: float, query: Query) -> Answer:

@@ -127,15 +127,7 @@ def with_inside(cells: CellCounts, known: BinValues, codes: NDArray[np.int64]) -
     finer = known.finer
     sums = known.sums[:, codes].ravel()
     inside = CellCounts(counts=sums, measured=sums, law=known.law, grid=VALUE_STEPS)
-    both = BinnedCells(
-        counts=np.concatenate([cells.counts, sums]),
-        measured=np.concatenate([cells.measured, sums]),
-        law=cells.law,
-        grid=cells.grid,
-        copies=cells.copies,
-        reach=cells.reach,
-        basis=cells.basis,
-        inside=inside,
-    )
+    longer = {name: np.concatenate([getattr(cells, name), sums]) for name in ("counts", "measured")}
+    both = BinnedCells(**{**vars(cells), **longer}, inside=inside)
     low, width = finer.low[codes], finer.width[codes]
     return both, BinnedValues.made(low + width / 2, width, finer.slack[codes])

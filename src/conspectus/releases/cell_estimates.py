@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,15 +82,7 @@ class CellCounts:
 
     def taken(self, places: NDArray[np.bool_]) -> CellCounts:
         """Some of the cells."""
-        return CellCounts(
-            counts=self.counts[places],
-            measured=self.measured[places],
-            law=self.law,
-            grid=self.grid,
-            copies=self.copies,
-            reach=self.reach,
-            basis=self.basis,
-        )
+        return replace(self, counts=self.counts[places], measured=self.measured[places])
 
     def margin(self, weights: Vector, failure: float) -> float:
         """How far a weighted sum of the cells is off at most, but for this probability."""
@@ -208,22 +200,22 @@ def ratio(cells: CellCounts, above: Values, below: Vector, failure: float) -> In
         return Interval(value=None, low=None, high=None, basis="unguaranteed")
     counted = below > 0
     ends = above.possible
-    outside = ends is None and bool((above.low[~counted] < 0).any() or (above.high[~counted] > 0).any())
-    if ends is not None:
-        least, most = ends
+    if ends is None:  # rows that are not divided by may move it as far as they like, on their side
+        lowest, highest = (above.low[counted] / below[counted]).min(), (above.high[counted] / below[counted]).max()
+        least = -math.inf if (above.low[~counted] < 0).any() else float(lowest)
+        most = math.inf if (above.high[~counted] > 0).any() else float(highest)
     else:
-        least = -math.inf if outside else float((above.low[counted] / below[counted]).min())
-        most = math.inf if outside else float((above.high[counted] / below[counted]).max())
-    middle = (least + most) / 2 if math.isfinite(most - least) else 0.0
-    value = float(above.middle @ cells.counts) / weight if weight > 0 else middle
+        least, most = ends
+    if weight <= 0 and not math.isfinite(most - least):
+        return Interval(value=None, low=None, high=None, basis="unguaranteed")
+    value = float(above.middle @ cells.counts) / weight if weight > 0 else (least + most) / 2
     value = min(max(value, least), most)
     if not cells.known:
         return Interval(value=value, low=None, high=None, basis="unguaranteed")
-    if outside:
-        spread = abs(value) + 1.0
-        least, most = value - 1e6 * spread, value + 1e6 * spread
-    low, high = _fieller(cells, above, below, failure, (value, least, most))
-    if outside and (low == least or high == most):
+    far = 1e6 * (abs(value) + 1.0)
+    tried = max(least, value - far), min(most, value + far)
+    low, high = _fieller(cells, above, below, failure, (value, *tried))
+    if (low == tried[0] and least < low) or (high == tried[1] and most > high):
         return Interval(value=value, low=None, high=None, basis="unguaranteed")
     found = Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
     return said(cells, found, least, most)
@@ -383,8 +375,10 @@ def quantile(cells: CellCounts, codes: NDArray[np.int64], size: int, q: float, f
         unit = cells.deviation(np.ones(1))
         spread = unit * np.sqrt((1 - q) ** 2 * held + q**2 * (len(codes) - held))
     reach = times * spread
-    enough = excess >= -reach  # at least a share q lies up to this code
-    below = np.concatenate(([True], excess[:-1] <= reach[:-1]))  # at most q lies below it
+    # At least a share q lies up to this code and at most q below it, give or take a row: quantiles between two values
+    # are interpolated from the q(n − 1)th row and the next.
+    enough = excess >= -reach - q
+    below = np.concatenate(([True], excess[:-1] <= reach[:-1] + (1 - q)))
     held_codes = np.flatnonzero(enough & below)
     if not len(held_codes):
         held_codes = np.array([0, size - 1])

@@ -13,12 +13,10 @@ from conspectus.mechanisms.top import Top
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.queries.language.from_sql import sql
 
-from .learning import HypothesisError
+from .learning import check_rules
 from .planning import check_table
 from .release import Release
 from .run import release
-
-RULE = "exponential"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +97,7 @@ def best(
         'smoker'
     """
     check_table(table, "cs.best")
-    if isinstance(hypotheses, str) or not hypotheses:
-        raise HypothesisError("best chooses among rules: give a list of predicates")
+    check_rules(hypotheses)
     agreements = [f"(({rule}) AND ({label})) OR (NOT ({rule}) AND NOT ({label}))" for rule in hypotheses]
     made = release(
         table,
@@ -108,7 +105,7 @@ def best(
         epsilon=epsilon,
         delta=delta,
         rho=rho,
-        mechanism=Top(count=1, rule=RULE, counts=counts),
+        mechanism=Top(count=1, rule="exponential", counts=counts),
         neighbours=neighbours,
         ledger=ledger,
     )
@@ -116,7 +113,6 @@ def best(
     total = made.synopsis.total
     rows = total.value - total.margin(1 - FAILURE / 5)  # exact where it is public
     held = made.ask(agreements[position], confidence=confidence) if counts else None
-    several = len(hypotheses)
     return Learned(
         position=position,
         hypothesis=hypotheses[position],
@@ -124,6 +120,6 @@ def best(
         low=None if held is None or held.high is None else 1 - held.high,
         high=None if held is None or held.low is None else 1 - held.low,
         excess=made.parameters["within"] / rows if rows > 0 else None,
-        generalisation=math.sqrt(math.log(2 * several / FAILURE) / (2 * rows)) if rows > 0 else None,
+        generalisation=math.sqrt(math.log(2 * len(hypotheses) / FAILURE) / (2 * rows)) if rows > 0 else None,
         release=made,
     )

@@ -15,6 +15,12 @@ class HypothesisError(ValueError):
     """There is no rule to choose from."""
 
 
+def check_rules(hypotheses: Sequence[str]) -> None:
+    """Refuse what is no list of rules."""
+    if isinstance(hypotheses, str) or not hypotheses:
+        raise HypothesisError("best chooses among rules: give a list of predicates")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Best:
     """The rule that errs the least, as the release sees it.
@@ -57,8 +63,7 @@ class Learning:
             CannotAnswer: The release does not hold the columns of a rule and of the label together.
             NotAPredicate: A rule, or the label, is not a predicate over the columns.
         """
-        if isinstance(hypotheses, str) or not hypotheses:
-            raise HypothesisError("best chooses among rules: give a list of predicates")
+        check_rules(hypotheses)
         found = [
             self.ask(f"(({rule}) AND NOT ({label})) OR (NOT ({rule}) AND ({label}))", confidence=confidence)
             for rule in hypotheses

@@ -85,8 +85,7 @@ class Plan(Tabular):
 
     def nobody(self) -> NoMechanism:
         """The error that says why no mechanism can serve the problem."""
-        reasons = "; ".join(f"{refusal.mechanism}: {refusal.reason}" for refusal in self.refusals)
-        return NoMechanism(f"no mechanism can serve this: {reasons}")
+        return nobody_serves(self.refusals)
 
     def gives_rows(self, claim: Claim) -> bool:
         """Whether synthetic rows can be made from the release that a claim is about, by public facts alone."""
@@ -158,6 +157,14 @@ class Plan(Tabular):
             ],
             "refusals": [dataclasses.asdict(refusal) for refusal in self.refusals],
         }
+
+
+def nobody_serves(refusals: Sequence[Refusal], *, named: bool = False) -> NoMechanism:
+    """The error that says why none of these can serve a problem; with `named`, the one that was asked for."""
+    if named:
+        return NoMechanism(f"{refusals[0].mechanism} cannot serve this: {refusals[0].reason}")
+    reasons = "; ".join(f"{refusal.mechanism}: {refusal.reason}" for refusal in refusals)
+    return NoMechanism(f"no mechanism can serve this: {reasons}")
 
 
 def _of(counts: float | None, whole: int | None) -> float | None:

@@ -201,10 +201,8 @@ class Release(Quantiles, Learning):
             return answer_moment(self.counts, asked, confidence)
         estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self.evidence)
         answer = answer_of(estimate, self.total, confidence, asked)
-        answer = dataclasses.replace(answer, question=words, notes=notes)
-        if self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows):
-            return answer
-        return dataclasses.replace(answer, count=None)
+        counted = self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows)
+        return dataclasses.replace(answer, question=words, notes=notes, count=answer.count if counted else None)
 
     def table(self, columns: Sequence[str] | str, *, confidence: float = 0.95) -> ResultTable:
         """A table to print: whole counts, zero or more, each with its interval and a mark if it is too noisy.
@@ -263,8 +261,7 @@ class Release(Quantiles, Learning):
         checked_confidence(confidence)
         if not self.counts_rows:
             raise CannotAnswer("this release of functions holds no number of rows to count: ask(…) answers them")
-        plan = read_select(self.schema, select, snap=snap)
-        return answer_select(plan, self.counts, confidence)
+        return answer_select(read_select(self.schema, select, snap=snap), self.counts, confidence)
 
     @property
     def counts(self) -> ReleasedCounts:

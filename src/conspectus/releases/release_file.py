@@ -90,15 +90,13 @@ def read_fields(path: Path) -> dict[str, Any]:
         workload = Workload.from_json(contents.workload)
         tables = dict(contents.tables)
         answers = numbers_of(part(tables, ANSWERS, [("answer", pa.float64())])["answer"])
-        del tables[ANSWERS]
-        shares = None
+        shares = within = None
         if SHARES in tables:
             shares = numbers_of(part(tables, SHARES, [("share", pa.float64())])["share"])
-            del tables[SHARES]
-        within = None
         if WITHIN in tables:
             within = WithinBins.from_parts(schema, manifest["within"], tables, WITHIN)
-            del tables[WITHIN]
+        for name in (ANSWERS, SHARES, WITHIN):
+            tables.pop(name, None)
         noisy = {name.removeprefix(MEASURED): tables.pop(name) for name in list(tables) if name.startswith(MEASURED)}
         measured, guarantee = manifest["measured"], manifest["guarantee"]
         claim, certificate = manifest["claim"], manifest["certificate"]

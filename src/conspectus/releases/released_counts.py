@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,9 +71,7 @@ class ReleasedCounts:
             return noisy
         counts = self.synopsis.answer(asked) * self.total.divisor
         if noisy is not None:
-            return CellCounts(
-                counts=counts, measured=noisy.measured, law=noisy.law, grid=noisy.grid, copies=noisy.copies
-            )
+            return replace(noisy, counts=counts)
         bound = self.evidence.bound
         additive = self.synopsis.additive
         if bound is None or self.evidence.margin(asked.query(0), 0.95, additive=additive) is None:

@@ -10,7 +10,7 @@ from typing import Any
 from conspectus.curator.curator import Curator
 from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
-from conspectus.mechanisms.mechanism import Mechanism, NoMechanism, Problem, Proposal, propose
+from conspectus.mechanisms.mechanism import Mechanism, Problem, Proposal, propose
 from conspectus.mechanisms.registry import OFFLINE, Entry
 from conspectus.privacy.accounting import Allowance, Debit, Declared, Filter, sum_of_deltas
 from conspectus.privacy.events import Event
@@ -19,6 +19,7 @@ from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
+from conspectus.privacy.relation import Neighbours
 from conspectus.queries.blocks.moments import Moments
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.refuter import examine
@@ -26,7 +27,7 @@ from conspectus.queries.workload import Workload
 
 from .moments_inside import answers_inside
 from .numbers_from_parts import derived_answers
-from .planning import candidates, check_table, problem_of, rank
+from .planning import candidates, check_table, nobody_serves, problem_of, rank
 from .release import Release
 from .within_bins import InsidePlan, WithinBins
 
@@ -42,6 +43,9 @@ KEYWORDS = (
     "rows",
     "progress",
 )
+
+
+DRAFTED = "the schema was drafted from the data, and what it shows of the data is outside the guarantee"
 
 
 def release(
@@ -246,13 +250,20 @@ def _allowed(
         if terms is not None:
             return GaussianFilter(terms, budget, problem.neighbours), None
         return Filter.of(budget, problem.neighbours), None
-    own = _with_own_delta(chosen)
-    allowance = Filter.of(budget, problem.neighbours, missing=sum_of_deltas(own, problem.neighbours))
+    label = f"{chosen.mechanism.name} on {len(problem.workload):,} queries"
+    return reserved(table, ledger, budget, problem.neighbours, label, _with_own_delta(chosen))
+
+
+def reserved(
+    table: Table, ledger: Ledger, budget: Budget, neighbours: Neighbours, label: str, own: tuple[Event, ...]
+) -> tuple[Filter, Reservation]:
+    """What may be spent under a ledger, which holds it ready; `own` are all acts, where some have a δ of their own."""
+    allowance = Filter.of(budget, neighbours, missing=sum_of_deltas(own, neighbours))  # or refused, and not reserved
     reservation = ledger.reserve(
         budget,
-        f"{chosen.mechanism.name} on {len(problem.workload):,} queries",
+        label,
         fingerprint=table.schema.fingerprint,
-        neighbours=problem.neighbours,
+        neighbours=neighbours,
         unit=str(table.schema.unit),
         events=own or None,
         deferred=True,
@@ -300,12 +311,9 @@ def choose(problem: Problem, asked: str | Mechanism[Any], able: Sequence[Mechani
         NoMechanism: the mechanism asked for refuses, or all do; the message says why.
     """
     proposals, told = rank(problem, able)
-    if proposals:
-        return proposals[0]
-    if asked == "auto":
-        raise told.nobody()
-    refusal = told.refusals[0]
-    raise NoMechanism(f"{refusal.mechanism} cannot serve this: {refusal.reason}")
+    if not proposals:
+        raise nobody_serves(told.refusals, named=asked != "auto")
+    return proposals[0]
 
 
 def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
@@ -324,7 +332,7 @@ def warnings(table: Table, problem: Problem) -> tuple[str, ...]:
             "proved, and their code ran on the rows: the guarantee rests on both"
         )
     if table.schema.draft:
-        said.append("the schema was drafted from the data, and what it shows of the data is outside the guarantee")
+        said.append(DRAFTED)
     if rows is not None and declared and not problem.total_is_public:
         said.append(
             f"the sensitivities of its functions are declared for tables of {rows:,} rows, and vouched for by the owner"

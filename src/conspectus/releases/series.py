@@ -204,12 +204,11 @@ class Series(Tabular):
     def to_arrow(self) -> pa.Table:
         """One line for each period: its state, when it was released, its share of the budget, and its acts."""
         standing = self._standing()
-        done, ended, upcoming, last = standing.done, standing.ended, standing.next, standing.last
         rows = []
         for place, period in enumerate(self.periods):
-            acts = done.get(period, ())
-            state = "released" if acts else "skipped" if place < last or ended else "to come"
-            state = "next" if period == upcoming else state
+            acts = standing.done.get(period, ())
+            over = place < standing.last or standing.ended
+            state = "next" if period == standing.next else "released" if acts else "skipped" if over else "to come"
             when = acts[0].made.replace("T", " ").removesuffix("+00:00") if acts else None
             share = self._terms.budget_of(period)
             price = share.epsilon if share.rho is None else share.rho

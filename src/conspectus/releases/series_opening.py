@@ -120,21 +120,13 @@ def resume_series(path: str | Path, *, ledger: str | Path | Ledger | None = None
         conspectus.releases.series_terms.SeriesError: there is no series at nowhere.series: open one first
     """
     found = read_terms(Path(path))
-    terms, place, number = found.terms, found.ledger, found.reservation
-    kept = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger if ledger is not None else place)
-    lines = kept.entries_of(number)
-    first = lines[0] if lines else None
+    terms, number = found.terms, found.reservation
+    kept = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger if ledger is not None else found.ledger)
+    first = next(iter(kept.entries_of(number)), None)
     schema, workload = Schema.from_dict(dict(terms.schema)), Workload.from_json(dict(terms.workload))
-    bound = (kept.schema_fingerprint, kept.neighbours, kept.unit) == (
-        schema.fingerprint,
-        terms.neighbours,
-        str(schema.unit),
-    )
-    if (
-        first is None
-        or first.kind != "reserve"
-        or not bound
-        or (first.label, first.terms) != (terms.label, terms.digest)
-    ):
+    bound = (kept.schema_fingerprint, kept.neighbours, kept.unit)
+    same = bound == (schema.fingerprint, terms.neighbours, str(schema.unit))
+    line = None if first is None else (first.kind, first.label, first.terms)
+    if first is None or not same or line != ("reserve", terms.label, terms.digest):
         raise SeriesError(f"{path} is not a series of this ledger: use the file and the ledger that belong together")
     return Series(schema, workload, terms, Reservation(kept.going_on(first), number), Path(path))

@@ -20,6 +20,10 @@ MOST_COLUMNS = 42
 MOST_CELLS = 1 << 16
 FEWEST = 3
 """A matrix of fewer columns says less than the tables themselves."""
+NOTE = (
+    "Association is Cramér's V of the published tables: 0 where two columns have nothing to do with each other, 1 "
+    "where each decides the other. It is computed from the release alone."
+)
 
 
 def matrix(release: Release) -> str:
@@ -32,21 +36,12 @@ def matrix(release: Release) -> str:
     columns = _columns(release)[:MOST_COLUMNS]
     if len(columns) < FEWEST:
         return ""
-    found: dict[tuple[int, int], float | None] = {}
-    for first, second in combinations(range(len(columns)), 2):
-        found[first, second] = _between(release, columns[first], columns[second])
+    pairs = combinations(range(len(columns)), 2)
+    found = {pair: association(release, *(columns[place] for place in pair)) for pair in pairs}
     if all(value is None for value in found.values()):
         return ""
     title = "Association of columns (Cramér's V)"
     return page.figure(title, triangle(columns, found, title=title), wide=True)
-
-
-def note() -> str:
-    """What the picture shows, for people who never met V."""
-    return (
-        "Association is Cramér's V of the published tables: 0 where two columns have nothing to do with each other, "
-        "1 where each decides the other. It is computed from the release alone."
-    )
 
 
 def cramers_v(counts: NDArray[np.float64]) -> float:
@@ -73,7 +68,8 @@ def _columns(release: Release) -> list[str]:
     return [release.schema.domain.names[column] for column in sorted(held)]
 
 
-def _between(release: Release, first: str, second: str) -> float | None:
+def association(release: Release, first: str, second: str) -> float | None:
+    """Cramér's V of two columns, as the synopsis has them; None where it has not, or the table is too large."""
     sizes = [release.schema.column(name).size for name in (first, second)]
     if math.prod(sizes) > MOST_CELLS:
         return None

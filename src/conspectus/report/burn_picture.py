@@ -7,6 +7,8 @@ from html import escape
 
 from conspectus.privacy.ledger.burn_rate import BurnRate
 
+from .pictures import line, text_at
+
 _LEFT, _TOP, _WIDE, _TALL = 52.0, 14.0, 640.0, 190.0
 STYLE = """
 svg { background: #fbfaf7; } text { font: 12px system-ui, "Segoe UI", Roboto, sans-serif; fill: #23262b; }
@@ -50,8 +52,8 @@ def burn_picture(rate: BurnRate, *, table: str, alone: bool = False) -> str:
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         _, y = place(first, share)
         kind = "cap" if share == 1 else "axis" if share == 0 else "grid"
-        parts.append(_line(_LEFT, y, _LEFT + _WIDE, y, kind))
-        parts.append(_text(_LEFT - 6, y + 4, f"{100 * share:.0f} %", "end"))
+        parts.append(line(_LEFT, y, _LEFT + _WIDE, y, kind))
+        parts.append(text_at(_LEFT - 6, y + 4, f"{100 * share:.0f} %", "end", "figure"))
     end = rate.retired or last
     corners, height = [place(first, 0.0)], 0.0
     for moment, _, share in rate.steps:
@@ -66,9 +68,9 @@ def burn_picture(rate: BurnRate, *, table: str, alone: bool = False) -> str:
         parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.5">{said}</circle>')
     if rate.retired is not None:
         x, _ = place(rate.retired, 0.0)
-        parts += [_line(x, _TOP, x, _TOP + _TALL, "cap"), _text(x - 4, _TOP + 12, "retired", "end")]
-    parts.append(_text(_LEFT, _TOP + _TALL + 18, f"{first:%Y-%m-%d}", "start"))
-    parts.append(_text(_LEFT + _WIDE, _TOP + _TALL + 18, f"{last:%Y-%m-%d}", "end"))
+        parts += [line(x, _TOP, x, _TOP + _TALL, "cap"), text_at(x - 4, _TOP + 12, "retired", "end", "figure")]
+    parts.append(text_at(_LEFT, _TOP + _TALL + 18, f"{first:%Y-%m-%d}", "start", "figure"))
+    parts.append(text_at(_LEFT + _WIDE, _TOP + _TALL + 18, f"{last:%Y-%m-%d}", "end", "figure"))
     title = f"How much of the ledger of “{table}” was spent over time"
     many = len(rate.steps)
     words = (
@@ -82,11 +84,3 @@ def burn_picture(rate: BurnRate, *, table: str, alone: bool = False) -> str:
         f'aria-label="{escape(title)}">{style}<title>{escape(title)}</title><desc>{escape(words)}</desc>'
         f"{''.join(parts)}</svg>"
     )
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def _text(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text class="figure" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

@@ -12,7 +12,6 @@ import numpy as np
 
 from conspectus.privacy.guarantee import printed
 from conspectus.queries.blocks.marginal import Marginal
-from conspectus.queries.builders.marginals import marginal
 from conspectus.releases.planning import share
 from conspectus.releases.release import Release
 from conspectus.synopses.fitting.max_entropy import CannotFit
@@ -20,7 +19,7 @@ from conspectus.synopses.fitting.rounding import CannotRound
 from conspectus.synopses.synopsis import CannotAnswer
 
 from . import associations, page
-from .associations import cramers_v
+from .associations import association
 from .pictures import MOST_BARS, MOST_SIDE, Bar, bars, heat_map
 
 MOST_COLUMNS = 20
@@ -161,7 +160,7 @@ def pictures(release: Release) -> str:
     if release.synopsis.simulated_columns:
         notes.append(SIMULATED)
     if together:
-        notes.append(associations.note())
+        notes.append(associations.NOTE)
     return page.section(
         "Pictures of the answers",
         page.paragraph(" ".join(notes), "note"),
@@ -209,13 +208,8 @@ def _tied(release: Release) -> list[tuple[str, str]]:
     """Two pairs of columns that depend on each other most, as the synopsis shows it; post-processing alone."""
     found: list[tuple[float, tuple[str, str]]] = []
     for first, second in itertools.islice(_pairs(release), MOST_PAIRS):
-        asked = marginal(release.schema, [first, second])
-        try:
-            counts = np.maximum(release.synopsis.answer(asked), 0)
-        except CannotAnswer:
-            continue
-        sizes = tuple(release.schema.column(name).size for name in (first, second))
-        found.append((cramers_v(counts.reshape(sizes)), (first, second)))
+        if (tied := association(release, first, second)) is not None:
+            found.append((tied, (first, second)))
     best = sorted(found, key=lambda item: -item[0])[:2]
     return [pair for _, pair in best]
 

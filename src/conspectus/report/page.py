@@ -88,6 +88,11 @@ def paragraph(text: str, kind: str = "") -> str:
     return f"<p{mark}>{escape(text)}</p>"
 
 
+def sentence(text: str) -> str:
+    """A note as a sentence of its own."""
+    return text[:1].upper() + text[1:] + "."
+
+
 def heading(text: str) -> str:
     return f"<h3>{escape(text)}</h3>"
 

@@ -41,11 +41,11 @@ def _lying(bars: Sequence[Bar], most: float, title: str) -> str:
     for number, bar in enumerate(bars):
         y = number * step + 4
         middle = y + 8
-        parts.append(_text(left - 8, middle + 4, _short(bar.label, 17), "end", hover=bar.label))
+        parts.append(text_at(left - 8, middle + 4, _short(bar.label, 17), "end", hover=bar.label))
         parts.append(_rect(left, y, width * bar.count / most, 16, bar))
         if bar.low is not None and bar.high is not None:
             parts.append(_whisker(left + width * bar.low / most, middle, left + width * bar.high / most, middle))
-        parts.append(_text(left + width + 62, middle + 4, f"{bar.count:,.0f}", "end", "figure"))
+        parts.append(text_at(left + width + 62, middle + 4, f"{bar.count:,.0f}", "end", "figure"))
     return _svg(420, len(bars) * step + 6, title, parts)
 
 
@@ -54,12 +54,12 @@ def _standing(bars: Sequence[Bar], most: float, title: str) -> str:
     most = _round_up(most)
     step = width / len(bars)
     gap = min(2.0, step * 0.2)
-    parts = [_line(left, height + 8, left + width, height + 8, "axis")]
+    parts = [line(left, height + 8, left + width, height + 8, "axis")]
     for share in (0.5, 1.0):
         y = height + 8 - height * share
         parts += [
-            _line(left, y, left + width, y, "grid"),
-            _text(left - 6, y + 4, _brief(most * share), "end", "figure"),
+            line(left, y, left + width, y, "grid"),
+            text_at(left - 6, y + 4, _brief(most * share), "end", "figure"),
         ]
     for number, bar in enumerate(bars):
         x, tall = left + number * step, height * bar.count / most
@@ -71,7 +71,7 @@ def _standing(bars: Sequence[Bar], most: float, title: str) -> str:
     for number in sorted({0, len(bars) // 2, len(bars) - 1}):
         anchor = "start" if number == 0 else "end" if number == len(bars) - 1 else "middle"
         place = left + (number + (0 if anchor == "start" else 1 if anchor == "end" else 0.5)) * step
-        parts.append(_text(place, height + 26, _short(bars[number].label, 18), anchor, hover=bars[number].label))
+        parts.append(text_at(place, height + 26, _short(bars[number].label, 18), anchor, hover=bars[number].label))
     return _svg(420, int(height) + 34, title, parts)
 
 
@@ -79,15 +79,15 @@ def spans(rows: Sequence[tuple[str, float, float, float]], *, title: str) -> str
     """Shares of one as (label, where it stood, the least, the most): how far each can move."""
     left, width, step = 58.0, 640.0, 26
     ends = len(rows) * step + 2
-    parts = [_line(left + width * tick / 4, 2, left + width * tick / 4, ends, "grid") for tick in range(5)]
+    parts = [line(left + width * tick / 4, 2, left + width * tick / 4, ends, "grid") for tick in range(5)]
     for number, (label, middle, low, high) in enumerate(rows):
         y = number * step + step / 2
         span = f'x="{left + width * low:.1f}" y="{y - 6:.1f}" width="{width * (high - low):.1f}" height="12" rx="3"'
-        parts.append(_text(left - 10, y + 4, label, "end"))
+        parts.append(text_at(left - 10, y + 4, label, "end"))
         parts.append(f'<rect class="bar" {span}/>')
         place = left + width * middle
         parts.append(f'<circle class="dot" cx="{place:.1f}" cy="{y:.1f}" r="4"/>')
-    parts += [_text(left + width * tick / 4, ends + 14, f"{25 * tick} %", "middle", "figure") for tick in range(5)]
+    parts += [text_at(left + width * tick / 4, ends + 14, f"{25 * tick} %", "middle", "figure") for tick in range(5)]
     return _svg(720, ends + 20, title, parts)
 
 
@@ -101,7 +101,7 @@ def heat_map(cells: Sequence[Sequence[Bar]], *, rows: Sequence[str], columns: Se
     parts = []
     for i, (label, row) in enumerate(zip(rows, cells)):
         y = top + i * tall
-        parts.append(_text(left - 8, y + tall / 2 + 4, _short(label, 17), "end", hover=label))
+        parts.append(text_at(left - 8, y + tall / 2 + 4, _short(label, 17), "end", hover=label))
         for j, bar in enumerate(row):
             shade, x = bar.count / most, left + j * cell
             kind = "cell unsure" if bar.noisy else "cell"
@@ -112,13 +112,13 @@ def heat_map(cells: Sequence[Sequence[Bar]], *, rows: Sequence[str], columns: Se
             )
             if cell >= 40 and not bar.noisy:
                 kind = "within bright" if shade > 0.5 else "within"
-                parts.append(_text(x + cell / 2 - 1, y + tall / 2 + 3, _brief(bar.count), "middle", kind))
+                parts.append(text_at(x + cell / 2 - 1, y + tall / 2 + 3, _brief(bar.count), "middle", kind))
     bottom = top + len(rows) * tall
     every = 1 if cell >= 40 else 3
     for j in range(0, len(columns), every):
         room = max(4, int(cell * every / 7))
         place = left + j * cell + cell / 2
-        parts.append(_text(place, bottom + 14, _short(columns[j], room), "middle", hover=columns[j]))
+        parts.append(text_at(place, bottom + 14, _short(columns[j], room), "middle", hover=columns[j]))
     return _svg(int(left + cell * len(columns)) + 8, int(bottom) + 22, title, parts)
 
 
@@ -128,7 +128,7 @@ def triangle(names: Sequence[str], values: Mapping[tuple[int, int], float | None
     parts = []
     for i, name in enumerate(names):
         y = i * side + 4
-        parts.append(_text(left - 8, y + side / 2 + 4, f"{_short(name, 17)} {i + 1}", "end", hover=name))
+        parts.append(text_at(left - 8, y + side / 2 + 4, f"{_short(name, 17)} {i + 1}", "end", hover=name))
         for j in range(i):
             value, x = values.get((j, i)), left + j * side
             words = "not drawn" if value is None else f"{value:.2f}"
@@ -140,10 +140,10 @@ def triangle(names: Sequence[str], values: Mapping[tuple[int, int], float | None
             if value is None or (side >= 24 and value >= 0.095):
                 kind = "within bright" if value is not None and value > 0.6 else "within"
                 shown = "–" if value is None else f"{value:.2f}".lstrip("0")
-                parts.append(_text(x + side / 2 - 0.5, y + side / 2 + 3.5, shown, "middle", kind))
+                parts.append(text_at(x + side / 2 - 0.5, y + side / 2 + 3.5, shown, "middle", kind))
     bottom = len(names) * side + 4
     for j in range(len(names) - 1):
-        parts.append(_text(left + (j + 0.5) * side, bottom + 12, str(j + 1), "middle", "figure"))
+        parts.append(text_at(left + (j + 0.5) * side, bottom + 12, str(j + 1), "middle", "figure"))
     return _svg(int(left + side * len(names)) + 8, int(bottom) + 20, title, parts)
 
 
@@ -167,7 +167,8 @@ def _rect(x: float, y: float, width: float, height: float, bar: Bar) -> str:
     )
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    """A line of a kind that the style knows."""
     return f'<line class="{kind}" x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"/>'
 
 
@@ -175,12 +176,13 @@ def _whisker(x1: float, y1: float, x2: float, y2: float) -> str:
     flat = y1 == y2
     caps = ((x1, y1), (x2, y2))
     ends = "".join(
-        _line(x, y - 4, x, y + 4, "whisker") if flat else _line(x - 2, y, x + 2, y, "whisker") for x, y in caps
+        line(x, y - 4, x, y + 4, "whisker") if flat else line(x - 2, y, x + 2, y, "whisker") for x, y in caps
     )
-    return _line(x1, y1, x2, y2, "whisker") + ends
+    return line(x1, y1, x2, y2, "whisker") + ends
 
 
-def _text(x: float, y: float, text: str, anchor: str, kind: str = "label", *, hover: str = "") -> str:
+def text_at(x: float, y: float, text: str, anchor: str, kind: str = "label", *, hover: str = "") -> str:
+    """A text at a place; `hover` is all of it, where it was cut."""
     title = f"<title>{escape(hover)}</title>" if hover and hover != text else ""
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}{title}</text>'
 

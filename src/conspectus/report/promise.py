@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from conspectus.data.schema import Schema
+from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import LARGE_EPSILON, Guarantee, printed
 from conspectus.privacy.relation import Neighbours
 from conspectus.releases.release import Release
@@ -18,7 +19,7 @@ from .pictures import spans
 
 
 class Promised(Protocol):
-    """Whatever keeps a promise: a release, or single values."""
+    """Whatever keeps a promise, and can account for its private acts: a release, or single values."""
 
     @property
     def schema(self) -> Schema: ...
@@ -26,6 +27,10 @@ class Promised(Protocol):
     def guarantee(self) -> Guarantee: ...
     @property
     def mechanism(self) -> str: ...
+    @property
+    def events(self) -> tuple[Event, ...]: ...
+    @property
+    def declared(self) -> bool: ...
 
 
 def summary(release: Release) -> str:
@@ -40,6 +45,7 @@ def summary(release: Release) -> str:
 def opening(subject: str, release: Promised, own: Sequence[tuple[str, str]], begin: str) -> str:
     """The first lines of a report: its subject, the guarantee and its own facts in numbers, and a sentence."""
     guarantee, meaning = release.guarantee, meaning_of(release.guarantee)
+    but = f", but for δ = {printed(guarantee.missing, 3)} of published keys" if guarantee.missing else ""
     head = (
         "<header>"
         + page.paragraph("Privacy report", "eyebrow")
@@ -62,7 +68,11 @@ def opening(subject: str, release: Promised, own: Sequence[tuple[str, str]], beg
                     "ε, the privacy loss" + (f" implied at δ = {printed(meaning.delta, 3)}" if meaning.implied else ""),
                 ),
                 (rarity(meaning.delta), "δ, the slack: what ε leaves out"),
-                *([(printed(guarantee.rho, 4), _concentrated(guarantee))] if guarantee.rho is not None else []),
+                *(
+                    [(printed(guarantee.rho, 4), f"ρ, concentrated privacy loss{but}")]
+                    if guarantee.rho is not None
+                    else []
+                ),
                 ("a row" if guarantee.unit == "row" else guarantee.unit, "the unit that is protected"),
                 (
                     "replaced" if guarantee.neighbours is Neighbours.REPLACE else "added or removed",
@@ -74,7 +84,7 @@ def opening(subject: str, release: Promised, own: Sequence[tuple[str, str]], beg
         )
     )
     parts.append(page.paragraph(_in_short(release, begin, meaning), "lead"))
-    parts += [page.warning(text[:1].upper() + text[1:] + ".") for text in guarantee.warnings]
+    parts += [page.warning(page.sentence(text)) for text in guarantee.warnings]
     return "\n".join(parts)
 
 
@@ -82,11 +92,6 @@ def answerable(owner: str | None, purpose: str | None, today: str) -> str:
     """Who answers for the release, what it is for, and the day of the report."""
     told = [("Answers for it", owner or "not named"), ("Purpose", purpose or "not stated"), ("Report of", today)]
     return page.table(("", ""), told)
-
-
-def _concentrated(held: Guarantee) -> str:
-    but = f", but for δ = {printed(held.missing, 3)} of published keys" if held.missing else ""
-    return f"ρ, concentrated privacy loss{but}"
 
 
 def _rows(total: Total) -> tuple[str, str]:

@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from conspectus import __version__
-from conspectus.data.schema import Schema
 from conspectus.privacy.events import (
     ByRelation,
     Event,
@@ -36,24 +35,12 @@ from . import page
 from .burn_picture import burn_picture
 from .comparison import comparison
 from .meaning import meaning_of
+from .promise import Promised
 
 MOST_LINES = 40
 
 
-class Accounted(Protocol):
-    """Whatever can account for its private acts: a release, or single values."""
-
-    @property
-    def schema(self) -> Schema: ...
-    @property
-    def guarantee(self) -> Guarantee: ...
-    @property
-    def events(self) -> tuple[Event, ...]: ...
-    @property
-    def declared(self) -> bool: ...
-
-
-def acts(release: Accounted) -> str:
+def acts(release: Promised) -> str:
     """Every private act with its price, and what several theorems make of the sum."""
     held = release.guarantee
     currency: Currency = "pure" if held.rho is None else "zcdp"
@@ -83,7 +70,7 @@ def acts(release: Accounted) -> str:
     )
 
 
-def _theorems(release: Accounted) -> tuple[str, ...]:
+def _theorems(release: Promised) -> tuple[str, ...]:
     """The same acts under several theorems: for acts that were fixed before the first draw, each of them holds."""
     held, meaning = release.guarantee, meaning_of(release.guarantee)
     prices = comparison(release.events, meaning.delta, held.neighbours)
@@ -109,17 +96,14 @@ def _theorems(release: Accounted) -> tuple[str, ...]:
 
 def _adaptive(held: Guarantee) -> tuple[str, ...]:
     """Danger: the acts of a loop that stopped early, or of a session, look cheap. That they were few is an outcome."""
+    stated = f"ε = {printed(held.epsilon, 4)}" if held.epsilon is not None else f"ρ = {printed(held.rho or 0.0, 4)}"
     return (
         page.paragraph(
             "These acts were not fixed in advance: which came next, or how many there were, followed from what was "
-            f"seen before. Their sum is what was spent, and no promise. What holds is the stated one: {_stated(held)}.",
+            f"seen before. Their sum is what was spent, and no promise. What holds is the stated one: {stated}.",
             "note",
         ),
     )
-
-
-def _stated(held: Guarantee) -> str:
-    return f"ε = {printed(held.epsilon, 4)}" if held.epsilon is not None else f"ρ = {printed(held.rho or 0.0, 4)}"
 
 
 def _cost(act: Event, currency: Currency, neighbours: Neighbours) -> Cost | None:
@@ -152,11 +136,10 @@ def describe(act: Event, neighbours: Neighbours) -> str:
         case MixedGaussianNoise():
             moved = f"the squares of what one unit moves, over those of its noise, sum to {shown(act.shift_squared)}"
             return f"parts of tables published with Gaussian noise of several scales; {moved}"
-        case ExponentialDraws():
+        case ExponentialDraws() | NoisyMaxima():
             chosen = "one choice" if act.draws == 1 else f"{act.draws:,} choices"
-            return f"{chosen} by the exponential mechanism, of range {shown(act.range)}"
-        case NoisyMaxima():
-            chosen = "one choice" if act.draws == 1 else f"{act.draws:,} choices"
+            if isinstance(act, ExponentialDraws):
+                return f"{chosen} by the exponential mechanism, of range {shown(act.range)}"
             return f"{chosen} of the largest of noisy counts, each with ε {shown(act.epsilon)}"
         case ThresholdWatch():
             return f"questions compared with a noisy threshold until the first hit, with ε {shown(act.epsilon)}"
@@ -202,11 +185,10 @@ def ledger(kept: Ledger | None) -> str:
         own = f"{printed(float(spent.delta), 3)} of the {printed(float(kept.delta_cap), 3)}"
         aside = f", and δ = {own} set aside for published keys"
     left = ""
-    if sign == "ρ":
+    if kept.retired is not None:
+        left = f". It was retired on {kept.retired.made.partition('T')[0]}, and nothing more is released under it"
+    elif sign == "ρ":
         left = f". A further release at δ = {kept.shown_delta:g} may ask for ε = {kept.epsilon_remaining:g}"
-    closed = kept.retired
-    if closed is not None:
-        left = f". It was retired on {closed.made.partition('T')[0]}, and nothing more is released under it"
     rate = kept.burn_rate()
     return page.section(
         "The ledger",
@@ -267,7 +249,7 @@ FILE_OF_ANSWERS = (
 )
 
 
-def verification(release: Accounted, source: Path | None, advice: str = FILE_OF_ANSWERS) -> str:
+def verification(release: Promised, source: Path | None, advice: str = FILE_OF_ANSWERS) -> str:
     """How a reader can check that this page belongs to a file, and the file to a schema."""
     rows = [("schema fingerprint (SHA-256)", release.schema.fingerprint), ("written by", f"conspectus {__version__}")]
     if source is not None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from conspectus.queries.blocks.subsample_results import Numbers
 from conspectus.stability.aggregated import Aggregated
-from conspectus.stability.value_release import SingleValue, ValueRelease
+from conspectus.stability.value_release import SingleValue, ValueRelease, plain
 
 from . import page, promise
 
@@ -16,6 +14,7 @@ FILE_OF_VALUES = (
     "conspectus report writes this page again from the file alone. The code that drew the noise can be attacked with "
     "conspectus audit."
 )
+_BOOK = "Dwork and Roth, The Algorithmic Foundations of Differential Privacy (2014)"
 _BASES = {
     "measured": "measured, with noise of a known law",
     "exact": "the exact value, published since it is stable",
@@ -42,14 +41,17 @@ def summary(release: ValueRelease) -> str:
 
 def values(release: ValueRelease) -> str:
     """The values with their intervals, and what must be said of them."""
-    rows = [(one.name, _shown(one.value), _interval(one), _BASES[one.basis]) for one in release.values]
+    rows = [
+        (one.name, "nothing" if one.value is None else plain(one.value), _interval(one), _BASES[one.basis])
+        for one in release.values
+    ]
     said = dict.fromkeys(one.note for one in release.values if one.note)
     return page.section(
         "What was released",
         page.table(
             ("name", "value", f"{100 * release.confidence:.6g} % interval", "what it rests on"), rows, numbers=(1,)
         ),
-        page.bullets([_sentence(note) for note in (*said, *release.plan.notes)]),
+        page.bullets([page.sentence(note) for note in (*said, *release.plan.notes)]),
         page.paragraph(
             "An interval holds the true value with the stated probability, over the noise. Where there is none, the "
             "act has no law from which one would follow.",
@@ -77,13 +79,14 @@ def how(release: ValueRelease) -> str:
             rows.append(("values that it may return", ", ".join(map(str, results.values))))
     if release.plan.within is not None:
         rows.append(("positions by which one person may move it", f"{release.plan.within:,}"))
-    book = "Dwork and Roth, The Algorithmic Foundations of Differential Privacy (2014)"
+    sources = [_SOURCES[release.mechanism]]
+    sources += ["§7.1: subsample and aggregate"] if isinstance(wanted, Aggregated) else []
     return page.section(
         "How it was made",
         page.paragraph(f"The mechanism is called {release.mechanism}."),
         page.table(("parameter", "value"), rows),
         page.heading("Theorems and sources"),
-        page.bullets([f"{book}, {_SOURCES[release.mechanism]}", *_subsampled(wanted, book)]),
+        page.bullets([f"{_BOOK}, {source}" for source in sources]),
     )
 
 
@@ -98,19 +101,5 @@ _SOURCES = {
 }
 
 
-def _subsampled(wanted: object, book: str) -> list[str]:
-    return [f"{book}, §7.1: subsample and aggregate"] if isinstance(wanted, Aggregated) else []
-
-
 def _interval(one: SingleValue) -> str:
-    return "none" if one.low is None else f"{_shown(one.low)} to {_shown(one.high)}"
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _sentence(note: str) -> str:
-    return note[:1].upper() + note[1:] + "."
+    return "none" if one.low is None else f"{plain(one.low)} to {plain(one.high)}"

@@ -229,11 +229,10 @@ def _analyst(line: Sequence[Any]) -> Analyst:
         allowed = None if names is None else json.loads(names)
     except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, lists in lists without end
         raise TypeError("a line of analysts is damaged") from None
-    if not all(isinstance(value, kind) for value, kind in kinds) or not isinstance(allowed, list | None):
+    texts = allowed is None or (isinstance(allowed, list) and all(isinstance(each, str) for each in allowed))
+    if not texts or not all(isinstance(value, kind) for value, kind in kinds):
         raise TypeError("a line of analysts is damaged")
     listed = None if allowed is None else tuple(allowed)
-    if listed is not None and not all(isinstance(each, str) for each in listed):
-        raise TypeError("a line of analysts is damaged")
     return Analyst(name=name, questions=questions, share=share, names=listed, made=made, asked=asked)
 
 

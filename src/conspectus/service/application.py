@@ -15,16 +15,18 @@ from starlette.types import ASGIApp
 
 import conspectus
 from conspectus.releases.answer import NEAREST
+from conspectus.report import report_of
 
 from . import describing, desk
 from .analysts import Analysts
 from .desk import Desk
 from .gate import Gate, Limits, Queue, extra
+from .homes.switchboard import Switchboard
 from .journal import Journal
 from .metrics import Metrics
 from .page_files import add_pages
 from .refusing import Refused, unknown
-from .session_routes import Switchboard, add_sessions
+from .session_routes import add_sessions
 from .shelf import Shelf
 from .wire import PROBLEMS, Answered, Listed, Question, Result, Select, TableBody
 
@@ -89,8 +91,6 @@ def application(serving: Serving) -> ASGIApp:
         """Counters in the text format of Prometheus."""
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    for file, problem in counter.shelf.unreadable.items():
-        journal.say("unreadable", level="warning", file=file, problem=problem)
     return Gate(app, hosts=serving.hosts, limits=serving.limits, journal=journal, metrics=metrics)
 
 
@@ -168,7 +168,9 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
     async def report(request: Request, name: str) -> Response:
         """The page for an ethics board, as one HTML file without scripts."""
         one = await queue.run(counter.synopsis, request, name)
-        text = await queue.run(counter.remembered, (name, one.stamp, "report"), partial(desk.report, one))
+        text = await queue.run(
+            counter.remembered, (name, one.stamp, "report"), partial(report_of, one.release, source=one.path)
+        )
         policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
         return Response(text, media_type="text/html", headers={"content-security-policy": policy})
 
@@ -177,16 +179,12 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
         """The release itself, as it was saved."""
         one = await queue.run(counter.synopsis, request, name)
         content = await queue.run(one.path.read_bytes)
-        return Response(content, media_type="application/zip", headers=_attached(f"{name}.conspectus"))
+        return Response(content, media_type="application/zip", headers=desk.attached(f"{name}.conspectus"))
 
 
 async def _file(queue: Queue, made: Any, kind: str, name: str) -> Response:
     content = await queue.run(desk.written, made, kind)
-    return Response(content, media_type=desk.KINDS[kind], headers=_attached(f"{name}.{kind}"))
-
-
-def _attached(name: str) -> dict[str, str]:
-    return {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=desk.KINDS[kind], headers=desk.attached(f"{name}.{kind}"))
 
 
 def _add_refusals(app: FastAPI) -> None:

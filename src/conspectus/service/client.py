@@ -28,7 +28,47 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @suggest_keywords
-class RemoteRelease:
+class _Remote:
+    """What a served release and a served session have in common."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._about = link.get("")
+        self.address = link.address
+        self.schema = Schema.from_dict(link.get("/schema"))
+        self.guarantee = _guarantee(self._about["guarantee"])
+        self.mechanism = str(self._about["mechanism"])
+
+    def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
+        """The lines of a SELECT, as the release answers it, or from counts that the session is asked for.
+
+        Args:
+            select: One SELECT over the table.
+            confidence: The probability with which each interval holds.
+            snap: Whether a condition that cuts a bin is widened to the bin's edges.
+
+        Returns:
+            A table of results with `.to_arrow()`, `.to_pandas()` and `.to_polars()`; beside each number x its ends
+            x_low and x_high; and what it cost.
+
+        Raises:
+            CannotQuery: The SELECT cannot be answered.
+            ServiceError: The service cannot be reached, reads no such SELECT, or refuses: no token, a cap, a full
+                queue.
+        """
+        body = {"sql": select, "confidence": checked_confidence(confidence), "snap": snap}
+        return _result(self._link.send("POST", "/query?as=arrow", body))
+
+    def close(self) -> None:
+        """Let go of the connection. A session goes on."""
+        self._link.close()
+
+    def _put(self, kind: type[Told], path: str, question: str | Workload, confidence: float, snap: bool) -> Told:
+        return _answer(kind, self._link.post(path, _question(self.schema, question, confidence, snap)))
+
+
+@suggest_keywords
+class RemoteRelease(_Remote):
     """A release that is served somewhere: made by `cs.connect`. Threads may share it.
 
     Attributes:
@@ -37,14 +77,6 @@ class RemoteRelease:
         guarantee: What the release promises to every unit of the table.
         mechanism: The name of the mechanism that made it.
     """
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        about = link.get("")
-        self.address = link.address
-        self.schema = Schema.from_dict(link.get("/schema"))
-        self.guarantee = _guarantee(about["guarantee"])
-        self.mechanism = str(about["mechanism"])
 
     def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> Answer:
         """Answer one question, as the release does.
@@ -62,13 +94,13 @@ class RemoteRelease:
             NotAPredicate: The question is not a predicate over the columns.
             ServiceError: The service cannot be reached, or refuses.
         """
-        return _answer(Answer, self._link.post("/ask", _question(self.schema, question, confidence, snap)))
+        return self._put(Answer, "/ask", question, confidence, snap)
 
-    def table(self, columns: Sequence[str], *, confidence: float = 0.95) -> ResultTable:
+    def table(self, columns: Sequence[str] | str, *, confidence: float = 0.95) -> ResultTable:
         """A table to print, as the release makes it: whole counts with intervals, and a mark on noisy cells.
 
         Args:
-            columns: The names of the columns, in the order in which the table has them.
+            columns: The names of the columns, in the order in which the table has them; or a single name.
             confidence: The probability with which the interval of a cell holds.
 
         Returns:
@@ -79,27 +111,9 @@ class RemoteRelease:
             ServiceError: The service cannot be reached, or refuses.
         """
         checked_confidence(confidence)
-        made = self._link.arrow("/table", {"by": list(columns), "confidence": confidence})
-        return ResultTable(made, tuple(columns), (("count", "low", "high"),))
-
-    def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
-        """The lines of a SELECT, as the release answers it.
-
-        Args:
-            select: One SELECT over the table.
-            confidence: The probability with which each interval holds.
-            snap: Whether a condition that cuts a bin is widened to the bin's edges.
-
-        Returns:
-            A table of results with `.to_arrow()`, `.to_pandas()` and `.to_polars()`; beside each number x its ends
-            x_low and x_high.
-
-        Raises:
-            CannotQuery: The SELECT cannot be answered.
-            ServiceError: The service cannot be reached, or reads no such SELECT.
-        """
-        body = {"sql": select, "confidence": checked_confidence(confidence), "snap": snap}
-        return _result(self._link.send("POST", "/query?as=arrow", body))
+        named = (columns,) if isinstance(columns, str) else tuple(columns)
+        made = self._link.arrow("/table", {"by": list(named), "confidence": confidence})
+        return ResultTable(made, named, (("count", "low", "high"),))
 
     def synthetic(self, rows: int, *, public_seed: int | None = None) -> pa.Table:
         """Synthetic rows in the schema's own values; they are nobody's records.
@@ -118,13 +132,9 @@ class RemoteRelease:
         asked = {"n": rows} | ({} if public_seed is None else {"seed": public_seed})
         return self._link.arrow("/rows", asked)
 
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._link.close()
-
 
 @suggest_keywords
-class RemoteSession:
+class RemoteSession(_Remote):
     """A live session that is served somewhere: made by `cs.connect`. Threads may share it.
 
     Attributes:
@@ -137,13 +147,9 @@ class RemoteSession:
     """
 
     def __init__(self, link: Link) -> None:
-        self._link = link
-        about = link.get("")
-        self.address = link.address
-        self.schema = Schema.from_dict(link.get("/schema"))
-        self.guarantee = _guarantee(about["guarantee"])
-        self.mechanism, self.currency = str(about["mechanism"]), str(about["currency"])
-        self.questions = int(about["questions"])
+        super().__init__(link)
+        self.currency = str(self._about["currency"])
+        self.questions = int(self._about["questions"])
 
     def ask(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
         """Answer one question, as the session does; one that was asked before gets the same answer for nothing.
@@ -160,7 +166,7 @@ class RemoteSession:
             NotAPredicate: The question is not a predicate over the columns.
             ServiceError: The service cannot be reached, or refuses: no token, a cap, a full queue.
         """
-        return _answer(LiveAnswer, self._link.post("/ask", _question(self.schema, question, confidence, snap)))
+        return self._put(LiveAnswer, "/ask", question, confidence, snap)
 
     def measure(self, question: str | Workload, *, confidence: float = 0.95, snap: bool = False) -> LiveAnswer:
         """Buy the answer to one question outright.
@@ -177,25 +183,7 @@ class RemoteSession:
             BudgetExceeded: What is left of the budget does not pay for it.
             ServiceError: The service cannot be reached, or refuses.
         """
-        return _answer(LiveAnswer, self._link.post("/measure", _question(self.schema, question, confidence, snap)))
-
-    def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
-        """The lines of a SELECT, from counts that the session is asked for.
-
-        Args:
-            select: One SELECT over the table.
-            confidence: The probability with which each interval holds.
-            snap: Whether a condition that cuts a bin is widened to the bin's edges.
-
-        Returns:
-            A table of results, with what it cost.
-
-        Raises:
-            CannotQuery: The SELECT cannot be answered.
-            ServiceError: The service cannot be reached, or refuses: no token, a cap, a full queue.
-        """
-        body = {"sql": select, "confidence": checked_confidence(confidence), "snap": snap}
-        return _result(self._link.send("POST", "/query?as=arrow", body))
+        return self._put(LiveAnswer, "/measure", question, confidence, snap)
 
     def quote(self, question: str | Workload, *, snap: bool = False) -> dict[str, Any]:
         """What a question, or a SELECT, would cost at most. Nothing is spent.
@@ -233,10 +221,6 @@ class RemoteSession:
         """Whether the next new question will be answered without a guarantee."""
         return bool(self._link.get("")["exhausted"])
 
-    def close(self) -> None:
-        """Let go of the connection. The session goes on."""
-        self._link.close()
-
 
 def connect(address: str, *, token: str | None = None, timeout: float = 60.0) -> RemoteRelease | RemoteSession:
     """Use a release or a session that `conspectus serve` serves, as if it were here.
@@ -264,11 +248,9 @@ def connect(address: str, *, token: str | None = None, timeout: float = 60.0) ->
     """
     parts = urlsplit(address)
     place = parts.path.rstrip("/").split("/")
-    if parts.scheme not in ("http", "https") or not parts.hostname or len(place) < 3 or parts.query:
-        kind = ""
-    else:
-        kind = place[-2]
-    if kind not in ("synopses", "sessions"):
+    web = parts.scheme in ("http", "https") and parts.hostname and not parts.query
+    kind = place[-2] if len(place) > 2 else ""
+    if not web or kind not in ("synopses", "sessions"):
         raise ServiceError(
             f"{address} is no address of a synopsis or session: it ends in /synopses/NAME or /sessions/NAME"
         )
@@ -288,16 +270,19 @@ def _question(schema: Schema, question: str | Workload, confidence: float, snap:
 
 
 def _answer(kind: type[Told], told: dict[str, Any]) -> Told:
-    names = kind.__dataclass_fields__
-    fields = {name: value for name, value in told.items() if name in names}
+    fields = _known(kind, told)
     if not math.isfinite(fields["fraction"]):
         raise ServiceError("the service sent an answer that is no number")
     return kind(**{**fields, "notes": tuple(fields["notes"])})
 
 
+def _known(kind: type[Answer | Guarantee], told: dict[str, Any]) -> dict[str, Any]:
+    """What this version knows of what the service told."""
+    return {name: value for name, value in told.items() if name in kind.__dataclass_fields__}
+
+
 def _guarantee(told: dict[str, Any]) -> Guarantee:
-    names = Guarantee.__dataclass_fields__
-    fields = {name: value for name, value in told.items() if name in names}
+    fields = _known(Guarantee, told)
     return Guarantee(**{**fields, "warnings": tuple(fields["warnings"])})
 
 

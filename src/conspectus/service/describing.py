@@ -9,6 +9,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from conspectus.data.columns.kinds import Column, Ordered
@@ -20,6 +21,7 @@ from conspectus.queries.language import from_sql as language
 from conspectus.releases.answer import Answer
 from conspectus.releases.release import Release
 from conspectus.report.meaning import PRIORS, meaning_of
+from conspectus.report.page import sentence
 from conspectus.synopses.intervals.simulated_errors import FAILED
 from conspectus.synopses.synopsis import CannotAnswer
 
@@ -39,20 +41,27 @@ _QUOTED = re.compile(r'"([a-z_][a-z0-9_]*)"')
 def about_release(published: Published) -> dict[str, Any]:
     """What a release is: its promise, its columns, what can be asked of it."""
     release = published.release
-    order = measured_order(release)
     return {
         "kind": "release",
+        **in_short(published),
+        **about_table(release.schema, release.guarantee),
+        "certificate": certificate_json(release),
+        "measured_order": measured_order(release),
+        "has_tables": release.counts_rows,
+    }
+
+
+def in_short(published: Published) -> dict[str, Any]:
+    """What a list of releases and a page about one of them both say."""
+    release = published.release
+    return {
         "name": published.name,
         "made": published.made,
-        **about_table(release.schema, release.guarantee),
         "rows": release.total.rows if release.counts_rows else None,
         "rows_public": release.total.exact,
-        "certificate": _certificate(release),
-        "mechanism": release.mechanism,
         "questions": release.questions,
-        "measured_order": order,
+        "mechanism": release.mechanism,
         "has_rows": has_rows(release),
-        "has_tables": release.counts_rows,
     }
 
 
@@ -80,10 +89,9 @@ def measured_order(release: Release) -> int | None:
     blocks = release.workload.blocks
     if not blocks or not all(isinstance(block, Marginal) for block in blocks):
         return None
-    orders = {len(block.columns) for block in blocks}
-    (order,) = orders if len(orders) == 1 else (0,)
-    columns = len(release.schema.columns)
-    return order if order and len(blocks) == math.comb(columns, order) else None
+    order, *others = {len(block.columns) for block in blocks}
+    every = math.comb(len(release.schema.columns), order)
+    return order if order and not others and len(blocks) == every else None
 
 
 def has_rows(release: Release) -> bool:
@@ -109,12 +117,7 @@ def spelled(schema: Schema, where: str | None, picks: Mapping[str, Sequence[int]
     domain, parts = schema.domain, []
     for name, codes in (picks or {}).items():
         if name not in domain.names:
-            raise Refused(
-                status=422,
-                error="unknown-column",
-                title="There is no such column",
-                text=f"The columns are {', '.join(domain.names[:20])}.",
-            )
+            raise _no_column(schema)
         at = domain.names.index(name)
         if not codes or any(not 0 <= code < domain.sizes[at] for code in codes):
             raise Refused(
@@ -129,6 +132,15 @@ def spelled(schema: Schema, where: str | None, picks: Mapping[str, Sequence[int]
     # Names without quotation marks are easier to read, where they mean the same.
     plain = _QUOTED.sub(r"\1", words)
     return plain if language.read(schema, plain).query == asked else words
+
+
+def _no_column(schema: Schema) -> Refused:
+    return Refused(
+        status=422,
+        error="unknown-column",
+        title="There is no such column",
+        text=f"The columns are {', '.join(schema.domain.names[:20])}.",
+    )
 
 
 def answered(
@@ -155,7 +167,7 @@ def why_none(release: Release, where: str) -> str:
     """Why an answer has no interval, in one sentence."""
     failed = [warning for warning in release.guarantee.warnings if warning.startswith(FAILED)]
     if failed:
-        return failed[0][:1].upper() + failed[0][1:] + "."
+        return sentence(failed[0])
     asked = len(columns_of(release.schema, where))
     if 0 < release.synopsis.simulated_columns < asked:
         seen = release.synopsis.simulated_columns
@@ -171,15 +183,8 @@ def why_none(release: Release, where: str) -> str:
 def table_json(release: Release, by: Sequence[str], confidence: float) -> dict[str, Any]:
     """A published table by the codes of its cells; one that is too long to show is refused with what to do instead."""
     schema = release.schema
-    for name in by:
-        if name in schema.domain.names:
-            continue
-        raise Refused(
-            status=422,
-            error="unknown-column",
-            title="There is no such column",
-            text=f"The columns are {', '.join(schema.domain.names[:20])}.",
-        )
+    if not set(by) <= set(schema.domain.names):
+        raise _no_column(schema)
     sizes = [schema.column(name).size for name in by]
     if math.prod(sizes) > MOST_CELLS:
         raise Refused(
@@ -192,19 +197,11 @@ def table_json(release: Release, by: Sequence[str], confidence: float) -> dict[s
     made = release.table(list(by), confidence=confidence)
     cells = zip(*(made[name].to_pylist() for name in ("count", "low", "high", "too_noisy")))
     listed = [
-        {"codes": _codes(place, sizes), "count": count, "low": low, "high": high, "too_noisy": noisy}
-        for place, (count, low, high, noisy) in enumerate(cells)
+        {"codes": list(codes), "count": count, "low": low, "high": high, "too_noisy": noisy}
+        for codes, (count, low, high, noisy) in zip(product(*map(range, sizes)), cells)
     ]
     labels = [list(schema.column(name).labels) for name in by]
     return {"by": list(by), "confidence": confidence, "labels": labels, "cells": listed}
-
-
-def _codes(place: int, sizes: Sequence[int]) -> list[int]:
-    codes = []
-    for size in reversed(sizes):
-        place, code = divmod(place, size)
-        codes.append(code)
-    return codes[::-1]
 
 
 def _column(column: Column) -> dict[str, Any]:
@@ -224,7 +221,8 @@ def _column(column: Column) -> dict[str, Any]:
     }
 
 
-def _certificate(release: Release) -> dict[str, Any] | None:
+def certificate_json(release: Release) -> dict[str, Any] | None:
+    """The bound that was certified, where it says anything."""
     held = release.certificate
     if held is None or held.vacuous:
         return None

@@ -11,14 +11,12 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 from starlette.requests import Request
 
 from conspectus.releases.query_result import QueryResult
 from conspectus.releases.release import Release
-from conspectus.report import report_of
 from conspectus.synopses.synopsis import CannotAnswer
+from conspectus.tabular import write_table
 
 from . import describing
 from .analysts import Analyst, Analysts
@@ -91,17 +89,8 @@ class Desk:
 def summary(published: Published) -> dict[str, Any]:
     """One line of the list."""
     release = published.release
-    return {
-        "name": published.name,
-        "table": release.schema.name,
-        "made": published.made,
-        "rows": release.total.rows if release.counts_rows else None,
-        "rows_public": release.total.exact,
-        "questions": release.questions,
-        "mechanism": release.mechanism,
-        "guarantee": str(release.guarantee),
-        "has_rows": describing.has_rows(release),
-    }
+    told = {"table": release.schema.name, "guarantee": str(release.guarantee)}
+    return {**describing.in_short(published), **told}
 
 
 def ask(release: Release, question: Question) -> dict[str, Any]:
@@ -180,23 +169,17 @@ def shown_table(release: Release, by: Sequence[str], confidence: float) -> dict[
         raise refusal_of(error) from error
 
 
-def report(published: Published) -> str:
-    """The page for an ethics board."""
-    return report_of(published.release, source=published.path)
-
-
 def written(made: pa.Table, kind: str) -> bytes:
     """A table as a file: CSV, Parquet, or an Arrow stream."""
     sink = io.BytesIO()
-    if kind == "csv":
-        for place, column in enumerate(made.schema):
-            if pa.types.is_binary(column.type):  # CSV holds texts: bytes are written as Python writes them
-                spelled = [None if raw is None else repr(raw) for raw in made.column(place).to_pylist()]
-                made = made.set_column(place, column.name, [spelled])
-        pyarrow.csv.write_csv(made, sink)
-    elif kind == "parquet":
-        pyarrow.parquet.write_table(made, sink)
-    else:
+    if kind == "arrow":
         with pa.ipc.new_stream(sink, made.schema) as writer:
             writer.write_table(made)
+    else:
+        write_table(made, sink, f".{kind}")
     return sink.getvalue()
+
+
+def attached(name: str) -> dict[str, str]:
+    """The headers of a file that a browser saves under this name."""
+    return {"content-disposition": f'attachment; filename="{name}"'}

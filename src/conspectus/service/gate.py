@@ -19,15 +19,18 @@ from .metrics import Metrics
 from .refusing import Refused, busy, internal
 
 T = TypeVar("T")
+SEALED = b"default-src 'none'; frame-ancestors 'none'"
+"""What a browser may load for an answer that is no page: nothing."""
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
+    (b"content-security-policy", SEALED),
+    (b"cache-control", b"no-store"),
 )
-SEALED = b"default-src 'none'; frame-ancestors 'none'"
-"""What a browser may load for an answer that is no page: nothing."""
+"""What every answer has, unless it says something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,14 +109,13 @@ class Gate:
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:
-            self._journal.fault("fault", error, route=_route(scope))
+            self._journal.fault(error, route=_route(scope))
             if not started:
                 await _tell(internal(), answer)
         finally:
             self._metrics.in_progress -= 1
             seconds = time.perf_counter() - began
             self._metrics.count(_route(scope), status, seconds)
-            who = scope.get("state", {}).get("analyst")
             self._journal.say(
                 "request",
                 level="info" if status < 500 else "warning",
@@ -122,7 +124,7 @@ class Gate:
                 name=scope.get("path_params", {}).get("name") if status not in (401, 404) else None,
                 status=status,
                 ms=round(1000 * seconds, 2),
-                analyst=who,
+                analyst=scope.get("state", {}).get("analyst"),
             )
 
     def _check(self, scope: Scope) -> None:
@@ -196,10 +198,7 @@ def extra(refused: Refused) -> list[tuple[bytes, bytes]]:
 
 def _dressed(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     given = {name.lower() for name, _ in headers}
-    more = [pair for pair in HEADERS if pair[0] not in given]
-    more += [] if b"content-security-policy" in given else [(b"content-security-policy", SEALED)]
-    more += [] if b"cache-control" in given else [(b"cache-control", b"no-store")]
-    return [*headers, *more]
+    return [*headers, *(pair for pair in HEADERS if pair[0] not in given)]
 
 
 def _bare(host: str) -> str:

@@ -30,12 +30,12 @@ class Journal:
             sys.stderr.write(json.dumps(line, ensure_ascii=True, default=str) + "\n")
             sys.stderr.flush()
 
-    def fault(self, event: str, error: BaseException, **fields: Any) -> None:
+    def fault(self, error: BaseException, **fields: Any) -> None:
         """An error that is no refusal: its kind and where it came from. Its text may quote what was read, and is left
         out."""
         frames = traceback.extract_tb(error.__traceback__)
         where = [f"{os.path.basename(frame.filename)}:{frame.lineno}" for frame in frames[-4:]]
-        self.say(event, level="error", kind=type(error).__name__, where=where, **fields)
+        self.say("fault", level="error", kind=type(error).__name__, where=where, **fields)
 
 
 class Quiet(logging.Handler):

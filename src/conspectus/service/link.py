@@ -11,28 +11,9 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import pyarrow as pa
 
-from conspectus.data.columns.column import CutsBin, NotOrdered, UnknownValue
-from conspectus.privacy.accounting import BudgetExceeded
-from conspectus.queries.builders.arguments import UnknownColumn
-from conspectus.queries.language import from_sql as language
-from conspectus.queries.language.unanswerable import CannotQuery
-from conspectus.releases.answer import ConfidenceError
-from conspectus.sessions.store import SessionError
-from conspectus.synopses.synopsis import CannotAnswer
+from conspectus.data.columns.column import CutsBin
 
-from .refusing import Refused
-
-_KINDS: dict[str, type[Exception]] = {
-    "unknown-column": UnknownColumn,
-    "unknown-value": UnknownValue,
-    "no-order": NotOrdered,
-    "not-a-question": language.NotAPredicate,
-    "confidence": ConfidenceError,
-    "not-held": CannotAnswer,
-    "not-a-select": CannotQuery,
-    "budget": BudgetExceeded,
-    "session": SessionError,
-}
+from .refusing import KINDS, Refused
 
 
 class ServiceError(ValueError):
@@ -91,10 +72,10 @@ class Link:
 
 
 def _raised(refused: Refused) -> Exception:
-    if refused.error == "cuts-bin":
-        return CutsBin(refused.text, ())
-    kind = _KINDS.get(refused.error, ServiceError)
-    return kind(refused.text if kind is not ServiceError else f"{refused.title}: {refused.text}")
+    kind = next((kind for kind, _, code, _ in KINDS if code == refused.error), None)
+    if kind is None:
+        return ServiceError(f"{refused.title}: {refused.text}")
+    return CutsBin(refused.text, ()) if kind is CutsBin else kind(refused.text)
 
 
 def read_arrow(content: bytes) -> pa.Table:

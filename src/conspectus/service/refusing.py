@@ -37,7 +37,6 @@ class Refused(Exception):
         text: Why, and what to do instead.
         at: Where in the question, as two positions; None where that is not known.
         repairs: Questions to ask instead.
-        spent: What it cost: nothing, always.
         wait: After how many seconds to try again; None where that would not help.
     """
 
@@ -47,7 +46,6 @@ class Refused(Exception):
     text: str
     at: tuple[int, int] | None = None
     repairs: tuple[Repair, ...] = field(default=())
-    spent: int = 0
     wait: int | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -58,7 +56,7 @@ class Refused(Exception):
             "text": self.text,
             "at": None if self.at is None else list(self.at),
             "repairs": [vars(repair) for repair in self.repairs],
-            "spent": self.spent,
+            "spent": 0,  # always
         }
 
     @classmethod
@@ -94,13 +92,13 @@ def no_token() -> Refused:
     )
 
 
-def busy(wait: int = 1) -> Refused:
+def busy() -> Refused:
     return Refused(
         status=503,
         error="busy",
         title="Too many questions at once",
         text=f"The queue is full. {NOTHING} Ask again in a moment.",
-        wait=wait,
+        wait=1,
     )
 
 
@@ -113,7 +111,7 @@ def internal() -> Refused:
     )
 
 
-_KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
+KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (CutsBin, 422, "cuts-bin", "This range cuts a bin"),
     (UnknownColumn, 422, "unknown-column", "There is no such column"),
     (UnknownValue, 422, "unknown-value", "There is no such value"),
@@ -125,6 +123,7 @@ _KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (BudgetExceeded, 409, "budget", "The budget does not pay for this"),
     (SessionError, 409, "session", "The session cannot go on"),
 )
+"""What is raised here, and by whoever is far away: its class, the status, its name and its title."""
 
 
 def refusal_of(error: Exception, *, schema: Schema | None = None, where: str | None = None) -> Refused:
@@ -132,7 +131,7 @@ def refusal_of(error: Exception, *, schema: Schema | None = None, where: str | N
     if isinstance(error, Refused):
         return error
     ours = any(kind.__module__.split(".")[0] == "conspectus" for kind in type(error).__mro__)
-    for kind, status, code, title in _KINDS:
+    for kind, status, code, title in KINDS:
         if isinstance(error, kind):
             repairs = _repairs(schema, where) if kind is CutsBin else ()
             return Refused(status=status, error=code, title=title, text=_sentence(str(error)), repairs=repairs)

@@ -28,21 +28,16 @@ def schema_text(schema: Schema) -> str:
     columns = declared.pop("columns")
     unit = declared.pop("unit")
     unit = {"kind": "row"} if unit["kind"] == "row" else unit
-    lines = [f"{key} = {_toml(value)}" for key, value in declared.items() if _said(value)]
-    lines += ["", "[unit]", *_lines(unit)]
-    named = columns.items() if isinstance(columns, Mapping) else ((one["name"], one) for one in columns)
-    for name, column in named:
-        lines += ["", f"[columns.{_toml(str(name))}]", *_lines({k: v for k, v in column.items() if k != "name"})]
+    lines = [*_lines(declared), "", "[unit]", *_lines(unit)]
+    for column in columns:
+        lines += ["", f"[columns.{_toml(column.pop('name'))}]", *_lines(column)]
     return "\n".join(lines) + "\n"
 
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in table.items() if _said(value)]
-
-
-def _said(value: Any) -> bool:
-    """Whether a key needs to be written: what is absent is the default."""
-    return value is not None and value is not False and value != [] and value != ()
+    """The keys that need to be written: what is absent is the default."""
+    said = {key: value for key, value in table.items() if value is not None and value is not False}
+    return [f"{key} = {_toml(value)}" for key, value in said.items() if value not in ([], ())]
 
 
 def _toml(value: Any) -> str:

@@ -30,7 +30,6 @@ QUESTION = {
     }
 }
 """The body of a question, for the description alone: the framework takes as long to read one as to answer it."""
-__all__ = ["Switchboard", "add_sessions"]
 
 
 def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
@@ -42,6 +41,12 @@ def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
         if line is None or who is None:
             raise unknown("session")
         return line, who
+
+    async def put(op: str, request: Request, name: str) -> Response:
+        line, who = found(request, name)
+        question = await _question(request)
+        text = await line.text(op, **question.model_dump(), analyst=_caps(who))
+        return Response(text, media_type="application/json")
 
     @app.get("/sessions", response_model=ListedSessions, tags=["sessions"])
     async def sessions(request: Request) -> dict[str, Any]:
@@ -65,16 +70,12 @@ def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
     @app.post("/sessions/{name}/ask", responses=LIVE, openapi_extra=QUESTION, tags=["sessions"])
     async def ask(request: Request, name: str) -> Response:
         """Answer one question. One that was asked before, in whatever words, gets the same answer and costs nothing."""
-        line, who = found(request, name)
-        question = await _question(request)
-        return _passed_on(await line.text("ask", **question.model_dump(), analyst=_caps(who)))
+        return await put("ask", request, name)
 
     @app.post("/sessions/{name}/measure", responses=LIVE, openapi_extra=QUESTION, tags=["sessions"])
     async def measure(request: Request, name: str) -> Response:
         """Buy the answer to one question outright."""
-        line, who = found(request, name)
-        question = await _question(request)
-        return _passed_on(await line.text("measure", **question.model_dump(), analyst=_caps(who)))
+        return await put("measure", request, name)
 
     @app.post("/sessions/{name}/query", response_model=Result, responses=ARROW, tags=["sessions"])
     async def query(
@@ -105,8 +106,7 @@ def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
             content = Path(path).read_bytes()
         finally:
             Path(path).unlink(missing_ok=True)
-        headers = {"content-disposition": f'attachment; filename="{name}.conspectus"'}
-        return Response(content, media_type="application/zip", headers=headers)
+        return Response(content, media_type="application/zip", headers=desk.attached(f"{name}.conspectus"))
 
 
 def _caps(who: Analyst) -> dict[str, Any]:
@@ -124,7 +124,3 @@ async def _question(request: Request) -> Question:
     except ValidationError as error:
         told = error.errors(include_url=False, include_context=False, include_input=False)
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in told]) from None
-
-
-def _passed_on(text: bytes) -> Response:
-    return Response(text, media_type="application/json")

@@ -82,7 +82,7 @@ class Studio:
         return self.job
 
 
-def studio_application(studio: Studio, *, log: str = "warning") -> ASGIApp:
+def studio_application(studio: Studio) -> ASGIApp:
     """The studio as one ASGI application."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     queue = Queue(Limits(working=2, waiting=64))
@@ -166,5 +166,4 @@ def studio_application(studio: Studio, *, log: str = "warning") -> ASGIApp:
         return Response(found, media_type="application/toml")
 
     limits = Limits(body=MOST_BYTES, seconds=3600.0)
-    journal = Journal("studio", log)
-    return Gate(app, hosts=HOSTS, limits=limits, journal=journal, metrics=Metrics())
+    return Gate(app, hosts=HOSTS, limits=limits, journal=Journal("studio", "warning"), metrics=Metrics())

@@ -6,20 +6,18 @@ import asyncio
 import base64
 import os
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-
-import uvicorn
 
 from conspectus.privacy.ledger.ledger import Ledger
 
 from .journal import Journal, take_over
 from .shelf import FolderError, checked_folder
 from .studio import Studio, studio_application
-from .worker import Impatient
+from .supervisor import listening_at
+from .worker import Impatient, web_server
 
 
 class Uploads(Impatient):
@@ -40,24 +38,8 @@ def run_studio(
     take_over(Journal("studio", "warning"))
     with tempfile.TemporaryDirectory(prefix="conspectus-studio-") as uploads:
         studio = Studio(secret=secret, folder=checked_folder(folder), uploads=Path(uploads), data=data, ledger=ledger)
-        listening = socket.socket()
-        try:
-            listening.bind(("127.0.0.1", port))
-        except OSError as problem:
-            listening.close()
-            raise FolderError(f"port {port} cannot be used ({problem.strerror}): choose another --port") from None
-        listening.listen(64)
-        config = uvicorn.Config(
-            studio_application(studio),
-            http=Uploads,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=2,
-        )
-        server = uvicorn.Server(config)
+        listening = listening_at("127.0.0.1", port)
+        server = web_server(studio_application(studio), Uploads, timeout_graceful_shutdown=2)
 
         async def serve() -> None:
             for number in (signal.SIGTERM, signal.SIGINT):

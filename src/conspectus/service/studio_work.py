@@ -19,11 +19,12 @@ from conspectus.queries.workload import Workload
 from conspectus.releases.release import Release
 from conspectus.report import write_report
 
-from .describing import guarantee_json
+from .describing import certificate_json, guarantee_json
 from .refusing import Refused, internal, refusal_of
 from .schema_text import schema_text
 
 STAGES = ("Reading the rows", "Drawing the noise and fitting", "Saving the release", "Writing the report")
+EXPECTED = ("expected_max", "expected_mean", "expected_width")
 MOST_STEPS = 200
 """Releases and sessions of a ledger that are shown, the latest ones."""
 
@@ -74,14 +75,11 @@ def checked_schema(declared: dict[str, Any]) -> dict[str, Any]:
 def questions_of(schema: Schema, wanted: Questions) -> Workload:
     """The workload: all marginals of an order, and the predicates."""
     order = min(wanted.marginals, len(schema.columns))
-    workload = cs.marginals(schema, order) if order else None
-    extra = cs.sql(schema, wanted.sql) if wanted.sql else None
-    if workload is None or extra is None:
-        chosen = workload if extra is None else extra
-        if chosen is None:
-            raise Refused(status=422, error="questions", title="No questions", text="Choose tables, or add a question.")
-        return chosen
-    return workload + extra
+    parts = [cs.marginals(schema, order)] if order else []
+    parts += [cs.sql(schema, wanted.sql)] if wanted.sql else []
+    if not parts:
+        raise Refused(status=422, error="questions", title="No questions", text="Choose tables, or add a question.")
+    return sum(parts[1:], parts[0])
 
 
 def plan(wanted: Planned) -> dict[str, Any]:
@@ -95,24 +93,19 @@ def plan(wanted: Planned) -> dict[str, Any]:
         made = cs.plan(schema, workload, rows=wanted.rows, epsilon=epsilon, delta=wanted.delta)
         refusals |= {refusal.mechanism: refusal.reason for refusal in made.refusals}
         for claim in made.claims:
-            empty: list[float | None] = [None] * len(wanted.epsilons)
             effort = made.efforts.get(claim.mechanism)
             line = found.setdefault(
                 claim.mechanism,
                 {
                     "mechanism": claim.mechanism,
-                    "expected_max": list(empty),
-                    "expected_mean": list(empty),
-                    "expected_width": list(empty),
-                    "bound": list(empty),
+                    **{name: [None] * len(wanted.epsilons) for name in (*EXPECTED, "bound")},
                     "notes": "; ".join(claim.notes),
                     "effort": None if effort is None else dataclasses.asdict(effort),
                     "rows": made.gives_rows(claim),
                 },
             )
-            line["expected_max"][place] = _finite(claim.expected_max)
-            line["expected_mean"][place] = _finite(claim.expected_mean)
-            line["expected_width"][place] = _finite(claim.expected_width)
+            for name in EXPECTED:
+                line[name][place] = _finite(getattr(claim, name))
             bound = claim.bound
             if bound is not None and not bound.vacuous and bound.statistic == "max":
                 line["bound"][place] = _finite(bound.value * wanted.rows)  # a bound is a fraction, an error a count
@@ -231,7 +224,6 @@ class Job:
         self._done = done / total if total else 0.0
 
     def _summary(self, release: Release, paths: list[Path]) -> dict[str, Any]:
-        held = release.certificate
         keep = [self._data, *([self._ledger] if self._ledger is not None else [])]
         return {
             "guarantee": guarantee_json(release.guarantee),
@@ -239,9 +231,7 @@ class Job:
             "questions": release.questions,
             "rows": release.total.rows,
             "rows_public": release.total.exact,
-            "certificate": None
-            if held is None or held.vacuous
-            else {"bound": held.bound, "failure": held.failure_probability},
+            "certificate": certificate_json(release),
             "folder": str(self._folder),
             "publish": [{"name": path.name, "bytes": path.stat().st_size} for path in paths],
             "keep": [{"name": path.name, "bytes": path.stat().st_size} for path in keep],

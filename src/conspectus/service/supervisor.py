@@ -26,7 +26,7 @@ from .gate import Limits
 from .homes.home import QUEUE
 from .homes.switchboard import HOMES
 from .journal import Journal
-from .shelf import FolderError, Hosted, Shelf, sessions_of
+from .shelf import FolderError, Shelf, sessions_of
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _TICK = 0.05
@@ -83,10 +83,6 @@ class _Child:
             self.process.stdin.flush()
         self.started = time.monotonic()
 
-    def died(self) -> int | None:
-        """The code with which it ended, if it did."""
-        return None if self.process is None else self.process.poll()
-
 
 class Supervisor:
     """One service."""
@@ -95,16 +91,16 @@ class Supervisor:
         self._plan = plan
         self._journal = Journal("parent", plan.log)
         shelf = Shelf(plan.folder)
-        self._published = [one.name for one in shelf.all()]
+        self.published = [one.name for one in shelf.all()]
         for file, problem in shelf.unreadable.items():
             self._journal.say("unreadable", level="warning", file=file, problem=problem)
-        self._hosted = sessions_of(plan.folder)
-        twice = {one.name for one in self._hosted if [other.name for other in self._hosted].count(one.name) > 1}
+        self.hosted = sessions_of(plan.folder)
+        twice = {one.name for one in self.hosted if [other.name for other in self.hosted].count(one.name) > 1}
         if twice:
             raise FolderError(f"two sessions are called {sorted(twice)[0]}: give one of the files another name")
-        if not self._published and not self._hosted:
+        if not self.published and not self.hosted:
             raise FolderError(f"{plan.folder} holds no release and no session: put a .conspectus file into it")
-        self._socket = _listening(plan.host, plan.port)
+        self._socket = listening_at(plan.host, plan.port)
         self._runtime = Path(tempfile.mkdtemp(prefix="conspectus-"))
         self._stopping = False
         self._children = [*self._homes(), *self._workers()]
@@ -115,18 +111,10 @@ class Supervisor:
         host, port = self._socket.getsockname()[:2]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
-    @property
-    def published(self) -> list[str]:
-        return self._published
-
-    @property
-    def hosted(self) -> list[Hosted]:
-        return self._hosted
-
     def run(self) -> None:
         """Serve until somebody says stop (SIGTERM, SIGINT); requests that are being answered are finished."""
         before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
-        self._journal.say("serving", address=self.address, synopses=len(self._published), sessions=len(self._hosted))
+        self._journal.say("serving", address=self.address, synopses=len(self.published), sessions=len(self.hosted))
         try:
             for child in self._children:
                 child.start()
@@ -144,8 +132,8 @@ class Supervisor:
     def _look(self) -> None:
         now = time.monotonic()
         for child in self._children:
-            code = child.died()
-            if code is not None and child.process is not None:
+            code = None if child.process is None else child.process.poll()
+            if code is not None:
                 child.deaths = child.deaths + 1 if now - child.started < _CALM else 1
                 # The first death is made good at once; whatever dies again and again is given ever more time.
                 child.again = now + (0.0 if child.deaths == 1 else min(30.0, 0.1 * 2**child.deaths))
@@ -167,9 +155,9 @@ class Supervisor:
         self._journal.say("closed")
 
     def _homes(self) -> list[_Child]:
-        sockets = {hosted.name: f"h{number}.sock" for number, hosted in enumerate(self._hosted)}
+        sockets = {hosted.name: f"h{number}.sock" for number, hosted in enumerate(self.hosted)}
         (self._runtime / HOMES).write_text(json.dumps(sockets), encoding="utf-8")
-        plain = [{name: str(value) for name, value in dataclasses.asdict(one).items()} for one in self._hosted]
+        plain = [{name: str(value) for name, value in dataclasses.asdict(one).items()} for one in self.hosted]
         for one in plain:
             self._journal.say("session", name=one["name"], data=_shown(one["data"]), ledger=_shown(one["ledger"]))
         return [
@@ -215,7 +203,8 @@ def _shown(place: str) -> str:
     return place if Path(place).exists() else "a SELECT or a database"
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket that takes connections, which children inherit."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -80,22 +81,32 @@ class Impatient(HttpToolsProtocol):
             self.transport.close()
 
 
+def web_server(app: ASGIApp, protocol: type[Impatient], **more: Any) -> uvicorn.Server:
+    """A server that writes no log of its own, and names itself to nobody."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            **more,
+        )
+    )
+
+
 async def serve(app: ASGIApp, slot: int, listening: socket.socket, journal: Journal) -> None:
     """Answer requests until the parent goes away or says so; those that are being answered are finished first."""
-    config = uvicorn.Config(
+    server = web_server(
         app,
-        http=Impatient,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
+        Impatient,
         date_header=False,
         proxy_headers=False,
         timeout_keep_alive=60,
         timeout_graceful_shutdown=_GRACE,
     )
-    server = uvicorn.Server(config)
 
     def parent_spoke() -> None:
         if not os.read(sys.stdin.fileno(), 1):
@@ -113,7 +124,7 @@ def main() -> None:
     given = first_line()
     serving = Serving(
         folder=Path(given["folder"]),
-        runtime=None if given["runtime"] is None else Path(given["runtime"]),
+        runtime=Path(given["runtime"]),
         slot=given["slot"],
         closed=given["closed"],
         hosts=frozenset(given["hosts"]),

@@ -15,8 +15,7 @@ not come. Only yes or no leaves the curator. What a count is has to be asked, an
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,21 +25,18 @@ from conspectus.curator.scores import ERROR_STEPS
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.mechanism import SettingError, maximum_bound, root_down
-from conspectus.mechanisms.online_mechanism import OnlineRun
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
-from .account import Account
 from .questions import canonical
-from .store import Standing, Store
+from .session_parts import ENDED, SessionParts
 
 SHARE = 0.1
 """The part of a session's budget that one call may spend, unless told."""
 
 
-@suggest_keywords
 @dataclass(frozen=True, kw_only=True)
 class Above:
     """What `session.above` found: which questions, in order, and how sure that is.
@@ -118,21 +114,8 @@ class Search:
 
 
 @suggest_keywords
-@suggest_keywords
-class Watching:
+class Watching(SessionParts):
     """What lets a session say which questions are above a threshold."""
-
-    schema: Schema
-    _curator: Curator
-    _account: Account
-    _store: Store
-    _lock: threading.RLock
-    _loop: OnlineRun | None
-    _version: int
-    _settled: bool
-    _check_here: Callable[[], None]
-    _catch_up: Callable[[], Standing]
-    _learned: Callable[[], OnlineRun]
 
     def above(self, questions: Iterable[str | Workload], count: float, *, hits: int = 1, share: float = SHARE) -> Above:
         """Say which of many questions have a count of at least about `count`: the first one, or the first few.
@@ -196,9 +179,7 @@ class Watching:
             with self._store.alone():
                 standing = self._catch_up()
                 if self._settled or standing.ended:
-                    raise BudgetExceeded(
-                        "this session was ended, and what it did not spend went back: open another one"
-                    )
+                    raise BudgetExceeded(ENDED)
                 loop, known = self._learned(), len(self._account.filter.events)
                 self._loop = None
                 try:

@@ -104,13 +104,13 @@ def reservation_of(ledger: Ledger, terms: Terms) -> tuple[Reservation, bool]:
     if not lines or lines[0].kind != "reserve" or not lines[0].label.endswith(terms.session):
         raise LedgerError("this ledger has no such session: give the ledger with which the session was opened")
     bound = (ledger.schema_fingerprint, ledger.unit, ledger.neighbours, lines[0].label)
+    same = bound == (terms.fingerprint, terms.unit, terms.neighbours, label_of(terms))
     try:
-        same_price = lines[0].price == ledger.price_of(terms.budget)
+        same = same and lines[0].price == ledger.price_of(terms.budget)
     except LedgerMismatch:
-        same_price = False
-    if bound != (terms.fingerprint, terms.unit, terms.neighbours, label_of(terms)) or not same_price:
-        raise SessionError(OTHER_TERMS)
-    if lines[0].terms not in ("", terms.digest):  # a line of version 0.1 has none, and is compared by its price alone
+        same = False
+    # A line of version 0.1 has no digest of its terms, and is compared by its price alone.
+    if not same or lines[0].terms not in ("", terms.digest):
         raise SessionError(OTHER_TERMS)
     return Reservation(ledger.going_on(lines[0]), terms.reservation), lines[-1].kind == "settle"
 

@@ -5,7 +5,7 @@ Post-processing: an answer that stands in the session's file is public, and may 
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from functools import lru_cache, partial
 from pathlib import Path
 
 from conspectus.data.schema import Schema
@@ -30,19 +30,11 @@ class Answered:
     def __init__(self, path: Path, schema: Schema, total: Total) -> None:
         self._store = Store.open(path)
         self._schema, self._total = schema, total
-        self._texts: OrderedDict[tuple[str, bool], Question] = OrderedDict()
+        self._read = lru_cache(_TEXTS)(partial(canonical, schema))
 
     def question(self, text: str, *, snap: bool = False) -> Question:
         """What a text asks, in its one form; refused as `ask` would."""
-        found = self._texts.get((text, snap))
-        if found is None:
-            found = canonical(self._schema, text, snap=snap)
-            if len(self._texts) >= _TEXTS:
-                self._texts.popitem(last=False)
-            self._texts[(text, snap)] = found
-        else:
-            self._texts.move_to_end((text, snap))
-        return found
+        return self._read(text, snap=snap)
 
     def find(self, asked: Question, *, confidence: float, bought: bool = False) -> LiveAnswer | None:
         """The answer that was given to a question; with `bought`, only one that was measured for itself."""

@@ -15,12 +15,12 @@ from conspectus.curator.acts import relation_of
 from conspectus.data.records.field import P
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.choosing import make_online
-from conspectus.mechanisms.mechanism import MAX_CELLS, Claim, NoMechanism, ProblemError, Refusal
+from conspectus.mechanisms.mechanism import MAX_CELLS, Claim, ProblemError, Refusal
 from conspectus.mechanisms.online_mechanism import OnlineMechanism, OnlineProposal, SessionProblem, propose_online
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation
 from conspectus.queries.workload import Workload
-from conspectus.releases.planning import Plan, check_rows, format_error, neighbours_of
+from conspectus.releases.planning import Plan, check_rows, format_error, neighbours_of, nobody_serves
 
 AUTO = "auto"
 FACTS = ("epsilon", "delta", "rho", "mechanism", "questions", "neighbours", "rows")
@@ -194,12 +194,9 @@ def best_of(problem: SessionProblem, chosen: OnlineMechanism[Any] | None) -> Onl
         NoMechanism: all refuse; the message says why.
     """
     proposals, refusals = ranked(problem, chosen)
-    if proposals:
-        return proposals[0]
-    if chosen is not None:
-        raise NoMechanism(f"{chosen.name} cannot serve this: {refusals[0].reason}")
-    reasons = "; ".join(f"{refusal.mechanism}: {refusal.reason}" for refusal in refusals)
-    raise NoMechanism(f"no mechanism can serve this: {reasons}")
+    if not proposals:
+        raise nobody_serves(refusals, named=chosen is not None)
+    return proposals[0]
 
 
 def _candidates(problem: SessionProblem) -> list[OnlineMechanism[Any]]:

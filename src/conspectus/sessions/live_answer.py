@@ -33,9 +33,8 @@ def shown(given: Given, asked: Question, total: Total, *, confidence: float, rep
     else:
         margin = given.margin.counts_at(count_confidence(total, confidence))
         estimate = Estimate.within(given.count, margin, basis=given.basis)
-    answer = answer_of(estimate, total, confidence, asked.workload.query(0))
-    told = {**vars(answer), "question": asked.words, "notes": asked.notes}
     query = asked.workload.query(0)
+    told = {**vars(answer_of(estimate, total, confidence, query)), "question": asked.words, "notes": asked.notes}
     if isinstance(query, TableFunction) and not query.counts_rows:
         told["count"] = None  # its share is of the rows, and no number of them
     return LiveAnswer(**told, cost=0.0 if repeated else float(given.price), repeated=repeated)

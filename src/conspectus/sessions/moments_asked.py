@@ -16,6 +16,7 @@ from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.workload import Workload
+from conspectus.releases.numbers_from_parts import with_rest
 from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.moment_estimates import MomentEstimate, estimate_boxed, estimate_noisy
 from conspectus.synopses.noisy_vectors import NoisyVector
@@ -49,9 +50,7 @@ def from_parts(domain: Domain, moment: Moment, found: list[Given], total: Total,
     if len(laws) == len(found):
         listed = tuple((Noise(law.kind, law.scale * grid), grid) for law, grid in laws)
         vector = NoisyVector(counts, np.eye(len(counts)), listed)
-        if known is not None:
-            lines = np.vstack([np.eye(len(counts)), -np.ones((1, len(counts)))])
-            vector = vector.extended(lines, np.append(np.zeros(len(counts)), known))
+        vector = vector if known is None else with_rest(vector, known)
         return estimate_noisy(moment, vector, confidence, total.value + total.margin((1 + confidence) / 2))
     each = 1 - (1 - confidence) / len(found)
     estimates = [

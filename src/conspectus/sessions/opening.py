@@ -142,7 +142,31 @@ def resume_session(
         >>> after.fraction == before.fraction, after.repeated
         (True, True)
     """
-    return go_on(Path(path), table, ledger=ledger, progress=progress)
+    # Everything in the file is checked against its ledger and the table.
+    store = Store.open(Path(path).resolve())
+    session: Session | None = None
+    try:
+        with store.alone():
+            terms = store.terms()
+            reservation, settled = reservation_of(_ledger_of(store, terms, ledger), terms)
+            truth = Truth.of(table, progress)
+            problem = _same_table(truth, terms)
+            mechanism = make_online(terms.mechanism, settled_settings(terms))
+            account = Account(terms, store, reservation)
+            account.reconcile()
+            if store.state() is None:
+                if not settled:
+                    reservation.settle()
+                raise SessionError(
+                    f"{path} died while it was being opened, and what it did not spend is back in its ledger: "
+                    "open another one"
+                )
+            proposal = propose_online(mechanism, problem)
+            session = _session(truth, proposal, account, store, progress=progress, settled=settled)
+    finally:
+        if session is None:
+            store.close()
+    return session
 
 
 def terms_of(path: str | Path) -> Terms:
@@ -258,41 +282,6 @@ def _terms(table: Table, proposal: OnlineProposal, source: Mapping[str, str]) ->
     )
 
 
-def go_on(
-    path: Path,
-    table: Table,
-    *,
-    ledger: Path | str | Ledger | None = None,
-    progress: Progress | None = None,
-    sampler: Sampler | None = None,
-) -> Session:
-    """A session from its file, after everything in it was checked against its ledger and the table."""
-    store = Store.open(path.resolve())
-    session: Session | None = None
-    try:
-        with store.alone():
-            terms = store.terms()
-            reservation, settled = reservation_of(_ledger_of(store, terms, ledger), terms)
-            truth = Truth.of(table, progress)
-            problem = _same_table(truth, terms)
-            mechanism = make_online(terms.mechanism, settled_settings(terms))
-            account = Account(terms, store, reservation)
-            account.reconcile()
-            if store.state() is None:
-                if not settled:
-                    reservation.settle()
-                raise SessionError(
-                    f"{path} died while it was being opened, and what it did not spend is back in its ledger: "
-                    "open another one"
-                )
-            proposal = propose_online(mechanism, problem)
-            session = _session(truth, proposal, account, store, progress=progress, sampler=sampler, settled=settled)
-    finally:
-        if session is None:
-            store.close()
-    return session
-
-
 def settled_settings(terms: Terms) -> dict[str, Any]:
     """The settings of a session with what it chose itself when it was opened.
 
@@ -309,21 +298,20 @@ def _session(
     store: Store,
     *,
     progress: Progress | None,
-    sampler: Sampler | None,
+    sampler: Sampler | None = None,
     settled: bool = False,
 ) -> Session:
     sampler, problem, table = sampler or SystemSampler(), proposal.problem, truth.table
     curator = Curator(
         truth, account.filter, neighbours=problem.neighbours, debit=account, sampler=sampler, progress=progress
     )
-    said = warnings(table, problem)
     return Session(
         schema=table.schema,
         proposal=proposal,
         curator=curator,
         account=account,
         store=store,
-        guarantee=account.filter.guarantee(str(table.schema.unit), said, private=sampler.private),
+        guarantee=account.filter.guarantee(str(table.schema.unit), warnings(table, problem), private=sampler.private),
         settled=settled,
     )
 

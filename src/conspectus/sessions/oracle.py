@@ -26,7 +26,6 @@ from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.mechanism import SettingError
-from conspectus.mechanisms.online_mechanism import OnlineRun
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import Kind, Noise
 from conspectus.privacy.prices import cost_of
@@ -39,6 +38,7 @@ from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.synopsis import Total
 
 from .questions import canonical
+from .session_parts import SessionParts
 
 FAILURE = 0.05
 QUESTIONS = 100
@@ -199,15 +199,8 @@ class Oracle:
 
 
 @suggest_keywords
-class Consulted:
+class Consulted(SessionParts):
     """What lets a session be asked as a statistical-query oracle."""
-
-    schema: Schema
-    _curator: Curator
-    _lock: threading.RLock
-    _check_here: Callable[[], None]
-    _learned: Callable[[], OnlineRun]
-    _spending: Callable[[], AbstractContextManager[Filter]]
 
     def oracle(self, tolerance: float, *, questions: int = QUESTIONS, failure: float = FAILURE) -> Oracle:
         """The session as an oracle that answers every predicate within a tolerance, or refuses.

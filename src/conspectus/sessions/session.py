@@ -30,6 +30,7 @@ from .moments_asked import moment_of
 from .oracle import Consulted
 from .questions import Question, canonical
 from .selects import Selecting
+from .session_parts import ENDED
 from .session_release import what_was_learned
 from .store import Given, SessionError, Standing, Store
 
@@ -361,7 +362,9 @@ class Session(Watching, Consulted, Selecting):
         self._loop = None
         try:
             if outright:
-                reply = self._bought(loop, asked.workload, ended=self._settled or standing.ended)
+                if self._settled or standing.ended:
+                    raise BudgetExceeded(ENDED)
+                reply = loop.measure(asked.workload)
             else:
                 reply = self._reply(loop, asked.workload, over=self._over(standing))
         except (ValueError, LookupError):
@@ -381,8 +384,3 @@ class Session(Watching, Consulted, Selecting):
             with suppress(BudgetExceeded):
                 return loop.ask(query)
         return Reply(count=float(loop.guess(query)), basis="unguaranteed", margin=None)
-
-    def _bought(self, loop: OnlineRun, query: Workload, *, ended: bool) -> Reply:
-        if ended:
-            raise BudgetExceeded("this session was ended, and what it did not spend went back: open another one")
-        return loop.measure(query)

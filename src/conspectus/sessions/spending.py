@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from conspectus.privacy.accounting import Filter
 from conspectus.privacy.events import FurtherHit, ThresholdWatch
+from conspectus.privacy.prices import cost_of
 
 from .session import Session
 
@@ -43,7 +43,7 @@ def spending_of(session: Session) -> Spending:
     opened = 0
     for event in kept.events:
         if isinstance(event, ThresholdWatch | FurtherHit):
-            last = _price(kept, event)
+            last = cost_of(event, kept.currency, kept.neighbours).price
             watches += last
             opened += isinstance(event, ThresholdWatch)
     return Spending(
@@ -54,9 +54,3 @@ def spending_of(session: Session) -> Spending:
         watching=bool(kept.events) and isinstance(kept.events[-1], ThresholdWatch),
         last=float(last),
     )
-
-
-def _price(kept: Filter, event: ThresholdWatch | FurtherHit) -> Fraction:
-    alone = Filter(kept.currency, kept.cap, kept.neighbours)
-    alone.admit(event)
-    return alone.spent

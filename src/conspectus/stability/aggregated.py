@@ -64,11 +64,6 @@ class Aggregated:
         return self.by
 
     @property
-    def whole(self) -> int:
-        """What ranks are of: subsamples."""
-        return self.subsampling.count
-
-    @property
     def positions(self) -> int:
         return self.subsampling.results.levels
 
@@ -204,17 +199,36 @@ def aggregated(
 def _listed(values: Sequence[Any], default: Any) -> Listed:
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         raise AggregateError("values is a list of what the function may return")
+    if not 2 <= len(values) <= MOST_LEVELS:
+        raise AggregateError(f"values are different ones, from 2 to {MOST_LEVELS:,} of them")
     listed = tuple(values)
-    different = all(value not in listed[:place] for place, value in enumerate(listed))
+    try:
+        different = _different(listed)
+    except TypeError:  # of what stands in a file, all but texts, numbers, true, false and null end here
+        raise AggregateError("values are texts, numbers, None and what else has a hash, such as tuples") from None
     demand(
         AggregateError,
-        (
-            2 <= len(listed) <= MOST_LEVELS and different,
-            f"values are different ones, from 2 to {MOST_LEVELS:,} of them",
-        ),
+        (different, f"values are different ones, from 2 to {MOST_LEVELS:,} of them"),
         (default is None or default in listed, "default is one of the values"),
     )
     return Listed(listed, (0 if default is None else listed.index(default),))
+
+
+def _different(values: tuple[Any, ...]) -> bool:
+    """Whether no two values are equal, in time that grows as their number does, whoever chose them.
+
+    A result is found in the list by equality, so 1, 1.0 and True are one value. Numbers are told apart by their digits:
+    the hash of an integer is no secret, and many of one hash would be compared pair by pair.
+    """
+    digits = [_digits(value) for value in values if isinstance(value, int | float)]
+    others = [value for value in values if not isinstance(value, int | float)]
+    return len(set(digits)) == len(digits) and len(set(others)) == len(others)
+
+
+def _digits(number: float) -> str:
+    """Equal texts for equal numbers, whole ones of any size among them; NaN is like NaN here, and may stand once."""
+    whole = isinstance(number, int) or number.is_integer()
+    return hex(int(number)) if whole else number.hex()
 
 
 def _ranges(given: Any) -> tuple[tuple[str, ...], tuple[Range, ...]]:

@@ -47,11 +47,6 @@ class ColumnValue:
         return (self.column,)
 
     @property
-    def whole(self) -> int | None:
-        """What ranks are of: rows, whose number need not be public."""
-        return None
-
-    @property
     def positions(self) -> int:
         return self.schema.column(self.column).regular
 

@@ -12,13 +12,14 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.truth import Progress, Truth
 from conspectus.data.sources import Table
 from conspectus.mechanisms.mechanism import ProblemError
-from conspectus.privacy.accounting import Allowance, Declared, Filter, sum_of_deltas
+from conspectus.privacy.accounting import Allowance, Declared, Filter
 from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
 from conspectus.releases.answer import checked_confidence
 from conspectus.releases.planning import check_table, neighbours_of
+from conspectus.releases.run import DRAFTED, reserved
 
 from .aggregated import Aggregated, AggregateError
 from .column_values import ColumnValue
@@ -150,26 +151,14 @@ def _allowed(table: Table, plan: ValuePlan, ledger: Ledger | None) -> tuple[Allo
     budget, neighbours = plan.budget, plan.neighbours
     if ledger is None:
         return (Declared(plan.declared, budget, neighbours) if plan.declared else Filter.of(budget, neighbours)), None
-    own = plan.declared if plan.tests else ()
-    reservation = ledger.reserve(
-        budget,
-        f"{plan.mechanism}: the {plan.wanted.kind} of {', '.join(plan.wanted.names)}"[:120],
-        fingerprint=table.schema.fingerprint,
-        neighbours=neighbours,
-        unit=str(table.schema.unit),
-        events=own or None,
-        deferred=True,
-    )
-    return Filter.of(budget, neighbours, missing=sum_of_deltas(own, neighbours)), reservation
+    label = f"{plan.mechanism}: the {plan.wanted.kind} of {', '.join(plan.wanted.names)}"[:120]
+    return reserved(table, ledger, budget, neighbours, label, plan.declared if plan.tests else ())
 
 
 def _warnings(wanted: Wanted) -> tuple[str, ...]:
-    said: tuple[str, ...] = ()
-    if isinstance(wanted, Aggregated):
-        said = ("a function of one's own ran on the rows: what it stored or sent is outside the guarantee",)
-    if wanted.schema.draft:
-        said += ("the schema was drafted from the data, and what it shows of the data is outside the guarantee",)
-    return said
+    foreign = "a function of one's own ran on the rows: what it stored or sent is outside the guarantee"
+    said = ((isinstance(wanted, Aggregated), foreign), (wanted.schema.draft, DRAFTED))
+    return tuple(text for holds, text in said if holds)
 
 
 def drawn(curator: Curator, plan: ValuePlan) -> tuple[int | None, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from conspectus.curator.acts import relation_of
+from conspectus.curator.stable_statistics import LOG_STEPS, NO_SPREAD
 from conspectus.data.schema import Schema
 from conspectus.privacy import events as acts
 from conspectus.privacy.accounting import keeps
@@ -30,7 +31,7 @@ from conspectus.privacy.events import (
 from conspectus.privacy.guarantee import LEAST, Budget, Guarantee
 from conspectus.privacy.guarantee import MOST as MOST_EPSILON
 from conspectus.privacy.relation import Relation
-from conspectus.queries.blocks.subsample_results import Listed
+from conspectus.queries.blocks.subsample_results import SUM_STEPS, Listed
 from conspectus.releases.answer import NEAREST
 from conspectus.releases.release_file import VALUES
 from conspectus.synopses import files
@@ -229,7 +230,7 @@ def _root(square: Fraction) -> float:
 
 
 def _check(plan: ValuePlan, outcomes: tuple[Any, ...]) -> None:
-    """Refuse outcomes that the acts of a plan cannot have had."""
+    """Refuse outcomes that the acts of a plan cannot have had, or with a probability below 10⁻⁸⁶."""
     wanted = plan.wanted
     numbers = [found for found in outcomes if found is not None]
     wrong = any(type(found) is not int or abs(found) > MOST for found in numbers)
@@ -237,7 +238,21 @@ def _check(plan: ValuePlan, outcomes: tuple[Any, ...]) -> None:
         wrong |= len(outcomes) not in (1, 2) or (len(outcomes) == 1) != (outcomes[0] is not None)
     else:
         wrong |= len(outcomes) != len(wanted.names) or (not plan.tests and len(numbers) < len(outcomes))
-        exact = plan.law is None and all(test.noise_scale is None for test in plan.tests)
-        wrong |= exact and not all(0 <= found < wanted.positions for found in numbers)
-    if wrong:
+    if wrong or not all(_possible(plan, place, found) for place, found in enumerate(outcomes) if found is not None):
         raise files.BadSynopsisFile("its acts cannot have given what it says: get the file again")
+
+
+def _possible(plan: ValuePlan, place: int, found: int) -> bool:
+    """Whether an outcome is one of the values that its statistic can have, or as far from one as noise may go."""
+    wanted, ends = plan.wanted, [(0, plan.wanted.positions - 1)]
+    law = plan.law
+    if law is not None:
+        assert isinstance(wanted, Aggregated)
+        ends = [(0, SUM_STEPS * wanted.subsampling.count)]
+    elif plan.tests and (scale := plan.tests[place].noise_scale) is not None:
+        law = Noise("laplace", scale)
+    if wanted.kind == "interquartile-range":
+        ends = [(NO_SPREAD, NO_SPREAD), (0, LOG_STEPS * wanted.positions.bit_length())]
+    # Laplace noise of scale b is beyond 200·b with probability 2e⁻²⁰⁰ at most, Gaussian noise beyond 20·σ, too.
+    off = 0 if law is None else math.ceil((200 if law.kind == "laplace" else 20) * law.scale)
+    return any(low - off <= found <= high + off for low, high in ends)

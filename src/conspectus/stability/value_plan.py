@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from conspectus.curator.acts import Rule, measurement, selection_act, selection_rate, spread_of, stable_act
+from conspectus.curator.acts import Rule, measurement, selection, selection_rate, spread_of, stable_act
 from conspectus.curator.scores import ERROR_STEPS, LargestCounts, MiddleRanks
 from conspectus.curator.stable_statistics import StableMedian, StableStatistic
 from conspectus.mechanisms.bounds import FAILURE
@@ -20,13 +20,9 @@ from .aggregated import Aggregated
 from .column_values import ColumnValue
 
 Wanted = Aggregated | ColumnValue
-RULES: dict[str, Rule] = {
-    "permute-and-flip": "permute-and-flip",
-    "exponential": "exponential",
-    "noisy-max": "noisy-max",
-}
-CHOICES = tuple(RULES)
+CHOICES: tuple[Rule, ...] = ("permute-and-flip", "exponential", "noisy-max")
 """Mechanisms that choose a value, by the rule of their name."""
+RULES: dict[str, Rule] = {rule: rule for rule in CHOICES}
 MECHANISMS = {
     "mean": ("laplace", "gaussian"),
     "median": ("permute-and-flip", "exponential", "stable", "propose-test-release"),
@@ -103,7 +99,7 @@ class ValuePlan:
             return tuple(test.act(self.relation) for test in self.tests[:tested])
         rule, epsilon = RULES[self.mechanism], self.epsilon
         scores = [score_of(self.wanted, place) for place in range(len(self.wanted.names))]
-        return tuple(selection_act(score, epsilon, relation=self.relation, rule=rule) for score in scores)
+        return tuple(selection(score, epsilon, relation=self.relation, rule=rule)[0] for score in scores)
 
 
 def expected_mean(wanted: Aggregated, name: str, budget: Budget, relation: Relation, law: Noise) -> ValuePlan:
@@ -137,7 +133,7 @@ def expected_choice(wanted: Wanted, name: str, budget: Budget, relation: Relatio
     short = math.log(wanted.positions / failure) / float(rate) * (2 if name == "noisy-max" else 1)
     # Scores of a median are twice its ranks, those of a mode have several steps to a count.
     rank = short / (2 if wanted.kind == "median" else ERROR_STEPS)
-    what = "rows" if wanted.whole is None else "subsamples"
+    what = "subsamples" if isinstance(wanted, Aggregated) else "rows"  # what ranks are of
     said = f"at most {rank:.3g} {what} lie between it and the median"
     if wanted.kind == "mode":
         said = f"the most common value has at most {rank:.3g} {what} more"
@@ -163,7 +159,7 @@ def expected_tests(wanted: Wanted, name: str, budget: Budget, relation: Relation
     """The plan of values that are published where these tests find them stable."""
     within = next((test.what.within for test in tests if isinstance(test.what, StableMedian)), 0)
     distance = max(test.threshold + sum_quantile("laplace", test.scale, 1, 1 - 2 * FAILURE) for test in tests)
-    what = "rows" if wanted.whole is None else "subsamples"
+    what = "subsamples" if isinstance(wanted, Aggregated) else "rows"  # what ranks are of
     said = {
         "mode": f"the most common value has about {distance:,} {what} more than the next",
         "median": f"about {distance / 2:,.0f} {what} on either side of the median lie within "

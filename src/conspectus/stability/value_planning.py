@@ -92,9 +92,8 @@ def plan_of(
 def _mechanism(wanted: Wanted, budget: Budget, asked: str) -> str:
     able = MECHANISMS[wanted.kind]
     if asked == "auto":
-        pure = {"mean": "laplace", "median": "permute-and-flip", "mode": "permute-and-flip"}
         loose = {"mean": "gaussian", "median": "exponential", "mode": "exponential"}
-        asked = (pure if budget.pure else loose).get(wanted.kind, able[0])
+        asked = able[0] if budget.pure else loose.get(wanted.kind, able[0])
     if asked not in able:
         raise NoMechanism(
             f'a {wanted.kind} is not released by "{asked}"{did_you_mean(asked, able)}; there are {", ".join(able)}'
@@ -147,7 +146,6 @@ def _tested(
             "aside=0.5 (conspectus ledger init --aside 0.5), or release it without one"
         )
     whats = statistics_of(wanted, within)
-    assert budget.epsilon is not None
     own = Fraction(budget.delta) / (2 if ledgered else 1) / len(whats)
     tests = tuple(_test(what, budget, relation, len(whats), own, ledgered=ledgered) for what in whats)
     missing = sum((price_approximate(test.act(relation), relation.neighbours)[1] for test in tests), Fraction(0))
@@ -194,9 +192,12 @@ def _test(
 def least_threshold(scale: float, moved: int, delta: Fraction) -> int:
     """The least threshold whose δ fits: moved + t with P(Z ≥ t) ≤ δ, about moved + scale·ln(1/2δ)."""
 
+    far = ByRelation(replace=Fraction(moved), add_remove=Fraction(moved))
+    free = ByRelation(replace=Fraction(0), add_remove=Fraction(0))
+
     def fits(above: int) -> bool:
-        bound = stable_bound(moved, scale, moved + above)
-        return bound <= delta
+        act = StableValue(moved=far, scale=Fraction(scale), threshold=moved + above, epsilon=free)
+        return price_approximate(act, Neighbours.ADD_REMOVE)[1] <= delta
 
     above = max(1, math.floor(scale * math.log(1 / (2 * delta))) - 1)
     while above > 1 and fits(above - 1):
@@ -204,11 +205,3 @@ def least_threshold(scale: float, moved: int, delta: Fraction) -> int:
     while not fits(above):
         above += 1
     return moved + above
-
-
-def stable_bound(moved: int, scale: float, threshold: int) -> Fraction:
-    """The δ of publishing a value at this threshold, of a distance that one unit moves by `moved`."""
-    far = ByRelation(replace=Fraction(moved), add_remove=Fraction(moved))
-    free = ByRelation(replace=Fraction(0), add_remove=Fraction(0))
-    act = StableValue(moved=far, scale=Fraction(scale), threshold=threshold, epsilon=free)
-    return price_approximate(act, Neighbours.ADD_REMOVE)[1]

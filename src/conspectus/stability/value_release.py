@@ -51,11 +51,15 @@ class SingleValue:
     def __str__(self) -> str:
         if self.value is None:
             return f"{self.name}: nothing. {self.note}"
-        shown = f"{self.value:.6g}" if isinstance(self.value, float) else str(self.value)
         if self.low is None:
-            return f"{self.name}: {shown}, {self.basis}"
-        low, high = (f"{end:.6g}" if isinstance(end, float) else str(end) for end in (self.low, self.high))
-        return f"{self.name}: {shown}, {self.confidence:.0%} interval {low} to {high}, {self.basis}"
+            return f"{self.name}: {plain(self.value)}, {self.basis}"
+        between = f"{self.confidence:.0%} interval {plain(self.low)} to {plain(self.high)}"
+        return f"{self.name}: {plain(self.value)}, {between}, {self.basis}"
+
+
+def plain(value: Any) -> str:
+    """A value, or an end of its interval, as a text."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 @suggest_keywords
@@ -173,7 +177,8 @@ def values_of(plan: ValuePlan, outcomes: tuple[int | None, ...], confidence: flo
     if plan.law is not None:
         return [_mean(plan, place, _known(found), confidence) for place, found in enumerate(outcomes)]
     if plan.mechanism in CHOICES:
-        return [_chosen(plan, place, _known(found), confidence) for place, found in enumerate(outcomes)]
+        shown = [plan.wanted.shown(_known(found), place) for place, found in enumerate(outcomes)]
+        return [_value(name, value, confidence, "chosen", CHOSEN) for name, value in zip(plan.wanted.names, shown)]
     return [_tested(plan, place, found, confidence) for place, found in enumerate(outcomes)]
 
 
@@ -193,10 +198,6 @@ def _mean(plan: ValuePlan, place: int, found: int, confidence: float) -> SingleV
     off = (high - low) * mean_margin(wanted, plan.law, confidence)
     ends = {"low": value - off, "high": value + off}
     return _value(wanted.names[place], value, confidence, "measured", f"the mean {ON_SUBSAMPLES}", **ends)
-
-
-def _chosen(plan: ValuePlan, place: int, found: int, confidence: float) -> SingleValue:
-    return _value(plan.wanted.names[place], plan.wanted.shown(found, place), confidence, "chosen", CHOSEN)
 
 
 def _tested(plan: ValuePlan, place: int, found: int | None, confidence: float) -> SingleValue:
@@ -223,10 +224,7 @@ def _scale(plan: ValuePlan, outcomes: tuple[int | None, ...], confidence: float)
         return _value(wanted.column, None, confidence, "nothing", UNSTABLE)
     scale = plan.tests[len(outcomes) - 1].noise_scale
     assert scale is not None
-    return _of_logarithm(wanted, found, noise_margin("laplace", scale, 1, confidence), confidence)
-
-
-def _of_logarithm(wanted: ColumnValue, found: int, off: int, confidence: float) -> SingleValue:
+    off = noise_margin("laplace", scale, 1, confidence)
     note = "counted in whole bins of the schema"
     if found < NO_SPREAD // 2:
         return _value(wanted.column, 0.0, confidence, "exact", note, low=0.0, high=0.0)
@@ -236,8 +234,7 @@ def _of_logarithm(wanted: ColumnValue, found: int, off: int, confidence: float) 
         return float(wanted.step * min(2.0 ** min(steps / LOG_STEPS, 60.0), widest))
 
     # Whole steps are rounded down, so that the truth may be almost a step larger; a range that is not 0 is 1 at least.
-    low, high = max(power(found - off), wanted.step), max(power(found + off + 1), wanted.step)
-    value = max(power(found), wanted.step)
+    value, low, high = (max(power(steps), wanted.step) for steps in (found, found - off, found + off + 1))
     return _value(wanted.column, value, confidence, "measured", note, low=low, high=high)
 
 

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from conspectus.service import describing
 from conspectus.service.analysts import Analysts
 from conspectus.service.desk import told_of, written
 from conspectus.service.journal import Journal, take_over
-from conspectus.service.refusing import NOTHING, Refused, internal, refusal_of
+from conspectus.service.refusing import NOTHING, Refused, refusal_of
 from conspectus.service.shelf import Hosted
 from conspectus.sessions.answered import Answered
 from conspectus.sessions.at_home import free, put, refit_aside
@@ -54,7 +55,7 @@ class Home:
         learned = session.release()
         self._answered = Answered(session.path, session.schema, learned.total)
         self._rows = learned.total
-        self._line = LineUp(queue, lambda problem: journal.fault("fault", problem, session=name, op="refit"))
+        self._line = LineUp(queue, lambda problem: journal.fault(problem, session=name, op="refit"))
         refit_aside(session, self._line.hand_over)
         self._asking: dict[tuple[str, bool], asyncio.Task[LiveAnswer]] = {}
         self._first = spending_of(session)
@@ -100,22 +101,38 @@ class Home:
 
     async def _new(self, asked: Question, where: str, told: dict[str, Any], *, outright: bool) -> bytes:
         key, confidence = (asked.key, outright), told["confidence"]
-        found: LiveAnswer | None = None
         try:
-            if key in self._asking:  # somebody else has just asked it: there is one answer, and one price
-                await asyncio.shield(self._asking[key])
-                found = self._answered.find(asked, confidence=confidence, bought=outright)
-            else:
-                work = functools.partial(self._put, asked, told["analyst"], confidence, outright)
+            found = await self._joined(key, asked, confidence)
+            if found is None:
                 # A task of its own: it goes on when whoever asked has gone away.
-                asking = asyncio.create_task(self._line.turn(work, asked.workload.columns, short=self._at_once))
-                self._asking[key] = asking
-                asking.add_done_callback(lambda _: self._asking.pop(key, None))
-                found = await asyncio.shield(asking)
+                self._asking[key] = asyncio.create_task(self._asked(key, asked, told["analyst"], confidence))
+                found = await asyncio.shield(self._asking[key])
         except (ValueError, LookupError) as error:
             raise refusal_of(error, schema=self._session.schema, where=where) from error
-        assert found is not None
         return as_text(self._told(found, where, asked))
+
+    async def _joined(self, key: tuple[str, bool], asked: Question, confidence: float) -> LiveAnswer | None:
+        """The answer to what somebody else is just asking, or just has: there is one answer, and one price.
+
+        None where nobody has, or whoever did was refused. A cap is that of its asker alone: nobody is refused by
+        another's, or told of it. See the proof note of sessions.
+        """
+        while (asking := self._asking.get(key)) is not None:
+            with suppress(Refused):  # its asker's affair: by now nobody asks it, or a third does
+                await asyncio.shield(asking)
+        # Looked up again, whoever asked: the answer may have come since the first look.
+        return self._answered.find(asked, confidence=confidence, bought=key[1])
+
+    async def _asked(
+        self, key: tuple[str, bool], asked: Question, who: dict[str, Any], confidence: float
+    ) -> LiveAnswer:
+        work = functools.partial(self._put, asked, who, confidence, key[1])
+        # Short work, unless another process holds the session, for who knows how long.
+        short = functools.partial(free, self._session)
+        try:
+            return await self._line.turn(work, asked.workload.columns, short=short)
+        finally:
+            del self._asking[key]  # before anybody who waits goes on: whoever finds a task here finds it at work
 
     def _put(self, asked: Question, who: dict[str, Any], confidence: float, outright: bool) -> LiveAnswer:
         """A new question, in the thread of the session: what caps it, its answer and what that took are one piece."""
@@ -126,10 +143,6 @@ class Home:
         if answer.cost:
             self._spent(who, answer.cost)
         return answer
-
-    def _at_once(self) -> bool:
-        """Whether a question is short work: not while another process holds the session, for who knows how long."""
-        return free(self._session)
 
     def _spent(self, who: dict[str, Any], cost: float) -> None:
         self._analysts.spend(who["name"], self.name, cost)
@@ -177,7 +190,8 @@ class Home:
         schema, where, session = self._session.schema, told.get("where"), self._session
         try:
             where = describing.spelled(schema, where, told.get("picks"))
-            words = where if _is_select(where) else self._answered.question(where, snap=told["snap"]).words
+            select = where.lstrip()[:6].casefold() == "select"
+            words = where if select else self._answered.question(where, snap=told["snap"]).words
             quote = await self._line.turn(functools.partial(session.quote, where, snap=told["snap"]))
         except (ValueError, LookupError) as error:
             raise refusal_of(error, schema=schema, where=where) from error
@@ -231,10 +245,6 @@ class Home:
         self._session.close()
 
 
-def _is_select(text: str) -> bool:
-    return text.lstrip()[:6].casefold() == "select"
-
-
 class Reception:
     """The lines of all workers, each answered when its answer is there, with its number."""
 
@@ -269,8 +279,7 @@ class Reception:
     def _refuse(self, lines: Lines, told: dict[str, Any], error: Exception) -> None:
         refused = refusal_of(error)
         if refused.error == "internal":
-            self._journal.fault("fault", error, session=self._home.name, op=told["op"])
-            refused = internal()
+            self._journal.fault(error, session=self._home.name, op=told["op"])
         lines.write(said_line(told["id"], refused.status, as_text({"wait": refused.wait, **refused.to_json()})))
 
 
@@ -300,7 +309,7 @@ def run(hosted: Hosted, *, folder: Path, socket: Path, log: str, queue: int = QU
         cs.resume_session(hosted.path, table, ledger=hosted.ledger) as session,
     ):
         home = Home(hosted.name, session, Analysts(folder), journal, queue=queue)
-        told: Spending = spending_of(session)
+        told = spending_of(session)
         journal.say("opened", session=hosted.name, asked=session.asked, watches=told.opened, spent=told.spent)
         try:
             run_loop(serve(home, socket, journal))
