@@ -95,6 +95,8 @@ def main() -> None:
         small = some(case, few) if few else case
         for epsilon in BUDGETS:
             lines.append(_line(title, case, "adaptive", epsilon))
+        if few:
+            lines.append(_line(f"{title}, 7 columns", small, "adaptive", 1.0))
         for how in ("proved", "simulated"):
             lines.append(_line(f"{title}, 7 columns" if few else title, small, "projection", 1.0, intervals=how))
     heads = ["table", "mechanism", "ε", "cells", "covered", "plain noise ±", *(f"answers {head}" for head in HEADS)]

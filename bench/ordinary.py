@@ -2,7 +2,7 @@
 
 `BENCH_RUNS` sets the number of runs of each line, and `BENCH_TABLES` names some of the tables of `ordinary_tables`:
 only their lines are measured again, and the others stay as they are. Numbers of peers come from
-`bench/peer_numbers.json`, which `python -m bench.peers` writes.
+`bench/peer_numbers.json`, which `python -m bench.peers` writes; an empty list of tables puts just these on the page.
 """
 
 from __future__ import annotations
@@ -54,29 +54,26 @@ NOTE = (
     "Means over the runs; add-remove, δ = 1e-9 (Adult, 7 columns: 1/n²), the same for all. L1 is the sum of |released "
     "− true| over the cells of a marginal, as a share of the rows: the mean over all marginals, and the largest; "
     "total variation is half of it. Seconds are those of a whole release, of the processors and on the clock, on two "
-    "busy processors. MB is the largest memory of the process, with the table and its true marginals. *3-way, not "
+    "processors: busy for Adult's seven columns, NLTCS and one-hot columns. MB is "
+    "the largest memory of the process, with the table and its true marginals. *3-way, not "
     f"asked* are {SOME_TRIPLES} marginals of three columns, of up to {MOST_CELLS:,} cells, that are answered by a "
     "release for all 2-way ones. `adaptive` runs without intervals, which are post-processing by reruns. "
-    "Constants of `adaptive` were chosen on Adult and NLTCS, those for large budgets on Diabetic, and how many "
-    "mixtures of how many products it fits on columns of Diabetic and Census-Income. Peers "
+    "Constants of `adaptive` were chosen on Adult and NLTCS, those for large budgets on Diabetic, how many mixtures "
+    "of how many products it fits on columns of Diabetic and Census-Income, and how columns are denoised on columns of "
+    "these two and of ACS Income. Peers "
     "ran in environments of their own (`bench/README.md`), with ρ by the tight conversion; *stopped* is the limit at "
-    "which a run was ended. *Earlier* lines are of a version with one mixture in the place of several."
+    "which a run was ended."
 )
 
 
 def main() -> None:
-    names = os.environ.get("BENCH_TABLES", ",".join(CASES)).split(",")
-    fresh = {}
-    for name in names:
-        case = CASES[name]()
-        fresh[name] = measured(case) + _peer_lines(name, case)
-    kept = _lines_of_page()
-    titles = _titles()
-    lines = [
-        line
-        for name in CASES
-        for line in (fresh[name] if name in fresh else [each for each in kept if each[0] == titles[name]])
-    ]
+    names = [name for name in os.environ.get("BENCH_TABLES", ",".join(CASES)).split(",") if name]
+    fresh = {name: measured(CASES[name]()) for name in names}
+    kept = [line for line in _lines_of_page() if line[2] not in TITLES.values()]
+    lines: list[list[str]] = []
+    for name, title in _titles().items():
+        lines += fresh.get(name, [line for line in kept if line[0] == title])
+        lines += _peer_lines(name, title)
     record(
         "ordinary",
         "All marginals of ordinary tables",
@@ -172,14 +169,14 @@ def _shown(found: list[tuple[float, ...]]) -> list[str]:
     ]
 
 
-def _peer_lines(name: str, case: Case) -> list[list[str]]:
+def _peer_lines(name: str, title: str) -> list[list[str]]:
     """What peers reached on the same table."""
     numbers = json.loads(PEERS.read_text()) if PEERS.exists() else []
     lines = []
     for run in numbers:
         if run["table"] != name:
             continue
-        start = [case.title, f"all {run['order']}-way", TITLES[run["peer"]], f"{run['epsilon']:g}"]
+        start = [title, f"all {run['order']}-way", TITLES[run["peer"]], f"{run['epsilon']:g}"]
         if "mean" in run:
             errors = [f"{run['mean']:.4f}", f"{run['largest']:.4f}", f"{run['worst']:.3f}"]
             lines.append([*start, *errors, *(f"{run[key]:.0f}" for key in ("processor", "clock", "memory")), "1"])

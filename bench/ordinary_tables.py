@@ -128,20 +128,14 @@ def census() -> Case:
 
 
 def acs() -> Case:
-    """11 columns of up to 529 values; incomes in bins of equal width on a logarithmic scale."""
+    """11 columns of up to 529 values; of an income it says whether it is above 50,000 dollars."""
     import pandas as pd
 
     frame = pd.read_parquet(data_file("folktables_ACSIncome_2018_40pct.parquet"))
-    codes, sizes, ordered = {}, {}, []
-    for name in frame.columns:
-        if name == "PINCP":
-            codes[name] = np.clip((np.log1p(np.maximum(frame[name].to_numpy(), 0)) * 5).astype(np.int64), 0, 74)
-            sizes[name] = 75
-        else:
-            codes[name], sizes[name] = _as_they_occur(frame[name].to_numpy())
-        if name in ("AGEP", "WKHP", "PINCP"):
-            ordered.append(name)
-    return Case("ACS Income, 11 columns of up to 529 values", codes, sizes, tuple(ordered), 2, budgets=(1.0,))
+    found = {name: _as_they_occur(frame[name].to_numpy()) for name in frame.columns}
+    codes, sizes = ({name: pair[place] for name, pair in found.items()} for place in (0, 1))
+    title = "ACS Income, 11 columns of up to 529 values"
+    return Case(title, codes, sizes, ("AGEP", "WKHP"), 2, budgets=(1.0,))
 
 
 def diabetic() -> Case:

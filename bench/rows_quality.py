@@ -21,7 +21,7 @@ from bench.ordinary_tables import CASES, Case
 
 EPSILON = 1.0
 RUNS = int(os.environ.get("BENCH_RUNS", "1"))
-TARGETS = {"adult": ("income>50K", 1), "acs": ("PINCP", 54), "diabetic": ("readmitted", 2)}
+TARGETS = {"adult": ("income>50K", 1), "acs": ("PINCP", 1), "diabetic": ("readmitted", 2)}
 """The column that is predicted, and from which code on it counts as yes: incomes above 50,000 dollars, and stays after
 which nobody came back."""
 PEER_ROWS = {"opendp-mst": "rows of MST, OpenDP 0.16", "opendp-aim": "rows of AIM, OpenDP 0.16"}
@@ -40,8 +40,9 @@ def main() -> None:
         f"ε = {EPSILON:g}, δ = 1e-9, add-remove; {RUNS} run{'s' if RUNS > 1 else ''}, peers one. A third of the real "
         "rows is held out; `adaptive` releases the others for all their marginals (3-way of Adult, 2-way of the "
         "others), and makes as many rows, or ten times as many. Independent columns are the real ones, each shuffled "
-        "by itself. "
-        "Predicted are incomes above 50,000 dollars, and whether a patient is not admitted again."
+        "by itself. Predicted are incomes above 50,000 dollars, and whether a patient is not admitted again. MST of "
+        "OpenDP makes no rows of the other two tables (a rounding inside leaves its own budget short), nor does AIM of "
+        "Adult within 900 processor seconds."
     )
     text = markdown(heads, lines) + "\n\n" + note
     record("rows-quality", "Rows to learn from", text, "python -m bench rows_quality")
@@ -98,8 +99,9 @@ def _training_sets(
     )
     table = own.table()
     start = time.process_time()
+    plain = cs.mechanisms.Adaptive(intervals=False)  # intervals are reruns, and change no row
     release = cs.release(
-        table, cs.marginals(table.schema, case.order), epsilon=EPSILON, delta=case.delta, mechanism="adaptive"
+        table, cs.marginals(table.schema, case.order), epsilon=EPSILON, delta=case.delta, mechanism=plain
     )
     spent = time.process_time() - start
     for times, what in ((1, "rows of `adaptive`, as many"), (10, "rows of `adaptive`, ten times as many")):

@@ -12,6 +12,7 @@ import re
 import shlex
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -262,13 +263,13 @@ def test_a_missing_guarantee_is_noticed(tmp_path: Path) -> None:
     ]
 
 
-def paths_of(picture: str) -> set[str]:
-    """The paths that a tree picture shows.
+def paths_of(picture: str) -> list[str]:
+    """The paths that a tree picture shows, as often as it does.
 
     Two spaces a level. A line names one folder, or one module or more; what comes after two spaces explains them. A
     line that names nothing goes on explaining.
     """
-    found: set[str] = set()
+    found: list[str] = []
     folders: list[str] = []
     for line in picture.splitlines():
         names = re.match(r" *((?:[\w.]+(?:/|\.py) ?)+)(?= |$)", line)
@@ -277,10 +278,14 @@ def paths_of(picture: str) -> set[str]:
         depth = (len(line) - len(line.lstrip())) // 2
         del folders[depth:]
         for name in names[1].split():
-            found.add("/".join([*folders, name.rstrip("/")]) + ("/" if name.endswith("/") else ""))
+            found.append("/".join([*folders, name.rstrip("/")]) + ("/" if name.endswith("/") else ""))
         if names[1].strip().endswith("/"):
             folders.append(names[1].strip().rstrip("/"))
     return found
+
+
+def twice(paths: list[str]) -> list[str]:
+    return sorted(path for path, times in Counter(paths).items() if times > 1)
 
 
 def house_paths(source: Path) -> set[str]:
@@ -294,11 +299,14 @@ def test_the_picture_of_the_house_is_true() -> None:
     """Every module of the package stands in docs/architecture.md under its own path, and every path there exists."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     picture = next(block for kind, block in BLOCK.findall(text) if kind == "text" and block.startswith("conspectus/"))
-    shown = {path.removeprefix("conspectus/") for path in paths_of(picture)} - {""}
+    paths = [path.removeprefix("conspectus/") for path in paths_of(picture)]
+    shown = set(paths) - {""}
     assert {
+        "there twice": twice(paths),
         "not in the picture": sorted(house_paths(SOURCE) - shown),
         "not there": sorted(shown - house_paths(SOURCE)),
     } == {
+        "there twice": [],
         "not in the picture": [],
         "not there": [],
     }
@@ -309,11 +317,26 @@ def test_a_module_in_the_wrong_room_is_noticed(tmp_path: Path) -> None:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text("")
     true = "data/  X\n  domain.py  cells,\n             and more\n  columns/\n    dates.py\nqueries/\n  query.py\n"
-    assert paths_of(true) == house_paths(tmp_path)
-    assert paths_of(true.replace("    dates.py", "  dates.py")) ^ house_paths(tmp_path) == {
+    assert set(paths_of(true)) == house_paths(tmp_path)
+    assert set(paths_of(true.replace("    dates.py", "  dates.py"))) ^ house_paths(tmp_path) == {
         "data/dates.py",
         "data/columns/dates.py",
     }
+    assert twice(paths_of(true)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("  query.py block.py\n", ["queries/query.py"]),
+        ("  block.py block.py  blocks\n", ["queries/block.py"]),
+        ("data/\n  domain.py\n", ["data/", "data/domain.py"]),
+    ],
+)
+def test_a_module_that_a_picture_names_twice_is_noticed(line: str, named: list[str]) -> None:
+    """All that is there is shown, and nothing else: only that it is there twice is wrong."""
+    true = "data/  X\n  domain.py  cells\nqueries/\n  query.py\n"
+    assert twice(paths_of(true + line)) == named
 
 
 def examples(path: Path) -> list[tuple[str, int, str]]:

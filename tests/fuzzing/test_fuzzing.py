@@ -9,8 +9,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from tests.fuzzing import commands, predicates, selects, workload_files
+from tests.fuzzing import answered_selects, commands, grown_files, predicates, selects, workload_files
 from tests.fuzzing.grammar import RULES
+from tests.fuzzing.select_grammar import Case, Number
 
 from conspectus.cli import app
 from conspectus.data.sources.sql_functions import FUNCTIONS
@@ -67,6 +68,34 @@ def test_predicates_are_read_or_refused_by_our_own_errors(capsys: pytest.Capture
     assert min(counts["read"], counts["refused"]) > 20
 
 
+def test_selects_are_answered_as_a_database_does_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = answered_selects.run(seed=5, count=120)
+    assert counts["wrong"] == 0, capsys.readouterr().out
+    assert min(counts["answered"], counts["refused"]) > 25
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        "conspectus.queries.language.scaled.check_casts",
+        "conspectus.queries.language.measures.check_casts",
+        "conspectus.queries.language.from_select.check_understood",
+    ],
+)
+def test_the_fuzzer_sees_a_select_that_is_misread(
+    left_out: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The twins: with casts passed over, or clauses that nobody looks at, wrong numbers come out, and that is found."""
+    monkeypatch.setattr(left_out, lambda *arguments, **options: None)
+    bench = answered_selects.Bench()
+    misread = [
+        Case(numbers=(Number("CAST(AVG(age) AS INTEGER)", "n0"),)),
+        Case(numbers=(Number("SUM(CAST(age AS BOOLEAN))", "n0"),)),
+        Case(("g",), (Number("COUNT(*)", "n0"),), grouped=("g",), limit="LIMIT 50%"),
+    ]
+    assert "wrong" in {bench.judged(case, asked=False)[0] for case in misread}
+
+
 def test_a_dead_worker_is_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runner counts a case whose process ended, and goes on with the next one."""
     lines = iter(
@@ -119,8 +148,14 @@ def test_the_fuzzer_sees_an_understated_sensitivity(monkeypatch: pytest.MonkeyPa
     """The twin: with boxes spelled in any way, one question counts as many disjoint cells, and that is found."""
     assert workload_files.run(seed=5, count=160)["broken"] == 0
     monkeypatch.setattr("conspectus.queries.blocks.conjunction_list._check", lambda block: None)
-    monkeypatch.setattr(from_json, "_LISTED", ())
+    monkeypatch.setattr(from_json, "LISTINGS", ())
     assert workload_files.run(seed=5, count=160)["broken"] > 0
+
+
+def test_short_files_that_say_large_numbers_are_read_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = grown_files.run(seed=5, count=3 * len(grown_files.KINDS))
+    assert counts["broken"] == 0, capsys.readouterr().out
+    assert min(counts["read"], counts["refused"]) > 3
 
 
 @pytest.fixture
