@@ -23,7 +23,7 @@ from conspectus.privacy.accounting import rho_of
 from conspectus.queries.workload import Workload
 
 BUDGETS = tuple(float(each) for each in os.environ.get("BENCH_BUDGETS", "1").split(","))
-RUNS = int(os.environ.get("BENCH_RUNS", "1"))
+RUNS = int(os.environ.get("BENCH_RUNS", "5"))
 DELTA, CONFIDENCE = 1e-9, 0.95
 SIZES = (1.0, 10.0, 100.0, 1000.0)
 HEADS = ("< 1", "1 to 10", "10 to 100", "100 to 1,000", "> 1,000")

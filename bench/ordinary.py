@@ -44,6 +44,7 @@ HEADS = (
 )
 INTERVALS = "intervals" in {field.name for field in dataclasses.fields(cs.mechanisms.Adaptive)}
 PEERS = Path(__file__).parent / "peer_numbers.json"
+MEASURED = ("mean", "largest", "worst", "processor", "clock", "memory")
 TITLES = {
     "opendp-mst": "MST, OpenDP 0.16",
     "opendp-aim": "AIM, OpenDP 0.16",
@@ -111,12 +112,12 @@ def measured(case: Case) -> list[list[str]]:
     asked = f"all {case.order}-way"
     further = None if case.order > 2 else _some_triples(table)
     lines = []
-    runs = [(mechanism, epsilon, RUNS) for mechanism in case.mechanisms for epsilon in case.budgets]
-    for mechanism, epsilon, times in [*runs, *((rival, 1.0, 1) for rival in case.rivals)]:
+    runs = [(mechanism, epsilon) for mechanism in case.mechanisms for epsilon in case.budgets]
+    for mechanism, epsilon in [*runs, *((rival, 1.0) for rival in case.rivals)]:
         # Intervals by reruns are post-processing with a benchmark of its own.
         settings = {"intervals": False} if mechanism == "adaptive" and INTERVALS else {}
         found, beyond = [], []
-        for _ in range(times):
+        for _ in range(RUNS):
             begun, used = time.perf_counter(), time.process_time()
             release = cs.release(table, workload, epsilon=epsilon, delta=case.delta, mechanism=mechanism, **settings)
             took = time.process_time() - used, time.perf_counter() - begun
@@ -170,18 +171,23 @@ def _shown(found: list[tuple[float, ...]]) -> list[str]:
 
 
 def _peer_lines(name: str, title: str) -> list[list[str]]:
-    """What peers reached on the same table."""
-    numbers = json.loads(PEERS.read_text()) if PEERS.exists() else []
+    """What peers reached on the same table: means over their runs."""
+    found: dict[tuple[str, float, int], list[dict]] = {}
+    for run in json.loads(PEERS.read_text()) if PEERS.exists() else []:
+        if run["table"] == name:
+            found.setdefault((run["peer"], run["epsilon"], run["order"]), []).append(run)
     lines = []
-    for run in numbers:
-        if run["table"] != name:
-            continue
-        start = [title, f"all {run['order']}-way", TITLES[run["peer"]], f"{run['epsilon']:g}"]
-        if "mean" in run:
-            errors = [f"{run['mean']:.4f}", f"{run['largest']:.4f}", f"{run['worst']:.3f}"]
-            lines.append([*start, *errors, *(f"{run[key]:.0f}" for key in ("processor", "clock", "memory")), "1"])
+    for (peer, epsilon, order), runs in found.items():
+        start = [title, f"all {order}-way", TITLES[peer], f"{epsilon:g}"]
+        ended = [run for run in runs if "mean" in run]
+        if ended:
+            mean = {key: np.mean([run[key] for run in ended]) for key in ended[0] if key in MEASURED}
+            errors = [f"{mean['mean']:.4f}", f"{mean['largest']:.4f}", f"{mean['worst']:.3f}"]
+            spent = [f"{mean[key]:.0f}" for key in ("processor", "clock", "memory")]
+            lines.append([*start, *errors, *spent, f"{len(ended)}"])
         else:
-            lines.append([*start, "–", "–", "–", f"stopped: {run['limit']:.0f}", "–", "–", "1"])
+            why = f"stopped: {runs[0]['limit']:.0f}" if "limit" in runs[0] else "fails"
+            lines.append([*start, "–", "–", "–", why, "–", "–", f"{len(runs)}"])
     return lines
 
 

@@ -40,7 +40,7 @@ CHAPTERS = (139, 239, 279, 289, 319, 389, 459, 519, 579, 629, 679, 709, 739, 759
 class Case:
     """A table as codes, which of its columns stand in an order, the marginals that are asked for, and who answers.
 
-    Rivals run once, at ε = 1.
+    Rivals run at ε = 1.
     """
 
     title: str

@@ -1,10 +1,11 @@
 """Peers on the tables of `ordinary`: each run in the peer's own environment, under the same (ε, δ) and neighbours.
 
-    CONSPECTUS_PEERS="opendp=PYTHON,dpmm=PYTHON" python -m bench.peers [TABLE:PEER:EPSILON …]
+    CONSPECTUS_PEERS="opendp=PYTHON,dpmm=PYTHON" python -m bench.peers [TABLE:PEER:EPSILON[:RUNS] …]
 
 writes numbers to `bench/peer_numbers.json`, from where `python -m bench ordinary` takes them, and synthetic rows to the
 folder that CONSPECTUS_PEER_ROWS names, from where `python -m bench rows_quality` takes them. `PEER_LIMIT` is the number
-of processor seconds after which a run is ended. `bench/README.md` says how to make the environments.
+of processor seconds after which a run is ended; no further run of its line is begun. `bench/README.md` says how to
+make the environments.
 """
 
 from __future__ import annotations
@@ -26,14 +27,11 @@ from bench.rows_quality import TARGETS, parted
 LIMIT = float(os.environ.get("PEER_LIMIT", "1800"))
 SCRIPT = Path(__file__).parent / "peer_run.py"
 RUNS = (
-    *(f"adult:{peer}:{epsilon}" for peer in ("opendp-mst", "dpmm-mst", "opendp-aim") for epsilon in (1, 0.1, 10)),
-    "small:opendp-mst:1",
-    "small:opendp-aim:1",
-    "small:dpmm-mst:1",
-    "nltcs:opendp-mst:1",
-    "census:opendp-mst:1",
-    *(f"{table}-train:opendp-mst:1" for table in TARGETS),
+    *(f"{table}:{peer}:1:5" for table in ("adult", "small") for peer in ("opendp-mst", "dpmm-mst", "opendp-aim")),
+    *(f"{table}:opendp-mst:1:5" for table in ("nltcs", "census", "diabetic", "acs")),
+    *(f"{table}-train:{peer}:1" for table in TARGETS for peer in ("opendp-mst", "dpmm-mst", "opendp-aim")),
 )
+"""What is run where no run is named: five runs a line, and one set of rows for the classifier."""
 
 
 def main() -> None:
@@ -41,13 +39,18 @@ def main() -> None:
     if not environments:
         raise SystemExit("set CONSPECTUS_PEERS to the Python of each peer; bench/README.md says how to make them")
     for run in sys.argv[1:] or RUNS:
-        table, peer, epsilon = run.split(":")
+        table, peer, epsilon, *times = run.split(":")
         package = peer.split("-")[0]
-        if package in environments:
-            _run(environments[package], table, peer, float(epsilon))
+        if package not in environments:
+            continue
+        for number in range(int(times[0]) if times else 1):
+            found = _run(environments[package], table, peer, float(epsilon), number)
+            if "mean" not in found:
+                break
 
 
-def _run(python: str, table: str, peer: str, epsilon: float) -> None:
+def _run(python: str, table: str, peer: str, epsilon: float, number: int) -> dict:
+    """One run, which is written down: its errors and seconds, the limit that ended it, or that it failed."""
     name = table.removesuffix("-train")
     case = CASES[name]()
     codes, sizes = case.matrix()
@@ -68,18 +71,19 @@ def _run(python: str, table: str, peer: str, epsilon: float) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most)),
         check=False,
     )
-    found = {"table": table, "peer": peer, "epsilon": epsilon, "order": case.order}
+    found = {"table": table, "peer": peer, "epsilon": epsilon, "order": case.order, "run": number}
     if done.returncode == 0:
         found |= json.loads(target.read_text())
     elif done.returncode < 0:
         found["limit"] = LIMIT
     else:
-        raise SystemExit(f"{peer} failed on {table}: see above")
+        found["failed"] = True
     print(found, flush=True)
     numbers = json.loads(PEERS.read_text()) if PEERS.exists() else []
-    same = ("table", "peer", "epsilon", "order")
+    same = ("table", "peer", "epsilon", "order", "run")
     numbers = [one for one in numbers if any(one[key] != found[key] for key in same)]
     PEERS.write_text(json.dumps([*numbers, found], indent=1) + "\n")
+    return found
 
 
 def _training(name: str, case: Case) -> tuple[np.ndarray, np.ndarray]:

@@ -17,14 +17,15 @@ import numpy as np
 
 import conspectus as cs
 from bench import markdown, record
+from bench.ordinary import TITLES
 from bench.ordinary_tables import CASES, Case
 
 EPSILON = 1.0
-RUNS = int(os.environ.get("BENCH_RUNS", "1"))
+RUNS = int(os.environ.get("BENCH_RUNS", "5"))
 TARGETS = {"adult": ("income>50K", 1), "acs": ("PINCP", 1), "diabetic": ("readmitted", 2)}
 """The column that is predicted, and from which code on it counts as yes: incomes above 50,000 dollars, and stays after
 which nobody came back."""
-PEER_ROWS = {"opendp-mst": "rows of MST, OpenDP 0.16", "opendp-aim": "rows of AIM, OpenDP 0.16"}
+PEER_ROWS = {peer: f"rows of {title}" for peer, title in TITLES.items()}
 
 
 def main() -> None:
