@@ -48,6 +48,7 @@ MEASURED = ("mean", "largest", "worst", "processor", "clock", "memory")
 TITLES = {
     "opendp-mst": "MST, OpenDP 0.16",
     "opendp-aim": "AIM, OpenDP 0.16",
+    "opendp-pairs": "AIM of pairs in 2 MB, OpenDP 0.16",
     "dpmm-mst": "MST, dpmm 0.1.9",
     "dpmm-aim": "AIM, dpmm 0.1.9",
 }

@@ -2,7 +2,8 @@
 
     PYTHON bench/peer_run.py PEER CODES.npz EPSILON DELTA ORDER RESULT.json
 
-PEER is opendp-mst, opendp-aim, dpmm-mst or dpmm-aim. CODES.npz has a matrix `codes`, one row a record, and `sizes`, the
+PEER is opendp-mst, opendp-aim, opendp-pairs (AIM that measures pairs, with models of 2 MB, so that it ends sooner),
+dpmm-mst or dpmm-aim. CODES.npz has a matrix `codes`, one row a record, and `sizes`, the
 number of codes of each column. The result has the errors of all marginals of this order, the seconds until the peer had
 its model, and beside it, as RESULT.npz, as many synthetic rows as there are records. `bench/peers.py` calls this.
 """
@@ -14,6 +15,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from math import log
 from pathlib import Path
@@ -52,9 +54,13 @@ def opendp(kind: str, codes: np.ndarray, sizes: np.ndarray, epsilon: float, delt
     context = dp.Context.compositor(
         data=frame, privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(rho=rho)
     )
-    algorithm = dp.mbi.MST() if kind == "mst" else dp.mbi.AIM(queries=order)
+    algorithms = {
+        "mst": dp.mbi.MST,
+        "aim": partial(dp.mbi.AIM, queries=order),
+        "pairs": partial(dp.mbi.AIM, queries=2, max_size=2.0, rounds=2 * len(sizes)),
+    }
     keys = {name: list(range(int(size))) for name, size in zip(names, sizes)}
-    table = context.query(rho=rho).contingency_table(keys=keys, algorithm=algorithm).release()
+    table = context.query(rho=rho).contingency_table(keys=keys, algorithm=algorithms[kind]()).release()
 
     # Its model, multiplied out by numpy: `table.project` compiles anew for every marginal.
     from opt_einsum import contract

@@ -29,7 +29,8 @@ SCRIPT = Path(__file__).parent / "peer_run.py"
 RUNS = (
     *(f"{table}:{peer}:1:5" for table in ("adult", "small") for peer in ("opendp-mst", "dpmm-mst", "opendp-aim")),
     *(f"{table}:opendp-mst:1:5" for table in ("nltcs", "census", "diabetic", "acs")),
-    *(f"{table}-train:{peer}:1" for table in TARGETS for peer in ("opendp-mst", "dpmm-mst", "opendp-aim")),
+    "adult:opendp-pairs:1",
+    *(f"{table}-train:{peer}:1" for table in TARGETS for peer in ("opendp-mst", "dpmm-mst", "opendp-pairs")),
 )
 """What is run where no run is named: five runs a line, and one set of rows for the classifier."""
 
