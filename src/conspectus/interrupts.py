@@ -20,7 +20,7 @@ _watches: list[bool] = []
 
 @contextmanager
 def attentive() -> Iterator[None]:
-    """While foreign code may run, note whether Ctrl-C is pressed; if it was, end with `KeyboardInterrupt` in any case."""
+    """While foreign code may run, note whether Ctrl-C is pressed. If it was, end with `KeyboardInterrupt`."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.data.columns.column import CutsBin
+from conspectus.mechanisms.registry import ONLINE
 from conspectus.queries.language.from_sql import NotAPredicate, parse, read
 
 SCHEMA = cs.Schema.from_dict(
@@ -124,6 +125,30 @@ def test_a_comparison_with_null_is_refused(text: str) -> None:
 def test_missing_values_that_were_not_declared_cannot_be_asked_for(text: str) -> None:
     with pytest.raises(NotAPredicate, match="declare missing = true"):
         parse(SCHEMA, text)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("name", ["laplace", "tree", "histogram", "projection", "mwem", "adaptive", "dual-query"])
+def test_what_the_schema_decides_is_no_estimate_of_a_release(name: str, neighbours: str) -> None:
+    asked = cs.marginals(SCHEMA, 1)
+    release = cs.release(TABLE, asked, epsilon=1.0, delta=1e-6, mechanism=name, neighbours=neighbours)
+    for text, share in (("visits = 1 AND visits = 2", 0), ("age IS NULL OR age IS NOT NULL", 1)):
+        answer = release.ask(text)
+        assert (answer.fraction, answer.low, answer.high) == (share, share, share)
+        assert answer.count == pytest.approx(share * release.total.divisor)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("name", [name for name in ONLINE if name != "sparse-mw"])  # which counts listed records
+def test_what_the_schema_decides_costs_a_session_nothing(name: str, neighbours: str) -> None:
+    terms = {"epsilon": 2.0, "delta": 1e-6, "questions": 3, "neighbours": neighbours}
+    with cs.open_session(TABLE, mechanism=name, **terms) as session:
+        spent = session.spent
+        for text, share in (("visits = 1 AND visits = 2", 0), ("age IS NULL OR age IS NOT NULL", 1)):
+            assert session.quote(text).cost == 0
+            for answer in (session.ask(text), session.measure(text)):
+                assert (answer.fraction, answer.low, answer.high, answer.cost) == (share, share, share, 0)
+        assert session.spent == spent
 
 
 def test_what_the_schema_decides_is_certain_and_says_why() -> None:

@@ -81,6 +81,11 @@ class Predicate:
     def columns(self) -> tuple[int, ...]:
         return tuple(sorted({literal.column for box in self.boxes for literal in box}))
 
+    @property
+    def decided(self) -> bool | None:
+        """What the schema alone says of every record, in a canonical predicate; None where records differ."""
+        return bool(self.boxes) if self.boxes in ((), ((),)) else None
+
 
 @dataclass(frozen=True)
 class Parity:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from conspectus.queries.query import Query
+from conspectus.queries.query import Predicate, Query
 from conspectus.synopses.estimate import Basis, Estimate
 from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
@@ -153,7 +153,7 @@ def answer_of(estimate: Estimate, total: Total, confidence: float, query: Query)
     The interval is cut to what is possible, but never so that it leaves the count out. It is taken around the count or,
     where noise made that impossible, around the nearest possible one. That is no farther from the truth, so the
     interval holds as often; and large noise never shrinks it to a point. An answer in shares that leaves its interval
-    is moved to the nearer end.
+    is moved to the nearer end. What the schema says of every row is no estimate: it is all rows or none.
 
     Args:
         estimate: An estimate that holds at `count_confidence(total, confidence)`.
@@ -161,6 +161,8 @@ def answer_of(estimate: Estimate, total: Total, confidence: float, query: Query)
         confidence: The probability with which the interval of the answer holds.
         query: What is asked, whose real value the interval holds.
     """
+    if isinstance(query, Predicate) and query.decided is not None:
+        return _by_schema(query.decided, total, confidence)
     divisor, slip = total.divisor, total.margin((1 + confidence) / 2)
     most, least = total.value + slip, total.value - slip
     estimate = estimate.for_real_values(query, most)
@@ -184,3 +186,10 @@ def answer_of(estimate: Estimate, total: Total, confidence: float, query: Query)
         return answer
     inside = min(max(estimate.share, lowest), highest)
     return dataclasses.replace(answer, fraction=inside, count=inside * divisor)
+
+
+def _by_schema(every: bool, total: Total, confidence: float) -> Answer:
+    share = float(every and (total.value > 0 or not total.exact))  # a share of no rows is 0
+    return Answer(
+        fraction=share, count=share * total.divisor, low=share, high=share, basis="measured", confidence=confidence
+    )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conspectus.queries.query import TableFunction
+from conspectus.mechanisms.online_mechanism import Margin, Reply
+from conspectus.queries.query import Predicate, TableFunction
+from conspectus.queries.workload import Workload
 from conspectus.releases.answer import Answer, answer_of, count_confidence
 from conspectus.synopses.estimate import Estimate
-from conspectus.synopses.synopsis import Total
+from conspectus.synopses.synopsis import Total, checked_noise
 
 from .questions import Question
 from .store import Given
@@ -24,6 +26,17 @@ class LiveAnswer(Answer):
 
     cost: float
     repeated: bool
+
+
+def reply_by_schema(question: Workload, total: Total) -> Reply | None:
+    """All rows or none, where the schema says so of every row: nothing is spent. None for every other question."""
+    query = question.query(0)
+    if not isinstance(query, Predicate) or query.decided is None:
+        return None
+    if not query.decided:
+        return Reply(count=0.0, basis="measured", margin=Margin())
+    noise = None if total.exact else (checked_noise(total.kind, total.scale), total.terms, total.averaged)
+    return Reply(count=total.value, basis="measured", margin=Margin(summed=noise))
 
 
 def shown(given: Given, asked: Question, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:

@@ -15,6 +15,7 @@ from conspectus.mechanisms.online_mechanism import OnlineRun
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.prices import cost_of
 
+from .live_answer import reply_by_schema
 from .questions import Question
 from .store import Store
 
@@ -70,7 +71,7 @@ def quoted(
         if given is not None and (given.bought or not outright):
             repeated += 1
             continue
-        if not over or outright:
+        if (not over or outright) and reply_by_schema(question.workload, run.total) is None:
             acts = run.acts_at_most(question.workload, outright=outright, later=new > 0)
             price += sum((cost_of(act, held.currency, held.neighbours).price for act in acts), Fraction(0))
         new += 1

@@ -25,7 +25,7 @@ from conspectus.suggestions import suggest_keywords
 from .above import Watching
 from .account import Account
 from .forecast import in_words
-from .live_answer import LiveAnswer, shown
+from .live_answer import LiveAnswer, reply_by_schema, shown
 from .moments_asked import moment_of
 from .oracle import Consulted
 from .questions import Question, canonical
@@ -361,11 +361,12 @@ class Session(Watching, Consulted, Selecting):
         # the file, as a new process would.
         self._loop = None
         try:
-            if outright:
+            reply = reply_by_schema(asked.workload, loop.total)
+            if reply is None and outright:
                 if self._settled or standing.ended:
                     raise BudgetExceeded(ENDED)
                 reply = loop.measure(asked.workload)
-            else:
+            elif reply is None:
                 reply = self._reply(loop, asked.workload, over=self._over(standing))
         except (ValueError, LookupError):
             if len(self._account.filter.events) == known:

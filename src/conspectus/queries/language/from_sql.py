@@ -101,8 +101,8 @@ def read(schema: Schema, text: str, *, snap: bool = False) -> Reading:
     except RecursionError as problem:
         raise NotAPredicate("the predicate is nested too deeply: write it with fewer parentheses") from problem
     notes = list(reader.caveats)
-    if not query.boxes or query.boxes == ((),):
-        notes.append(f"by the schema {'every' if query.boxes else 'no'} row satisfies this question")
+    if query.decided is not None:
+        notes.append(f"by the schema {'every' if query.decided else 'no'} row satisfies this question")
     if not reader.widened:
         return Reading(schema, query, text, tuple(notes))
     return Reading(schema, query, to_sql(schema, query), ("widened to whole bins", *notes))
