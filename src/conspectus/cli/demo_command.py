@@ -69,7 +69,7 @@ def _story(folder: Path, run: Run) -> None:
     _show("synthetic.csv", 4)
     _say("An ethics board gets one page that says what was released and what it promises.")
     command("report", "patients.conspectus", "--ledger", "patients.ledger", "-o", "report.html")
-    _say("The same release again would pass the cap, and is refused before it touches anything.")
+    _say("The same release again would pass the cap, and is refused before anything is spent.")
     code = command("release", "patients.csv", *asked, "--ledger", "patients.ledger", "-o", "again.conspectus")
     print(f"(exit code {code}: the budget says no)")
     command("ledger", "show", "patients.ledger")

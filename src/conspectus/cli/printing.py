@@ -44,9 +44,12 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequen
     from rich.table import Table
     from rich.text import Text
 
+    rows = list(rows)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, title in enumerate(titles):
-        grid.add_column(title, justify="right" if number in right else "left", overflow="fold")
+        # Names of up to 24 signs stay whole; what is too wide is folded elsewhere.
+        name = None if number else min(24, max((len(row[0]) for row in rows), default=0))
+        grid.add_column(title, justify="right" if number in right else "left", overflow="fold", min_width=name)
     for row in rows:
         # As plain text: a label such as "[bold]" is data and no mark-up.
         grid.add_row(*(Text(cell) for cell in row))
