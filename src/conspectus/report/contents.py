@@ -32,8 +32,8 @@ CONSISTENT = (
     "answers are the plain noisy ones, and differ from them within the noise."
 )
 SIMULATED = (
-    "Where the law of the noise gives no narrower ones, intervals are simulated: the mechanism was run again on tables "
-    "drawn from this release, and its errors there, somewhat widened, are taken for its errors here."
+    "Where the law of the noise does not contradict them, intervals are simulated: the mechanism was run again on "
+    "tables drawn from this release, and its errors there, somewhat widened, are taken for its errors here."
 )
 
 

@@ -161,14 +161,19 @@ class Histogram(HeldColumns):
         return marginal_tree(self.held.sizes, sets)
 
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
-        """The count of one query. Of the interval of reruns, where there were any, and that of noise, the narrower one;
-        see `Synopsis.estimate`."""
+        """The count of one query; see `Synopsis.estimate`.
+
+        Reruns know nothing of what the fit shrank away: tables drawn from it do not have it. So the interval of reruns,
+        where there were any, is taken only if it lies inside that of the noise, which then does not contradict it.
+        """
         proved = super().estimate(query, confidence, beside)
         if self.errors is None:
             return proved
         count = self._share(query) * self.total.divisor
         found = simulated_estimate(self.errors, self.domain, query, count, confidence)
-        return found if found is not None and found.width <= proved.width else proved
+        if found is None or found.low is None or found.high is None or proved.low is None or proved.high is None:
+            return proved if found is None else found
+        return found if proved.low <= found.low and found.high <= proved.high else proved
 
     def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
         """For every cell of one marginal, the ends of an interval in counts; see `Synopsis.intervals`."""
@@ -178,8 +183,8 @@ class Histogram(HeldColumns):
             ends = simulated_ends(self.errors, cells, self.answer(cells) * self.total.divisor, confidence)
         if ends is None:
             return low, high
-        wider = ~(high - low < ends[1] - ends[0])  # also where there is none
-        return np.where(wider, ends[0], low), np.where(wider, ends[1], high)
+        outside = (ends[0] < low) | (high < ends[1])  # False where there is no interval of noise
+        return np.where(outside, low, ends[0]), np.where(outside, high, ends[1])
 
     def counts(self, total: int | None = None) -> NDArray[np.int64]:
         """One non-negative integer table near the histogram, over the columns held: all tables made from it agree."""
