@@ -56,7 +56,7 @@ def ask(
         raise options.OptionError(
             "--data, --schema, --ledger and --measure belong to --session: a release has no table"
         )
-    from conspectus.releases.answer import checked_confidence
+    from conspectus.releases.answer import checked_confidence, standing_notes
 
     release = cs.load(out)
     checked_confidence(confidence)
@@ -66,7 +66,7 @@ def ask(
             {"answers": [one.json for one in said], "guarantee": printing.guarantee_json(release.guarantee)}
         )
     else:
-        show(said)
+        show(said, standing=standing_notes(release.schema))
         print(f"Under {release.guarantee}.")
     exit_with(said)
 
@@ -87,9 +87,12 @@ def export(
         write_table(made.to_arrow(), part, kind)
     noisy = sum(made["too_noisy"].to_pylist())
     if as_json:
-        printing.as_json({"cells": made.num_rows, "too_noisy": noisy, "saved": str(output)})
+        notes = {"notes": list(made.notes)}
+        printing.as_json({"cells": made.num_rows, "too_noisy": noisy, **notes, "saved": str(output)})
     else:
         print(f"Wrote {made.num_rows:,} cells to {output}, {noisy:,} of them marked as too noisy to print.")
+        for note in made.notes:
+            print(f"{note[:1].upper()}{note[1:]}.")
 
 
 def synthesize(

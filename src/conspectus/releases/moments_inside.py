@@ -13,7 +13,7 @@ from conspectus.queries.workload import Workload
 from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import CannotAnswer
 
-from .answer import Answer, value_answer
+from .answer import Answer, standing_notes, value_answer
 from .numbers_from_parts import moment_answer
 from .released_counts import ReleasedCounts
 from .selecting import measured_alone
@@ -47,7 +47,7 @@ def moment_inside(source: ReleasedCounts, moment: Moment, confidence: float) -> 
         return None
     counted = None if moment.kind == "sum" else rows
     inside = MomentEstimate(value=found.value, low=found.low, high=found.high, count=counted, basis=found.basis)
-    return value_answer(inside, source.total, confidence, notes)
+    return value_answer(inside, source.total, confidence, (*notes, *standing_notes(source.schema)))
 
 
 def answers_inside(source: ReleasedCounts, workload: Workload, answers: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
 from conspectus.synopses.synopsis import Synopsis, Total
 from conspectus.synopses.tree_counts import TreeCounts
 
-from .answer import Answer, count_confidence, value_answer
+from .answer import Answer, count_confidence, standing_notes, value_answer
 
 
 def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> Answer:
@@ -96,4 +96,4 @@ def middle_notes(schema: Schema, moment: Moment) -> tuple[str, ...]:
         column = schema.columns[axis.column]
         if column.kind in ("integer", "number") and (column.lows != column.highs).any():  # type: ignore[attr-defined]
             said.append(f'each bin of "{column.name}" counts as its middle')
-    return tuple(said)
+    return (*said, *standing_notes(schema))

@@ -27,6 +27,7 @@ from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 
 from . import cell_estimates as cells
+from .answer import standing_notes
 from .binned_cells import code_ends, with_inside
 from .cell_estimates import CellCounts, Interval, Values
 from .query_result import QueryResult, table_of
@@ -75,7 +76,7 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     for expression, down in reversed(plan.order):
         lines.sort(key=lambda line: rank_of(value_of(expression, line), down))
     lines = lines[plan.offset :][: plan.limit]
-    return _result(plan, lines, confidence, asked.notes)
+    return _result(plan, lines, confidence, (*asked.notes, *standing_notes(source.schema)))
 
 
 def measured_alone(
@@ -326,7 +327,7 @@ def _rooted(found: Interval) -> Interval:
     return Interval(value=value, low=low, high=high, basis=found.basis)
 
 
-def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: dict[str, None]) -> QueryResult:
+def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: tuple[str, ...]) -> QueryResult:
     names: list[str] = []
     columns: list[list[Any]] = []
     measures: list[tuple[str, str, str]] = []
@@ -347,4 +348,4 @@ def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: dict[
         columns.append([rounded(one.low, digits, math.floor) for one in found])
         columns.append([rounded(one.high, digits, math.ceil) for one in found])
     arrow = table_of(names, columns)
-    return QueryResult(arrow, tuple(labels), tuple(measures), tuple(notes), confidence)
+    return QueryResult(arrow, tuple(labels), tuple(measures), notes, confidence)

@@ -12,6 +12,7 @@ import numpy as np
 
 from conspectus.privacy.guarantee import printed
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.releases.answer import standing_notes
 from conspectus.releases.planning import share
 from conspectus.releases.release import Release
 from conspectus.synopses.fitting.max_entropy import CannotFit
@@ -59,7 +60,8 @@ def schema(release: Release) -> str:
     return page.section(
         "What was released",
         page.paragraph(
-            f"{release.questions:,} answers: {asked}. A unit of privacy is {_unit(release)}. The columns and "
+            f"{release.questions:,} answers: {asked}. A unit of privacy is {_unit(release)}. "
+            f"{' '.join(map(page.sentence, standing_notes(release.schema)))} The columns and "
             "their values were declared by the owner of the table and are published with the release:"
         ),
         page.table(("column", "type", "values", "which"), rows, numbers=(2,)),
