@@ -133,6 +133,7 @@ class _Asked:
         most = self.source.total.value if self.source.total.exact else math.inf
         value = min(max(found.value or 0.0, 0.0), most)
         if found.low is None or found.high is None:
+            self.notes[self._without(tuple(sorted(rows.columns)))] = None
             return Interval(value=value, low=None, high=None, basis=found.basis)
         moved = value - (found.value or 0.0)  # around the nearest possible count, which is no farther from the truth
         low, high = max(found.low + moved, 0.0), min(found.high + moved, most)
