@@ -23,11 +23,12 @@ from .answer import Answer, count_confidence, standing_notes, value_answer
 
 def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> Answer:
     """One moment with its interval: from measured counts where they determine it, else from the synopsis."""
-    found = _estimate(synopsis, evidence, moment, confidence)
+    found = moment_estimate(synopsis, evidence, moment, confidence)
     return value_answer(found, synopsis.total, confidence, middle_notes(schema, moment))
 
 
-def _estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
+def moment_estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
+    """One moment with its interval, where a bin counts as its middle."""
     total, domain = synopsis.total, synopsis.domain
     measured = synopsis if isinstance(synopsis, NoisyAnswers) else evidence.measured
     vector = part_vector(measured, total, moment) if isinstance(measured, NoisyAnswers) else None
@@ -87,6 +88,12 @@ def derived_answers(workload: Workload, shares: NDArray[np.float64], total: Tota
                 counts = np.append(counts, total.value - counts.sum())
             found.append(np.array([moment_value(moment, counts)]))
     return np.concatenate(found) if found else np.zeros(0)
+
+
+def one_value_each(schema: Schema, moment: Moment) -> bool:
+    """Whether each code of the columns of a moment stands for one number, and not for a bin of several."""
+    columns = [schema.columns[axis.column] for axis in moment.numbers]
+    return all(getattr(column, "one_value_each", column.kind == "boolean") for column in columns)
 
 
 def middle_notes(schema: Schema, moment: Moment) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence, standing_notes
 from .learning import Learning
-from .moments_inside import answer_moment
+from .moments_inside import answer_moment, released_moments
 from .quantiles import Quantiles
 from .query_result import QueryResult
 from .release_file import read_fields, write_fields
@@ -266,7 +266,8 @@ class Release(Quantiles, Learning):
     @property
     def counts(self) -> ReleasedCounts:
         """Its counts, as a SELECT takes them."""
-        return ReleasedCounts(self.schema, self.synopsis, self.evidence, self._check_seen, self.within)
+        moments = released_moments(self.workload)
+        return ReleasedCounts(self.schema, self.synopsis, self.evidence, self._check_seen, self.within, moments)
 
     @property
     def records(self) -> tuple[tuple[Any, int], ...]:

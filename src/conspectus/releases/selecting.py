@@ -107,15 +107,21 @@ class _Asked:
         if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
             rows = max(self.source.total.value, 1.0)
             return [self._count(measure.where, group).scaled(1 / rows) for group in groups]
-        moments = [self._moment(measure, group) for group in groups]
-        return [one for one in moments if one is not None] or self._from_cells(measure, groups)
+        moments = []
+        for group in groups:
+            if (one := self._moment(measure, group)) is None:
+                return self._from_cells(measure, groups)
+            moments.append(one)
+        for at in measure.columns:
+            self._value_notes(self.schema.columns[at], whole=False)
+        return moments
 
     def _moment(self, measure: Measure, group: tuple[Formula, ...]) -> Interval | None:
-        """A moment that the source takes as one question; None where it takes cells, or bins hold several values."""
+        """A moment that the source takes as one question; None where it takes cells."""
         kind = "variance" if measure.kind == "deviation" else measure.kind
         columns = [self.schema.columns[c] for c in sorted(set(measure.columns))]
-        exact = all(getattr(column, "one_value_each", column.kind == "boolean") for column in columns)
-        if kind not in KINDS or not exact or len(columns) != len(measure.columns):
+        numbers = all(column.kind in ("boolean", "integer", "number") for column in columns)
+        if kind not in KINDS or not numbers or len(columns) != len(measure.columns):
             return None
         rows = predicate(self.domain, all_of(self.domain, [self.plan.where, measure.where, *group]))
         axes = tuple(Numbers(self.domain.position(column.name), code_values(column)) for column in columns)
@@ -264,15 +270,20 @@ class _Asked:
         known = None if self.source.within is None else self.source.within.values(at)
         if known is not None:
             middle[: column.regular], inner[: column.regular] = known.mean, known.variance
-        if (low[: column.regular] != high[: column.regular]).any() and not whole:
-            self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
-        if column.ordered:
-            self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
+        self._value_notes(column, whole=whole)
         if codes:
             low = high = middle = np.arange(column.size, dtype=np.float64)
         axes = [1] * len(shape)
         axes[columns.index(at)] = column.size
         return Values(*(np.broadcast_to(end.reshape(axes), shape).ravel() for end in (middle, low, high, inner)))
+
+    def _value_notes(self, column: Column, *, whole: bool) -> None:
+        """What is said of the values of a column. With `whole`, what bins hold was measured."""
+        low, high = code_ends(column)
+        if (low[: column.regular] != high[: column.regular]).any() and not whole:
+            self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
+        if column.ordered:
+            self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
 
 
 @dataclass(frozen=True)
