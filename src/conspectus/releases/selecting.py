@@ -31,6 +31,7 @@ from .answer import standing_notes
 from .binned_cells import code_ends, with_inside
 from .cell_estimates import CellCounts, Interval, Values
 from .query_result import QueryResult, table_of
+from .released_counts import ReleasedCounts
 from .select_lines import Line, nearest, number_of, rank_of, rounded, value_of
 from .within_bins import BinValues, WithinBins
 
@@ -39,6 +40,10 @@ Mask = NDArray[np.bool_]
 VAGUE = (
     "what bounds every single count leaves anything possible for numbers made of many of them, which have no interval "
     "here: releases by projection, gaussian, laplace and histogram measure the tables that they are asked for"
+)
+NOT_SUMMED = (
+    "each count is the best estimate of itself: those of all groups add up to {summed}, of {rows} rows; counts of "
+    "release.table and of conspectus export agree with one another"
 )
 
 
@@ -101,7 +106,10 @@ class _Asked:
     def measured(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
         """What a measure is in each group."""
         if measure.kind == "count":
-            return [self._count(measure.where, group) for group in groups]
+            counts = [self._count(measure.where, group) for group in groups]
+            if measure.where is True:
+                self._sums_note(counts)
+            return counts
         whole = self.source.total.exact and self.plan.where is True and measure.over is True
         alone = all(part is True for group in groups for part in group)
         if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
@@ -115,6 +123,14 @@ class _Asked:
         for at in measure.columns:
             self._value_notes(self.schema.columns[at], whole=False)
         return moments
+
+    def _sums_note(self, counts: Sequence[Interval]) -> None:
+        """Say that counts of all groups do not add up to the rows, where that can be seen."""
+        if self.plan.where is not True or not self.plan.keys or not isinstance(self.source, ReleasedCounts):
+            return
+        summed, rows = sum(round(one.value or 0.0) for one in counts), round(self.source.total.value)
+        if abs(summed - rows) > len(counts) / 2:  # what rounding alone may do
+            self.notes[NOT_SUMMED.format(summed=f"{summed:,}", rows=f"{rows:,}")] = None
 
     def _moment(self, measure: Measure, group: tuple[Formula, ...]) -> Interval | None:
         """A moment that the source takes as one question; None where it takes cells."""
