@@ -167,7 +167,7 @@ class Histogram(HeldColumns):
         if self.errors is None:
             return proved
         count = self._share(query) * self.total.divisor
-        found = simulated_estimate(self.errors, self.domain, query, count, confidence)
+        found = simulated_estimate(self.errors, self.domain, query, count, confidence, self.total)
         return found if found is not None and found.width <= proved.width else proved
 
     def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
@@ -175,7 +175,8 @@ class Histogram(HeldColumns):
         low, high = super().intervals(cells, confidence, beside)
         ends = None
         if self.errors is not None:
-            ends = simulated_ends(self.errors, cells, self.answer(cells) * self.total.divisor, confidence)
+            counts = self.answer(cells) * self.total.divisor
+            ends = simulated_ends(self.errors, cells, counts, confidence, self.total)
         if ends is None:
             return low, high
         wider = ~(high - low < ends[1] - ends[0])  # also where there is none
