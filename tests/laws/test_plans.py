@@ -6,6 +6,7 @@ import dataclasses
 import doctest
 import importlib
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from tests.made import people
 import conspectus as cs
 from conspectus.mechanisms.boosting import parameters
 from conspectus.mechanisms.choosing import make
+from conspectus.mechanisms.expectations import ROWS_ASSUMED, UNKNOWN_ROWS
 from conspectus.mechanisms.iterative_construction import promised_alpha
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
 from conspectus.mechanisms.registry import OFFLINE
@@ -149,6 +151,26 @@ def test_the_parts_of_a_plan_are_not_planned_again(monkeypatch):
     cs.release(table, cs.marginals(schema, 2), epsilon=1, mechanism="boosting")
     cs.release(table, cs.marginals(schema, 2), epsilon=1e5, mechanism="iterative", theorem=True)
     assert (len(searched), len(solved)) == (1, 1)
+
+
+@pytest.mark.parametrize("name", [name for name in OFFLINE if name not in ("net", "top")])
+def test_an_unknown_number_of_rows_is_the_same_number_to_all(name):
+    """Claims are compared with one another: each takes a private number of rows to be the same one, and says so."""
+    columns = {f"c{i}": {"type": "boolean"} for i in range(1, 4)} | {"c0": {"type": "integer", "min": 0, "max": 7}}
+    schema = cs.Schema.from_dict({"name": "made", "neighbours": "add-remove", "columns": columns})
+    workloads = [cs.marginals(schema, 2), cs.random_conjunctions(schema, 2, 40, 1), cs.ranges(schema, "c0")]
+    served = 0
+    for workload, delta in product(workloads, (0.0, 1e-6)):
+        facts = {"mechanism": name, "epsilon": 1.0, "delta": delta}
+        unknown, known = (cs.plan(schema, workload, rows=rows, **facts) for rows in (None, UNKNOWN_ROWS))
+        assert unknown.refusals == known.refusals
+        assert unknown.efforts == known.efforts
+        for claim, declared in zip(unknown.claims, known.claims, strict=True):
+            assert ROWS_ASSUMED in claim.notes
+            assert ROWS_ASSUMED not in declared.notes
+            assert dataclasses.replace(claim, notes=declared.notes) == declared
+            served += 1
+    assert served
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.1}])

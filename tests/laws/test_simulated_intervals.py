@@ -28,9 +28,10 @@ from conspectus.queries.workload import Workload
 from conspectus.releases.planning import problem_of
 from conspectus.releases.run import run
 from conspectus.service.describing import why_none
+from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.intervals.simulated_errors import FAILED, LEVELS, Curve, SimulatedErrors
 from conspectus.synopses.product_mixture import ProductMixture
-from conspectus.synopses.synopsis import BadSynopsis, load_synopsis
+from conspectus.synopses.synopsis import BadSynopsis, Total, load_synopsis
 
 
 def rng(seed=0):
@@ -308,6 +309,30 @@ def test_intervals_cover_cells_of_one_two_and_three_columns(released):
         workload = cs.marginals(schema, order)
         assert _coverage(release, table, workload) > 0.93
     assert _coverage(release, table, cs.marginals(schema, 3), shrink=1 / 3) < 0.85
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.7, 0.95])
+def test_a_predicate_and_its_complement_have_one_interval_where_the_total_is_public(share):
+    """Both are wrong by the same: whichever is asked, the same side of the two is looked at."""
+    schema = cs.Schema.from_dict({"name": "t", "columns": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}})
+    sizes, levels = np.array([10.0, 1000.0]), np.arange(1.0, 8.0)
+    margins = Curve(sizes, np.outer([1.0, 9.0], levels), np.outer([2.0, 30.0], levels))
+    errors = SimulatedErrors(2, {(kind, columns): margins for kind in ("cell", "sum") for columns in (1, 2)})
+    weights = np.array([1 - share, 0, share / 2, share / 2])
+    held = Histogram(schema.domain, weights, Total(value=1000.0, exact=True), (0, 1), errors=errors)
+    for asked in ("a", "a AND b", "a OR b", "(a AND b) OR NOT (a OR b)"):
+        one, other = (held.estimate(cs.sql(schema, text), 0.95) for text in (asked, f"NOT ({asked})"))
+        assert one.count == pytest.approx(1000 - other.count)
+        assert (one.low, one.high) == pytest.approx((1000 - other.high, 1000 - other.low))
+        assert one.basis == "simulated"
+    low, high = held.intervals(cs.marginal(schema, ["a"]), 0.95)
+    alone = [held.estimate(cs.sql(schema, text), 0.95) for text in ("NOT a", "a")]
+    np.testing.assert_allclose([low, high], [[one.low for one in alone], [one.high for one in alone]])
+    # Of a total that was bought the complement is wrong by that as well: each keeps its own.
+    bought = replace(held, total=Total(value=1000.0, exact=False, kind="gaussian", scale=3.0, terms=1))
+    one = bought.estimate(cs.sql(schema, "a"), 0.95)
+    below, above = errors.margins("cell", (0,), np.array([one.count]), 0.95)
+    assert (one.low, one.high) == pytest.approx((one.count - below[0], one.count + above[0]))
 
 
 def test_a_table_unlike_its_mixture_is_not_covered():

@@ -16,9 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import conspectus as cs
 from conspectus.data.columns.kinds import Categorical, Integer
 from conspectus.data.schema import Schema, Unit
 from conspectus.data.sources import open_table
+from conspectus.data.sources.drafting import check_unit
+from conspectus.report import write_report
 
 PEOPLE = ("ann", "bob", "cem", "dan")
 LETTERS = ("a", "b", "c")
@@ -50,6 +53,24 @@ def kept(source: Any, schema: Schema, *, rows: int = 1 << 17, public_seed: int =
         for chunk in table.chunks(rows=rows):
             found.update(zip(*(chunk.column(position).tolist() for position in range(len(schema.columns)))))
     return found
+
+
+def test_what_lies_beyond_max_rows_is_said_beside_every_number(tmp_path):
+    """Nobody takes a count of kept rows for one of the file; the owner sees how many are left out."""
+    rows = table_of([(who, "a", number % 10) for number in range(40) for who in ("ann", "bob")] + [("cem", "b", 1)])
+    schema = schema_for(5, listed=False)
+    found = check_unit(schema, rows)
+    assert (found.rows, found.kept, found.dropped) == (81, 11, 70)
+    assert check_unit(Schema("t", schema.columns), rows) is None
+    release = cs.release(open_table(rows, schema), cs.marginals(schema, 2), epsilon=1e6)
+    said = 'numbers are of the rows that are used: at most 5 of each "who"'
+    shown = [release.ask("letter = 'a'"), release.table("letter"), release.query("SELECT COUNT(*), AVG(number) FROM t")]
+    write_report(release, tmp_path / "page.html")
+    assert all(said in one.notes and said in str(one) for one in shown)
+    assert "at most 5 of each" in (tmp_path / "page.html").read_text()
+    with cs.open_session(open_table(rows, schema), epsilon=1.0, questions=5, mechanism="laplace") as session:
+        assert said in session.ask("letter = 'a'").notes
+        assert said in session.query("SELECT letter, COUNT(*) FROM t GROUP BY letter").notes
 
 
 rows_of_anyone = st.lists(

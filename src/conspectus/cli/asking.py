@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -53,11 +53,17 @@ def said_to(predicates: Sequence[str], ask: Callable[[str], Answer], *stops: typ
     return said
 
 
-def show(said: Sequence[Said], line: Callable[[Any], str] = str) -> None:
-    """Each question with its answer, or with its refusal."""
+def show(said: Sequence[Said], line: Callable[[Any], str] = str, *, standing: Sequence[str] = ()) -> None:
+    """Each question with its answer, or with its refusal; what stands beside all of them is said once, at the end."""
     for one in said:
         print(one.heading)
-        print(f"  refused: {one.refusal}" if one.answer is None else f"  {line(one.answer)}")
+        if one.answer is None:
+            print(f"  refused: {one.refusal}")
+            continue
+        notes = tuple(note for note in one.answer.notes if note not in standing)
+        print(f"  {line(replace(one.answer, notes=notes))}")
+    for note in standing:
+        print(f"{note[:1].upper()}{note[1:]}.")
 
 
 def exit_with(said: Sequence[Said]) -> None:

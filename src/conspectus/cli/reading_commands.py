@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +57,7 @@ def ask(
         raise options.OptionError(
             "--data, --schema, --ledger and --measure belong to --session: a release has no table"
         )
-    from conspectus.releases.answer import checked_confidence
+    from conspectus.releases.answer import checked_confidence, standing_notes
 
     release = cs.load(out)
     checked_confidence(confidence)
@@ -66,30 +67,55 @@ def ask(
             {"answers": [one.json for one in said], "guarantee": printing.guarantee_json(release.guarantee)}
         )
     else:
-        show(said)
+        show(said, standing=standing_notes(release.schema))
         print(f"Under {release.guarantee}.")
     exit_with(said)
 
 
 def export(
     out: options.Stored,
-    table: Annotated[str, typer.Option("--table", metavar="COLUMNS", help="The columns: sex,age, or a JSON list.")],
     output: Output,
+    table: Annotated[
+        str | None, typer.Option("--table", metavar="COLUMNS", help="The columns: sex,age, or a JSON list.")
+    ] = None,
     confidence: options.Confidence = 0.95,
     as_json: options.Json = False,
 ) -> None:
-    """Publish a table of a release: integer counts with intervals, and a mark on cells too noisy to print."""
+    """Publish a table of a release: integer counts with intervals, and a mark on cells too noisy to print; without
+    COLUMNS the sums, means, variances and covariances that were released, with theirs."""
+    from conspectus.releases.answer import checked_confidence
+    from conspectus.releases.moments_inside import moments_table
     from conspectus.tabular import write_table
 
     kind = kind_of(output, TABLES)
     with destination(output, inputs=[out]) as part:
-        made = cs.load(out).table(options.columns_of(table), confidence=confidence)
+        release = cs.load(out)
+        if table is None and not release.counts.moments:
+            raise options.OptionError("name the columns of a table: --table sex,age")
+        if table is None:
+            made = moments_table(release.counts, checked_confidence(confidence))
+        else:
+            made = release.table(options.columns_of(table), confidence=confidence)
         write_table(made.to_arrow(), part, kind)
+    if table is None:
+        if as_json:
+            printing.as_json({"numbers": made.num_rows, "notes": list(made.notes), "saved": str(output)})
+            return
+        print(f"Wrote {made.num_rows:,} number{'s' if made.num_rows != 1 else ''} with intervals to {output}.")
+        _print_notes(made.notes)
+        return
     noisy = sum(made["too_noisy"].to_pylist())
     if as_json:
-        printing.as_json({"cells": made.num_rows, "too_noisy": noisy, "saved": str(output)})
+        notes = {"notes": list(made.notes)}
+        printing.as_json({"cells": made.num_rows, "too_noisy": noisy, **notes, "saved": str(output)})
     else:
         print(f"Wrote {made.num_rows:,} cells to {output}, {noisy:,} of them marked as too noisy to print.")
+        _print_notes(made.notes)
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        print(f"{note[:1].upper()}{note[1:]}.")
 
 
 def synthesize(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import conspectus as cs
+from conspectus.mechanisms.expectations import ROWS_ASSUMED, UNKNOWN_ROWS
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
 from . import options, printing
@@ -31,11 +32,14 @@ MechanismName = Annotated[
 
 @options.grouped
 def plan(
-    rows: Annotated[
-        int, typer.Option("--rows", metavar="N", min=1, help="The number of rows to plan for; nothing is read.")
-    ],
     questions: options.Questions,
     spending: options.Spending,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows", metavar="N", min=1, help=f"The number of rows to plan for, or {UNKNOWN_ROWS:,}; nothing is read."
+        ),
+    ] = None,
     schema: options.SchemaOrRecords = None,
     mechanism: MechanismName = AUTO,
     objective: options.Objective = None,
@@ -61,6 +65,8 @@ def plan(
             raise options.OptionError("--objective is for workloads: sessions are planned by their largest error")
         if questions.given or schema is None:
             raise options.OptionError("--session plans for questions that nobody knows: give --schema, and no workload")
+        if rows is None:
+            raise options.OptionError("--session plans for a number of rows: give --rows")
         made = cs.plan_session(cs.Schema.load(schema), rows=rows, questions=session, **facts, **settings)
     if as_json:
         printing.as_json(made.to_json())
@@ -72,10 +78,10 @@ def show_plan(made: Plan) -> None:
     """A plan as a table, best first, and the refusals with their reasons."""
     from conspectus.releases.planning import format_error
 
-    problem = made.problem
+    problem, whole = made.problem, made.problem.planned_denominator
     asked = getattr(problem, "questions", None)
     what = f"{len(problem.workload):,} queries" if asked is None else f"A session of {asked:,} questions"
-    print(f"{what} on {problem.rows:,} rows, {problem.neighbours} neighbours")
+    print(f"{what} on {problem.planned_rows:,} rows, {problem.neighbours} neighbours")
     rows = ("seconds", "file", "synthetic rows") if asked is None else ()
     titles = ("mechanism", "expected max", "expected mean", "interval ±", "proved max", "memory", *rows)
     printing.table(
@@ -83,9 +89,9 @@ def show_plan(made: Plan) -> None:
         [
             (
                 claim.mechanism,
-                format_error(claim.expected_max, problem.denominator),
-                format_error(claim.expected_mean, problem.denominator),
-                "none" if claim.expected_width is None else format_error(claim.expected_width, problem.denominator),
+                format_error(claim.expected_max, whole),
+                format_error(claim.expected_mean, whole),
+                "none" if claim.expected_width is None else format_error(claim.expected_width, whole),
                 _proved(claim),
                 _size(claim.memory),
                 *((*_effort(made, claim), "yes" if made.gives_rows(claim) else "no") if rows else ()),
@@ -94,10 +100,13 @@ def show_plan(made: Plan) -> None:
         ],
         right=(1, 2, 3, 4, 5, 6, 7) if rows else (1, 2, 3, 4, 5),
     )
-    notes = [(claim.mechanism, "; ".join(claim.notes)) for claim in made.claims if claim.notes]
+    told = [(claim.mechanism, [note for note in claim.notes if note != ROWS_ASSUMED]) for claim in made.claims]
+    notes = [(name, "; ".join(said)) for name, said in told if said]
     notes += [(claim.mechanism, _answered(claim)) for claim in made.claims if claim.answered is not None]
     printing.facts([*notes, *((refusal.mechanism, f"no: {refusal.reason}") for refusal in made.refusals)])
     if made.claims:
+        if problem.assumed:
+            print(ROWS_ASSUMED[:1].upper() + ROWS_ASSUMED[1:] + ".")
         if asked is None:
             first = "largest" if problem.objective == "max" else "mean"
             print(f"The least expected {first} error comes first (objective {problem.objective}).")
@@ -225,6 +234,7 @@ def show_release(made: Release, out: Path) -> None:
             f"{share(claim.expected_max / rows)} at worst"
         )
         pairs.append(("expected error", f"{typical} (typical, not promised)"))
+        pairs += [("rows", note) for note in claim.notes if note == ROWS_ASSUMED]
         if claim.bound is not None and not claim.bound.vacuous:
             bound = claim.bound
             proved = f"at most {bound.value:.4f} with probability {bound.probability:g}, by {bound.theorem}"
@@ -267,6 +277,7 @@ def release_json(made: Release, out: Path) -> dict[str, Any]:
         "guarantee": printing.guarantee_json(made.guarantee),
         "expected_max": None if claim is None else claim.expected_max / rows,
         "expected_mean": None if claim is None else claim.expected_mean / rows,
+        "notes": [] if claim is None else list(claim.notes),
         "proved": None if claim is None or claim.bound is None else dataclasses.asdict(claim.bound),
         "certificate": printing.certificate_json(made),
         "parameters": dict(made.parameters),

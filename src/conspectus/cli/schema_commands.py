@@ -79,16 +79,19 @@ def check(
     from conspectus.data.sources import drafting as owner
 
     counts = owner.check(declared, data)
-    lines = owner.check_lines(declared, data)
+    lines, unit = owner.check_lines(declared, data), owner.check_unit(declared, data)
     if as_json:
         found = {"private": False, "columns": [dataclasses.asdict(count) for count in counts]}
-        printing.as_json({**found, "lines": None if lines is None else dataclasses.asdict(lines)})
+        beyond = None if unit is None else {**dataclasses.asdict(unit), "dropped": unit.dropped}
+        printing.as_json({**found, "lines": None if lines is None else dataclasses.asdict(lines), "unit": beyond})
         return
     print(NOT_PRIVATE)
     cells = [(c.name, f"{c.rows:,}", f"{c.clamped:,}", f"{c.recoded:,}", f"{c.missing:,}") for c in counts]
     printing.table(("column", "rows", "clamped", "recoded", "missing"), cells, right=(1, 2, 3, 4))
     if lines is not None and (lines.odd_quotes or lines.wrong_fields or lines.too_long):
         print(str(lines))
+    if unit is not None:
+        printing.paragraph(str(unit))
 
 
 def _some(labels: tuple[str, ...]) -> str:

@@ -112,7 +112,7 @@ def ask_session(
     as_json: bool,
 ) -> None:
     """Put some predicates to a session, or buy their answers outright, and say what they cost."""
-    from conspectus.releases.answer import checked_confidence
+    from conspectus.releases.answer import checked_confidence, standing_notes
     from conspectus.sessions.store import SessionError
 
     checked_confidence(confidence)
@@ -123,7 +123,7 @@ def ask_session(
             kept = printing.guarantee_json(live.guarantee)
             printing.as_json({"answers": [one.json for one in said], **_standing(live), "guarantee": kept})
         else:
-            show(said, lambda answer: _line(live, answer))
+            show(said, lambda answer: _line(live, answer), standing=standing_notes(live.schema))
             print(f"{_left(live)}. Under {live.guarantee}.")
     exit_with(said)
 

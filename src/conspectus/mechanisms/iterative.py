@@ -83,13 +83,13 @@ def unmeasured(problem: Problem, candidates: Candidates, measured: int) -> float
     It is 0 for marginals, since a marginal tells about many others and a single question about hardly any; and 0 where
     all are measured. The shape is the theorems': √(√ln|X|·ln|Q|/(n√ρ)) as a fraction of the rows.
     """
-    if not problem.rows or len(candidates) < len(candidates.workload) or measured >= len(candidates):
+    if len(candidates) < len(candidates.workload) or measured >= len(candidates):
         return 0.0
     cap = float(problem.cap)
     # A pure budget is cut into equal parts, which cost this much in ρ.
     rho = cap if problem.currency == "zcdp" else cap * cap / (2 * measured)
     size = math.sqrt(math.log(max(problem.cells, 2))) * math.log(len(candidates)) / math.sqrt(rho)
-    return UNMEASURED * math.sqrt(problem.rows * size) * problem.max_rows
+    return UNMEASURED * math.sqrt(problem.planned_rows * size) * problem.max_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,9 +80,6 @@ from .total import find_total, left_after_total, of_fractions
 from .update_rules.offline_rules import MOST_TERMS, MedianRule, PerceptronRule
 from .update_rules.update_counts import median_updates, perceptron_updates
 
-USUAL_ROWS = 10_000.0
-"""What a plan takes the number of rows to be where nobody has said it."""
-
 REFIT, RIDGE = 20, 0.1
 """With free parameters: how often the weights are solved anew, in rounds, and with which ridge."""
 
@@ -240,7 +237,7 @@ class IterativeConstruction(Mechanism[IterativePlan]):
         if self.theorem and not promised < 1:
             said = f"Theorem 5.4 promises an error of {promised:.3g} here, which says nothing"
             raise CannotServe(f"{said}: leave theorem=True out")
-        rows = float(problem.rows or USUAL_ROWS)
+        rows = float(problem.planned_rows)
         if self.theorem:
             turns = max(1, math.ceil(RULES[self.rule](promised / 2, problem.cells)))
             aim = Aim(alpha=promised, rounds=turns, rows=rows)

@@ -32,6 +32,7 @@ from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .bounds import FAILURE, Certificate
+from .expectations import ROWS_ASSUMED, UNKNOWN_ROWS
 
 if TYPE_CHECKING:  # a release that is read has no curator, and need not wait for databases
     from conspectus.curator.curator import Curator
@@ -78,8 +79,7 @@ class Problem:
         in_order: For each column how many of its codes, from the first on, stand in an order: bins of numbers and
             dates. Empty where nothing is known of that.
         objective: Which expected error the planner compares: the largest one, or the mean one.
-        rho: What acts of Gaussian noise alone may sum to, where that is more than the conversion of ρ allows; see
-            `sharper_budgets`.
+        rho: What Gaussian noise alone may sum to, where that is more than the conversion of ρ allows.
     """
 
     workload: Workload
@@ -153,6 +153,21 @@ class Problem:
     def denominator(self) -> int | None:
         """What a share of one amounts to in counts, where that is public or declared."""
         return self.workload.denominator or self.rows
+
+    @property
+    def planned_rows(self) -> int:
+        """The rows that are planned for: the public or declared number, else the one assumption that all share."""
+        return UNKNOWN_ROWS if self.rows is None else max(self.rows, 1)
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What is said of a number of rows that was assumed; nothing where it is known or takes no part."""
+        return () if self.rows is not None or self.workload.denominator else (ROWS_ASSUMED,)
+
+    @property
+    def planned_denominator(self) -> int:
+        """What a share of one amounts to in counts, by what is planned for."""
+        return self.workload.denominator or self.planned_rows
 
     def law(self, moved: Sensitivity, price: Fraction) -> Noise:
         """The noise that makes a measurement cost `price`: Laplace for a pure budget, Gaussian otherwise."""
@@ -295,18 +310,18 @@ class Proposal:
 def propose(mechanism: Mechanism[Any], problem: Problem) -> Proposal | Refusal:
     """Plan once, and say what to expect.
 
-    Typical errors are models, and may overshoot. Here none is larger than the table, and none is smaller at worst than
-    on average.
+    Typical errors are models. Here none is larger than the table, and none is smaller at worst than on average.
     """
     try:
         plan = mechanism.plan(problem)
     except CannotServe as why:
         return Refusal(mechanism=mechanism.name, reason=str(why))
     claim = mechanism.claim(problem, plan)
-    most = problem.denominator or math.inf
+    most = problem.planned_denominator
     mean, width = min(claim.expected_mean, most), claim.expected_width
     claim = dataclasses.replace(
         claim,
+        notes=(*claim.notes, *problem.assumed),
         expected_mean=mean,
         expected_max=max(mean, min(claim.expected_max, most)),
         expected_width=None if width is None else min(width, most),

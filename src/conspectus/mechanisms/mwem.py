@@ -169,10 +169,10 @@ def first_measured(told: Sequence[Step], total: Total) -> NoisyAnswers | None:
 
 def _expected(problem: Problem, plan: LoopPlan) -> tuple[float, float]:
     """Typical errors, mean and largest, in counts."""
-    candidates, rounds, rows = plan.candidates, plan.rounds, problem.rows
+    candidates, rounds, rows = plan.candidates, plan.rounds, problem.planned_rows
     law = in_counts(problem.law(problem.sensitivity(candidates[0]), plan.measure), candidates[0].grid)
     interactions = Interactions.of(candidates.workload)
-    if interactions is not None and rows:
+    if interactions is not None:
         noise, share = deviation_of(law) / rows, rounds / len(candidates)
         found = interactions.fitted(noise, ridge=RIDGE, share=share, chosen=True)
         blind = interactions.fitted(noise, ridge=RIDGE, share=share)

@@ -8,6 +8,7 @@ and stands in no state.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -262,4 +263,5 @@ def propose_online(mechanism: OnlineMechanism[Any], problem: SessionProblem, pla
     if isinstance(plan, Refusal):
         raise NoMechanism(f"{mechanism.name} cannot serve this: {plan.reason}")
     settled, claim = mechanism.settled(problem, plan), mechanism.claim(problem, plan)
+    claim = dataclasses.replace(claim, notes=(*claim.notes, *problem.assumed))
     return OnlineProposal(mechanism=settled, problem=problem, plan=plan, claim=claim)

@@ -338,17 +338,16 @@ class Projection(Mechanism[ProjectionPlan]):
     def _expected(self, problem: Problem, plan: ProjectionPlan) -> tuple[float, float]:
         """Typical errors, mean and largest, in counts."""
         asked, law = plan.asked, in_counts(plan.law, plan.asked.grid)
-        interactions = Interactions.of(asked)
+        interactions, rows = Interactions.of(asked), problem.planned_rows
         if interactions is not None and plan.residuals is not None:
-            rows = problem.rows or 1
             spread = {columns: each / rows for columns, each in plan.residuals.deviations.items()}
-            errors = interactions.planned(spread, fitted=bool(problem.rows))
+            errors = interactions.planned(spread)
             return errors.mean * rows, errors.largest * rows
         if interactions is not None:
             noise = deviation_of(law)
-            if problem.rows and self.norm == "entropy":
-                errors = interactions.fitted(noise / problem.rows)
-                return errors.mean * problem.rows, errors.largest * problem.rows
+            if self.norm == "entropy":
+                errors = interactions.fitted(noise / rows)
+                return errors.mean * rows, errors.largest * rows
             # Least squares, of which only the possible answers take more away: a little too much is expected.
             errors = interactions.least_squares(noise)
             return errors.mean, errors.largest

@@ -110,7 +110,7 @@ class StableHistogram(Mechanism[StableHistogramPlan]):
         return plan
 
     def claim(self, problem: Problem, plan: StableHistogramPlan) -> Claim:
-        rows, level = problem.rows or 1 << 20, plan.threshold
+        rows, level = problem.planned_rows, plan.threshold
         sizes = [
             np.diff(block.offsets) if isinstance(block, SparseQueries) else np.array([rows])
             for block in problem.workload.blocks

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from conspectus.data.schema import Schema
 from conspectus.queries.query import Predicate, Query
 from conspectus.synopses.estimate import Basis, Estimate
 from conspectus.synopses.moment_estimates import MomentEstimate
@@ -139,6 +140,14 @@ def count_confidence(total: Total, confidence: float) -> float:
     A total that was paid for may be wrong too: it and the count share the failure probability (union bound).
     """
     return confidence if total.exact else (1 + confidence) / 2
+
+
+def standing_notes(schema: Schema) -> tuple[str, ...]:
+    """What stands beside every number of a table: of an id with many rows some are left out, and are in no count."""
+    unit = schema.unit
+    if unit.kind != "id":
+        return ()
+    return (f'numbers are of the rows that are used: at most {unit.max_rows:,} of each "{unit.column}"',)
 
 
 def value_answer(found: MomentEstimate, total: Total, confidence: float, notes: tuple[str, ...]) -> Answer:

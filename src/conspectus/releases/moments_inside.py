@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.queries.blocks.moments import Moment
+from conspectus.queries.blocks.moments import Moment, Moments
 from conspectus.queries.formulas import all_of, any_box, literal, predicate
 from conspectus.queries.language.select_plan import Measure
+from conspectus.queries.language.to_sql import to_sql
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.workload import Workload
 from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import CannotAnswer
+from conspectus.tabular import ResultTable
 
-from .answer import Answer, value_answer
+from .answer import Answer, standing_notes, value_answer
 from .numbers_from_parts import moment_answer
 from .released_counts import ReleasedCounts
 from .selecting import measured_alone
@@ -47,7 +50,38 @@ def moment_inside(source: ReleasedCounts, moment: Moment, confidence: float) -> 
         return None
     counted = None if moment.kind == "sum" else rows
     inside = MomentEstimate(value=found.value, low=found.low, high=found.high, count=counted, basis=found.basis)
-    return value_answer(inside, source.total, confidence, notes)
+    return value_answer(inside, source.total, confidence, (*notes, *standing_notes(source.schema)))
+
+
+def released_moments(workload: Workload) -> tuple[Moment, ...]:
+    """The sums, means, variances and covariances of a workload."""
+    return tuple(moment for block in workload.blocks if isinstance(block, Moments) for moment in block.functions)
+
+
+def moments_table(source: ReleasedCounts, confidence: float) -> ResultTable:
+    """All moments that were released by themselves: what they are of, over which rows, and their intervals.
+
+    Args:
+        source: The counts of a release.
+        confidence: The probability with which each interval holds.
+
+    Returns:
+        Lines of `number`, `rows` as a predicate, `value`, `low`, `high`, and `over`, about how many rows that is.
+    """
+    names, found = source.schema.domain.names, []
+    notes: dict[str, None] = {}
+    for moment in source.moments:
+        answer = answer_moment(source, moment, confidence)
+        notes |= dict.fromkeys(answer.notes)
+        what = " and ".join(names[axis.column] for axis in moment.numbers)
+        over = None if answer.count is None else max(round(answer.count), 0)
+        ends = {"value": answer.value, "low": answer.low, "high": answer.high}
+        found.append(
+            {"number": f"{moment.kind} of {what}", "rows": to_sql(source.schema, moment.given)} | ends | {"over": over}
+        )
+    kinds = (("number", pa.string()), ("rows", pa.string()), *((end, pa.float64()) for end in ("value", "low", "high")))
+    made = pa.Table.from_pylist(found, schema=pa.schema([*kinds, ("over", pa.int64())]))
+    return ResultTable(made, ("number", "rows"), (("value", "low", "high"),), tuple(notes))
 
 
 def answers_inside(source: ReleasedCounts, workload: Workload, answers: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,16 +18,17 @@ from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
 from conspectus.synopses.synopsis import Synopsis, Total
 from conspectus.synopses.tree_counts import TreeCounts
 
-from .answer import Answer, count_confidence, value_answer
+from .answer import Answer, count_confidence, standing_notes, value_answer
 
 
 def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> Answer:
     """One moment with its interval: from measured counts where they determine it, else from the synopsis."""
-    found = _estimate(synopsis, evidence, moment, confidence)
+    found = moment_estimate(synopsis, evidence, moment, confidence)
     return value_answer(found, synopsis.total, confidence, middle_notes(schema, moment))
 
 
-def _estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
+def moment_estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
+    """One moment with its interval, where a bin counts as its middle."""
     total, domain = synopsis.total, synopsis.domain
     measured = synopsis if isinstance(synopsis, NoisyAnswers) else evidence.measured
     vector = part_vector(measured, total, moment) if isinstance(measured, NoisyAnswers) else None
@@ -89,6 +90,12 @@ def derived_answers(workload: Workload, shares: NDArray[np.float64], total: Tota
     return np.concatenate(found) if found else np.zeros(0)
 
 
+def one_value_each(schema: Schema, moment: Moment) -> bool:
+    """Whether each code of the columns of a moment stands for one number, and not for a bin of several."""
+    columns = [schema.columns[axis.column] for axis in moment.numbers]
+    return all(getattr(column, "one_value_each", column.kind == "boolean") for column in columns)
+
+
 def middle_notes(schema: Schema, moment: Moment) -> tuple[str, ...]:
     """What must be said of the values: bins count as their middles, and values outside the range are clamped."""
     said = []
@@ -96,4 +103,4 @@ def middle_notes(schema: Schema, moment: Moment) -> tuple[str, ...]:
         column = schema.columns[axis.column]
         if column.kind in ("integer", "number") and (column.lows != column.highs).any():  # type: ignore[attr-defined]
             said.append(f'each bin of "{column.name}" counts as its middle')
-    return tuple(said)
+    return (*said, *standing_notes(schema))

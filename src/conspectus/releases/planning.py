@@ -135,18 +135,18 @@ class Plan(Tabular):
         return Bars(labels=names, sizes=sizes, lows=nothing, highs=nothing, axis="expected maximum error, in counts")
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as JSON values. Errors are fractions where the number of rows is known, and counts beside them."""
-        whole = self.problem.denominator
+        """The plan as JSON values. Errors are fractions of the rows that were planned for, and counts beside them."""
+        whole = self.problem.planned_denominator
         return {
-            "rows": self.problem.rows,
+            "rows": self.problem.planned_rows,
             "queries": len(self.problem.workload),
             "objective": self.problem.objective,
             "claims": [
                 {
                     **dataclasses.asdict(claim),
-                    "expected_max": claim.expected_max / whole if whole else None,
-                    "expected_mean": claim.expected_mean / whole if whole else None,
-                    "expected_width": _of(claim.expected_width, whole),
+                    "expected_max": claim.expected_max / whole,
+                    "expected_mean": claim.expected_mean / whole,
+                    "expected_width": None if claim.expected_width is None else claim.expected_width / whole,
                     "expected_max_counts": claim.expected_max,
                     "expected_mean_counts": claim.expected_mean,
                     "expected_width_counts": claim.expected_width,
@@ -165,10 +165,6 @@ def nobody_serves(refusals: Sequence[Refusal], *, named: bool = False) -> NoMech
         return NoMechanism(f"{refusals[0].mechanism} cannot serve this: {refusals[0].reason}")
     reasons = "; ".join(f"{refusal.mechanism}: {refusal.reason}" for refusal in refusals)
     return NoMechanism(f"no mechanism can serve this: {reasons}")
-
-
-def _of(counts: float | None, whole: int | None) -> float | None:
-    return counts / whole if whole and counts is not None else None
 
 
 def neighbours_of(neighbours: str | None, schema: Schema) -> Neighbours:
@@ -298,7 +294,7 @@ def plan(
     schema: Schema,
     workload: Workload,
     *,
-    rows: int,
+    rows: int | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
     rho: float | None = None,
@@ -314,7 +310,7 @@ def plan(
     Args:
         schema: The schema of the table.
         workload: The questions, built from the same schema.
-        rows: The number of rows to plan for.
+        rows: The number of rows to plan for; None for the number that is assumed where it is private and not declared.
         epsilon: The privacy loss ε. Give this or `rho`.
         delta: The failure probability δ; 0 is a pure guarantee.
         rho: The concentrated privacy loss ρ, in place of ε; a `delta` then says at which δ it is shown as an ε.

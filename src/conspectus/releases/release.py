@@ -39,9 +39,9 @@ from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_known
 from conspectus.tabular import ResultTable
 
-from .answer import Answer, answer_of, checked_confidence, count_confidence
+from .answer import Answer, answer_of, checked_confidence, count_confidence, standing_notes
 from .learning import Learning
-from .moments_inside import answer_moment
+from .moments_inside import answer_moment, released_moments
 from .quantiles import Quantiles
 from .query_result import QueryResult
 from .release_file import read_fields, write_fields
@@ -189,10 +189,10 @@ class Release(Quantiles, Learning):
         """
         checked_confidence(confidence)
         words: str | None = None
-        notes: tuple[str, ...] = ()
+        notes = standing_notes(self.schema)
         if isinstance(question, str):
             reading = language.read(self.schema, question, snap=snap)
-            question, words, notes = reading.workload, reading.words, reading.notes
+            question, words, notes = reading.workload, reading.words, (*reading.notes, *notes)
         if len(question) != 1:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
         self._check_seen(question)
@@ -266,7 +266,8 @@ class Release(Quantiles, Learning):
     @property
     def counts(self) -> ReleasedCounts:
         """Its counts, as a SELECT takes them."""
-        return ReleasedCounts(self.schema, self.synopsis, self.evidence, self._check_seen, self.within)
+        moments = released_moments(self.workload)
+        return ReleasedCounts(self.schema, self.synopsis, self.evidence, self._check_seen, self.within, moments)
 
     @property
     def records(self) -> tuple[tuple[Any, int], ...]:

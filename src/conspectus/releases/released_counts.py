@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,17 @@ from conspectus.privacy.tails import variance_of
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.moments import Moment
+from conspectus.queries.formulas import all_of, any_box, literal, predicate
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
 from conspectus.synopses.evidence import Evidence
+from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
+from .binned_cells import code_ends
 from .cell_estimates import CellCounts, Interval
+from .numbers_from_parts import moment_estimate, one_value_each
 from .within_bins import WithinBins
 
 
@@ -34,6 +39,7 @@ class ReleasedCounts:
         evidence: What is published beside it.
         check_seen: Refuses what the release never saw.
         within: What was bought about values inside bins.
+        moments: The sums, means, variances and covariances that were released by themselves.
     """
 
     schema: Schema
@@ -41,6 +47,7 @@ class ReleasedCounts:
     evidence: Evidence
     check_seen: Callable[[Workload], None]
     within: WithinBins | None = None
+    moments: tuple[Moment, ...] = ()
 
     @property
     def total(self) -> Total:
@@ -57,8 +64,32 @@ class ReleasedCounts:
             value = min(max(value, found.low), found.high)
         return Interval(value=value, low=found.low, high=found.high, basis=found.basis)
 
-    def moment(self, moment: Moment, failure: float) -> None:
-        """Nothing: moments follow from the cells."""
+    def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
+        """A moment that was released, of the same rows; None for any other, which follows from the cells.
+
+        A released mean counts each bin as its middle: that of the values is off by half of the widest bin at most.
+        """
+        released = self._released.get(self._key(moment)) if self._released else None
+        binned = released is not None and not one_value_each(self.schema, released)
+        if released is None or (binned and (released.kind != "mean" or self.within is not None)):
+            return None
+        found = moment_estimate(self.synopsis, self.evidence, released, 1 - failure)
+        if not binned or found.low is None or found.high is None:
+            return found
+        low, high = code_ends(self.schema.columns[released.numbers[0].column])
+        half = float((high - low).max()) / 2
+        return replace(found, low=found.low - half, high=found.high + half)
+
+    @cached_property
+    def _released(self) -> dict[object, Moment]:
+        return {self._key(moment): moment for moment in self.moments}
+
+    def _key(self, moment: Moment) -> object:
+        """The same for all moments that mean the same: rows without a value are in none, whether or not it says so."""
+        domain = self.schema.domain
+        there = [literal(domain, axis.column, range(axis.values.size)) for axis in moment.numbers]
+        rows = predicate(domain, all_of(domain, [any_box(domain, moment.given.boxes), *there]))
+        return moment.kind, rows, moment.numbers
 
     def cells(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> CellCounts:
         """The counts of all cells of some columns."""

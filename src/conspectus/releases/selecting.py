@@ -27,9 +27,11 @@ from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 
 from . import cell_estimates as cells
+from .answer import standing_notes
 from .binned_cells import code_ends, with_inside
 from .cell_estimates import CellCounts, Interval, Values
 from .query_result import QueryResult, table_of
+from .released_counts import ReleasedCounts
 from .select_lines import Line, nearest, number_of, rank_of, rounded, value_of
 from .within_bins import BinValues, WithinBins
 
@@ -38,6 +40,10 @@ Mask = NDArray[np.bool_]
 VAGUE = (
     "what bounds every single count leaves anything possible for numbers made of many of them, which have no interval "
     "here: releases by projection, gaussian, laplace and histogram measure the tables that they are asked for"
+)
+NOT_SUMMED = (
+    "each count is the best estimate of itself: those of all groups add up to {summed}, of {rows} rows; counts of "
+    "release.table and of conspectus export agree with one another"
 )
 
 
@@ -75,7 +81,7 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     for expression, down in reversed(plan.order):
         lines.sort(key=lambda line: rank_of(value_of(expression, line), down))
     lines = lines[plan.offset :][: plan.limit]
-    return _result(plan, lines, confidence, asked.notes)
+    return _result(plan, lines, confidence, (*asked.notes, *standing_notes(source.schema)))
 
 
 def measured_alone(
@@ -100,21 +106,38 @@ class _Asked:
     def measured(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
         """What a measure is in each group."""
         if measure.kind == "count":
-            return [self._count(measure.where, group) for group in groups]
+            counts = [self._count(measure.where, group) for group in groups]
+            if measure.where is True:
+                self._sums_note(counts)
+            return counts
         whole = self.source.total.exact and self.plan.where is True and measure.over is True
         alone = all(part is True for group in groups for part in group)
         if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
             rows = max(self.source.total.value, 1.0)
             return [self._count(measure.where, group).scaled(1 / rows) for group in groups]
-        moments = [self._moment(measure, group) for group in groups]
-        return [one for one in moments if one is not None] or self._from_cells(measure, groups)
+        moments = []
+        for group in groups:
+            if (one := self._moment(measure, group)) is None:
+                return self._from_cells(measure, groups)
+            moments.append(one)
+        for at in measure.columns:
+            self._value_notes(self.schema.columns[at], whole=False)
+        return moments
+
+    def _sums_note(self, counts: Sequence[Interval]) -> None:
+        """Say that counts of all groups do not add up to the rows, where that can be seen."""
+        if self.plan.where is not True or not self.plan.keys or not isinstance(self.source, ReleasedCounts):
+            return
+        summed, rows = sum(round(one.value or 0.0) for one in counts), round(self.source.total.value)
+        if abs(summed - rows) > len(counts) / 2:  # what rounding alone may do
+            self.notes[NOT_SUMMED.format(summed=f"{summed:,}", rows=f"{rows:,}")] = None
 
     def _moment(self, measure: Measure, group: tuple[Formula, ...]) -> Interval | None:
-        """A moment that the source takes as one question; None where it takes cells, or bins hold several values."""
+        """A moment that the source takes as one question; None where it takes cells."""
         kind = "variance" if measure.kind == "deviation" else measure.kind
         columns = [self.schema.columns[c] for c in sorted(set(measure.columns))]
-        exact = all(getattr(column, "one_value_each", column.kind == "boolean") for column in columns)
-        if kind not in KINDS or not exact or len(columns) != len(measure.columns):
+        numbers = all(column.kind in ("boolean", "integer", "number") for column in columns)
+        if kind not in KINDS or not numbers or len(columns) != len(measure.columns):
             return None
         rows = predicate(self.domain, all_of(self.domain, [self.plan.where, measure.where, *group]))
         axes = tuple(Numbers(self.domain.position(column.name), code_values(column)) for column in columns)
@@ -132,6 +155,7 @@ class _Asked:
         most = self.source.total.value if self.source.total.exact else math.inf
         value = min(max(found.value or 0.0, 0.0), most)
         if found.low is None or found.high is None:
+            self.notes[self._without(tuple(sorted(rows.columns)))] = None
             return Interval(value=value, low=None, high=None, basis=found.basis)
         moved = value - (found.value or 0.0)  # around the nearest possible count, which is no farther from the truth
         low, high = max(found.low + moved, 0.0), min(found.high + moved, most)
@@ -262,15 +286,20 @@ class _Asked:
         known = None if self.source.within is None else self.source.within.values(at)
         if known is not None:
             middle[: column.regular], inner[: column.regular] = known.mean, known.variance
-        if (low[: column.regular] != high[: column.regular]).any() and not whole:
-            self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
-        if column.ordered:
-            self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
+        self._value_notes(column, whole=whole)
         if codes:
             low = high = middle = np.arange(column.size, dtype=np.float64)
         axes = [1] * len(shape)
         axes[columns.index(at)] = column.size
         return Values(*(np.broadcast_to(end.reshape(axes), shape).ravel() for end in (middle, low, high, inner)))
+
+    def _value_notes(self, column: Column, *, whole: bool) -> None:
+        """What is said of the values of a column. With `whole`, what bins hold was measured."""
+        low, high = code_ends(column)
+        if (low[: column.regular] != high[: column.regular]).any() and not whole:
+            self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
+        if column.ordered:
+            self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
 
 
 @dataclass(frozen=True)
@@ -326,7 +355,7 @@ def _rooted(found: Interval) -> Interval:
     return Interval(value=value, low=low, high=high, basis=found.basis)
 
 
-def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: dict[str, None]) -> QueryResult:
+def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: tuple[str, ...]) -> QueryResult:
     names: list[str] = []
     columns: list[list[Any]] = []
     measures: list[tuple[str, str, str]] = []
@@ -347,4 +376,4 @@ def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: dict[
         columns.append([rounded(one.low, digits, math.floor) for one in found])
         columns.append([rounded(one.high, digits, math.ceil) for one in found])
     arrow = table_of(names, columns)
-    return QueryResult(arrow, tuple(labels), tuple(measures), tuple(notes), confidence)
+    return QueryResult(arrow, tuple(labels), tuple(measures), notes, confidence)

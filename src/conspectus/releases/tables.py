@@ -13,6 +13,8 @@ from conspectus.synopses.published_records import record_array
 from conspectus.synopses.synopsis import Ends, ListedRecords
 from conspectus.tabular import ResultTable
 
+from .answer import standing_notes
+
 TOO_NOISY = 0.5
 """A cell is marked when its interval's half-width is more than this share of its count."""
 
@@ -42,7 +44,7 @@ def cells_table(schema: Schema, columns: Sequence[str], counts: NDArray[np.int64
     noisy = ~known | (high - low > 2 * TOO_NOISY * np.maximum(counts, 1))
     low, high = pa.array(low, mask=~known), pa.array(high, mask=~known)
     made = pa.table({**labels, "count": counts, "low": low, "high": high, "too_noisy": noisy})
-    return ResultTable(made, tuple(columns), INTERVALS)
+    return ResultTable(made, tuple(columns), INTERVALS, standing_notes(schema))
 
 
 def records_table(name: str, listed: ListedRecords, confidence: float) -> ResultTable:

@@ -12,6 +12,8 @@ import numpy as np
 
 from conspectus.privacy.guarantee import printed
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.releases.answer import standing_notes
+from conspectus.releases.moments_inside import moments_table
 from conspectus.releases.planning import share
 from conspectus.releases.release import Release
 from conspectus.synopses.fitting.max_entropy import CannotFit
@@ -59,7 +61,8 @@ def schema(release: Release) -> str:
     return page.section(
         "What was released",
         page.paragraph(
-            f"{release.questions:,} answers: {asked}. A unit of privacy is {_unit(release)}. The columns and "
+            f"{release.questions:,} answers: {asked}. A unit of privacy is {_unit(release)}. "
+            f"{' '.join(map(page.sentence, standing_notes(release.schema)))} The columns and "
             "their values were declared by the owner of the table and are published with the release:"
         ),
         page.table(("column", "type", "values", "which"), rows, numbers=(2,)),
@@ -153,21 +156,52 @@ def pictures(release: Release) -> str:
     ]
     if left_out:
         notes.append(f"{left_out:,} column{'s are' if left_out > 1 else ' is'} not drawn.")
+    numbers = _numbers(release) if release.counts.moments else ""
     if not drawn:
-        return page.section("Pictures", page.paragraph("This release holds no marginals that could be drawn."))
+        nothing = page.paragraph("This release holds no marginals that could be drawn.")
+        return numbers or page.section("Pictures", nothing)
     pairs = [_pair(release, first, second) for first, second in _tied(release)]
     together = associations.matrix(release)
     if release.synopsis.simulated_columns:
         notes.append(SIMULATED)
     if together:
         notes.append(associations.NOTE)
-    return page.section(
+    shown = page.section(
         "Pictures of the answers",
         page.paragraph(" ".join(notes), "note"),
         together,
         "".join(pairs),
         f'<div class="pictures">{"".join(drawn)}</div>',
     )
+    return shown + numbers
+
+
+def _numbers(release: Release) -> str:
+    """The released sums, means, variances and covariances as pictures, and as a table."""
+    made = moments_table(release.counts, 0.95)
+    lines = made.to_pylist()[:MOST_LISTED]
+    figures = []
+    for number, group in itertools.groupby(lines, key=lambda line: line["number"]):
+        drawn = [_number_bar(line) for line in group]
+        if all(min(bar.count, bar.count if bar.low is None else bar.low) >= 0 for bar in drawn):
+            figures.append(page.figure(number, bars(drawn, title=f"The {number}, by rows")))
+    cells = [(line["number"], line["rows"], *(_short(line[end]) for end in ("value", "low", "high"))) for line in lines]
+    return page.section(
+        "Numbers that were released",
+        page.paragraph("Whiskers and ends are 95 % intervals. " + " ".join(map(page.sentence, made.notes)), "note"),
+        f'<div class="pictures">{"".join(figures)}</div>' if figures else "",
+        page.table(("number", "of the rows with", "value", "at least", "at most"), cells, numbers=(2, 3, 4)),
+    )
+
+
+def _number_bar(line: dict[str, Any]) -> Bar:
+    value, low, high = line["value"], line["low"], line["high"]
+    noisy = low is None or high is None or high - low > abs(value)
+    return Bar(label=line["rows"], count=value, low=low, high=high, noisy=noisy, words=_short(value))
+
+
+def _short(value: float | None) -> str:
+    return "none" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _column(release: Release, name: str) -> str:

@@ -13,13 +13,14 @@ _LYING = 14  # up to this many bars lie down, so that their labels can be read
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """One count with its interval; `noisy` where the interval is wide beside it."""
+    """One count with its interval; `noisy` where the interval is wide beside it; `words` to print it as."""
 
     label: str
     count: float
     low: float | None
     high: float | None
     noisy: bool
+    words: str | None = None
 
     @property
     def top(self) -> float:
@@ -45,7 +46,7 @@ def _lying(bars: Sequence[Bar], most: float, title: str) -> str:
         parts.append(_rect(left, y, width * bar.count / most, 16, bar))
         if bar.low is not None and bar.high is not None:
             parts.append(_whisker(left + width * bar.low / most, middle, left + width * bar.high / most, middle))
-        parts.append(text_at(left + width + 62, middle + 4, f"{bar.count:,.0f}", "end", "figure"))
+        parts.append(text_at(left + width + 62, middle + 4, bar.words or f"{bar.count:,.0f}", "end", "figure"))
     return _svg(420, len(bars) * step + 6, title, parts)
 
 
@@ -155,8 +156,9 @@ def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
 
 
 def _hover(bar: Bar) -> str:
-    interval = "" if bar.low is None or bar.high is None else f", interval {bar.low:,.0f} to {bar.high:,.0f}"
-    return f"<title>{escape(bar.label)}: {bar.count:,.0f}{interval}</title>"
+    form = ",.0f" if bar.words is None else ".4g"
+    interval = "" if bar.low is None or bar.high is None else f", interval {bar.low:{form}} to {bar.high:{form}}"
+    return f"<title>{escape(bar.label)}: {bar.words or f'{bar.count:,.0f}'}{interval}</title>"
 
 
 def _rect(x: float, y: float, width: float, height: float, bar: Bar) -> str:

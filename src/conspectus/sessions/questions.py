@@ -18,6 +18,7 @@ from conspectus.queries.proved_kinds import proved
 from conspectus.queries.query import Linear, Predicate, Query, TableFunction
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import MIXED, Workload
+from conspectus.releases.answer import standing_notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +38,10 @@ class Question:
 def canonical(schema: Schema, question: str | Workload, *, snap: bool = False) -> Question:
     """The question in its one form: a predicate as the disjoint boxes of its meaning, whoever spelled it."""
     words: str | None = None
-    notes: tuple[str, ...] = ()
+    notes = standing_notes(schema)
     if isinstance(question, str):
         reading = language.read(schema, question, snap=snap)
-        asked, words, notes = reading.workload, reading.words, reading.notes
+        asked, words, notes = reading.workload, reading.words, (*reading.notes, *notes)
     elif isinstance(question, Workload):
         if proved(question).domain != schema.domain:
             raise WorkloadError(MIXED)

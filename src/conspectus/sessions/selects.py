@@ -26,7 +26,7 @@ from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import checked_confidence, value_answer
 from conspectus.releases.cell_estimates import CellCounts, Interval
-from conspectus.releases.numbers_from_parts import middle_notes
+from conspectus.releases.numbers_from_parts import middle_notes, one_value_each
 from conspectus.releases.query_result import QueryResult
 from conspectus.releases.selecting import answer_select
 from conspectus.suggestions import suggest_keywords
@@ -80,7 +80,7 @@ class AskedCounts:
 
     def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
         """A sum, mean, variance or covariance from its parts; None where its cells are asked for."""
-        if not self.by_parts:
+        if not self.by_parts or not one_value_each(self.schema, moment):
             return None
         parts = part_questions(self.schema, moment, self.total)
         self.asked += len(parts)

@@ -170,7 +170,7 @@ class Histogram(HeldColumns):
         if self.errors is None:
             return proved
         count = self._share(query) * self.total.divisor
-        found = simulated_estimate(self.errors, self.domain, query, count, confidence)
+        found = simulated_estimate(self.errors, self.domain, query, count, confidence, self.total)
         if found is None or found.low is None or found.high is None or proved.low is None or proved.high is None:
             return proved if found is None else found
         return found if proved.low <= found.low and found.high <= proved.high else proved
@@ -180,7 +180,8 @@ class Histogram(HeldColumns):
         low, high = super().intervals(cells, confidence, beside)
         ends = None
         if self.errors is not None:
-            ends = simulated_ends(self.errors, cells, self.answer(cells) * self.total.divisor, confidence)
+            counts = self.answer(cells) * self.total.divisor
+            ends = simulated_ends(self.errors, cells, counts, confidence, self.total)
         if ends is None:
             return low, high
         outside = (ends[0] < low) | (high < ends[1])  # False where there is no interval of noise

@@ -6,7 +6,7 @@ boosting needs. Each member may be wrong anywhere as long as not too many are wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.query import Predicate
 from conspectus.queries.rules import demand
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -25,12 +26,15 @@ from conspectus.synopses.fitting.max_entropy import fit_histogram
 from conspectus.synopses.fitting.measured_parts import as_measured
 from conspectus.synopses.fitting.row_fitting import OneWay, RowFitter, Wanted, can_fit
 
+from .estimate import Estimate
+from .evidence import Evidence
 from .histogram import MOST_CELLS, Histogram
 from .printed_tables import PrintedTables, near_answers
 from .rows import Rows
 from .synopsis import (
     BadSynopsis,
     CannotAnswer,
+    Ends,
     Synopsis,
     Total,
     load_synopsis,
@@ -90,6 +94,82 @@ class MedianEnsemble(Synopsis):
 
     def _medians(self, workload: Workload) -> NDArray[np.float64]:
         return weighted_median(np.stack([member.answer(workload) for member in self.members]), self.weights)
+
+    def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
+        """The median, with the interval of the bound where it was released; else with that of sums of released cells.
+
+        A sum of medians is not the median of the sums, so that the bound says nothing of the median of what was not
+        released. It does say how far the released cells that add up to it are from the truth, each by one bound.
+        """
+        found = super().estimate(query, confidence, beside)
+        asked = query.query(0)
+        if found.low is not None or beside is None or not isinstance(asked, Predicate):
+            return found
+        columns = tuple(sorted(asked.columns))
+        covering = list(self._covering(columns, beside))
+        if not covering or beside.bound is None:
+            return found
+        held = np.zeros(self.domain.shape(columns), dtype=bool)
+        for box in asked.boxes:
+            codes = {literal.column: literal.codes for literal in box}
+            held[np.ix_(*(codes.get(column, range(self.domain.sizes[column])) for column in columns))] = True
+        chosen = held.ravel()
+        sums = [(flat[chosen].sum(keepdims=True), flat.sum(), copies * chosen.sum()) for flat, copies in covering]
+        low, high = self._ends(sums, covering, beside.bound.counts_at(confidence))
+        count = min(max(found.count, float(low[0])), float(high[0]))
+        return Estimate(count=count, low=float(low[0]), high=float(high[0]), basis="guessed")
+
+    def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
+        """As `estimate` takes them, for every cell of one marginal."""
+        ends = super().intervals(cells, confidence, beside)
+        if beside is None or beside.bound is None or not np.isnan(ends[0]).all():
+            return ends
+        covering = list(self._covering(cells.blocks[0].columns, beside))
+        if not covering:
+            return ends
+        sums = [(flat, flat.sum(), copies) for flat, copies in covering]
+        return self._ends(sums, covering, beside.bound.counts_at(confidence))
+
+    def _covering(self, columns: tuple[int, ...], beside: Evidence) -> Iterator[tuple[NDArray[np.float64], int]]:
+        """The counts of all cells of some columns by each released marginal that covers them, and of how many cells of
+        it each is the sum."""
+        for number, block in enumerate(beside.workload.blocks):
+            if not isinstance(block, Marginal) or not set(columns) <= set(block.columns):
+                continue
+            start, end = beside.workload.offsets[number : number + 2]
+            table = beside.answers[start:end].reshape(self.domain.shape(block.columns)) * self.total.divisor
+            kept = [column for column in block.columns if column in columns]
+            outside = tuple(axis for axis, column in enumerate(block.columns) if column not in columns)
+            flat = table.sum(axis=outside).transpose([kept.index(column) for column in columns]).ravel()
+            yield flat, len(block) // len(flat)
+
+    def _ends(
+        self,
+        sums: Sequence[tuple[NDArray[np.float64], float, int]],
+        covering: Sequence[tuple[NDArray[np.float64], int]],
+        reach: float,
+    ) -> Ends:
+        """The ends of intervals of sums of released cells, each of which is within `reach` of the truth.
+
+        The bound holds for all released answers at once: so do the intervals that follow from each marginal, and where
+        the total is exact from what its other cells leave of it. The truth lies in all of them. If nothing does, the
+        bound fails, which it may as often as was asked for; then the narrowest one is taken.
+
+        Args:
+            sums: For each marginal the sums, the sum of all its cells, and how many cells each sum has.
+            covering: What the sums are made of.
+            reach: The bound, in counts.
+        """
+        ways = []
+        for (found, whole, summed), (flat, copies) in zip(sums, covering):
+            ways.append((found, reach * summed))
+            if self.total.exact:
+                ways.append((self.total.value - (whole - found), reach * (copies * len(flat) - summed)))
+        low = np.max([found - margin for found, margin in ways], axis=0)
+        high = np.min([found + margin for found, margin in ways], axis=0)
+        best, margin = min(ways, key=lambda way: way[1])
+        fails = low > high
+        return np.where(fails, best - margin, low), np.where(fails, best + margin, high)
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Rows of the histogram that fits the ensemble's answers, or of rows that do where they are no counts."""

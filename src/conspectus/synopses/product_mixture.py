@@ -218,14 +218,15 @@ class ProductMixture(HeldColumns):
         found = super().estimate(query, confidence, beside)
         if found.low is not None:
             return found
-        return simulated_estimate(self.errors, self.domain, query, found.count, confidence) or found
+        return simulated_estimate(self.errors, self.domain, query, found.count, confidence, self.total) or found
 
     def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
         """For every cell of one marginal, the ends of an interval in counts; see `Synopsis.intervals`."""
         ends = super().intervals(cells, confidence, beside)
         if not np.isnan(ends[0]).all():
             return ends
-        return simulated_ends(self.errors, cells, self.answer(cells) * self.total.divisor, confidence) or ends
+        counts = self.answer(cells) * self.total.divisor
+        return simulated_ends(self.errors, cells, counts, confidence, self.total) or ends
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """A marginal of one table of synthetic rows, as many as the total; see `Synopsis.integer_marginal`."""

@@ -65,6 +65,39 @@ def check(schema: Schema, source: Any) -> list[ColumnCheck]:
 
 
 @dataclass(frozen=True)
+class UnitCheck:
+    """How many rows lie beyond `max_rows` of their id, and are in no count. NOT PRIVATE: exact counts."""
+
+    column: str
+    max_rows: int
+    rows: int
+    kept: int
+
+    @property
+    def dropped(self) -> int:
+        """The rows that no release sees."""
+        return self.rows - self.kept
+
+    def __str__(self) -> str:
+        share = f" ({self.dropped / self.rows:.1%})" if self.dropped else ""
+        return (
+            f"{NOT_PRIVATE} unit: {self.dropped:,} of {self.rows:,} rows{share} lie beyond the {self.max_rows:,} that "
+            f'are used of each "{self.column}", and are in no count'
+        )
+
+
+def check_unit(schema: Schema, source: Any) -> UnitCheck | None:
+    """How many rows of ids are left out by `max_rows`; None where the unit is no id."""
+    unit = schema.unit
+    if unit.kind != "id":
+        return None
+    with open_table(source, schema) as table:
+        rows = sum(batch.num_rows for batch in table.raw([0]))
+        kept = sum(chunk.rows for chunk in table.chunks([0]))
+    return UnitCheck(str(unit.column), unit.max_rows, rows, kept)
+
+
+@dataclass(frozen=True)
 class LineCheck(Tally):
     """How the lines of a CSV file look. NOT PRIVATE: exact counts, for the owner alone."""
 

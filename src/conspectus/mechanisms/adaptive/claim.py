@@ -24,7 +24,6 @@ from conspectus.mechanisms.expectations import (
     ADAPTIVE_MEAN_OF_MAX,
     ADAPTIVE_SMALL,
     ADAPTIVE_SMALL_CELLS,
-    ADAPTIVE_UNKNOWN_ROWS,
 )
 from conspectus.mechanisms.mechanism import Claim, Problem, expected_maximum, expected_size
 from conspectus.mechanisms.simulation.reruns import Asked
@@ -42,7 +41,7 @@ CITES = ("McKenna, Mullins, Sheldon & Miklau 2022 (select, measure, fit)", "Xiao
 
 def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: bool, intervals: bool) -> Claim:
     """Typical errors, and the memory that matrices over all groups of all columns take."""
-    rows = problem.rows or ADAPTIVE_UNKNOWN_ROWS
+    rows = problem.planned_rows
     rho = float(problem.cap)
     shares = shares_of(plan, problem.relation, rho, rows, triples=triples)
     sizes = problem.workload.domain.sizes
@@ -72,8 +71,6 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
     if intervals:
         notes = ["intervals are simulated, not proved: by reruns on tables drawn from the release"]
         memory += Asked.of(problem.workload.domain, plan.columns, problem.in_order).memory
-    if problem.rows is None:
-        notes.append(f"the number of rows is private: what is expected is for {ADAPTIVE_UNKNOWN_ROWS:,} rows")
     return Claim(
         mechanism="adaptive",
         expected_max=max(largest, ADAPTIVE_FLOOR * expected_maximum(floor, min(asked, _MANY))),

@@ -3,7 +3,6 @@ own."""
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -32,7 +31,7 @@ def practical_claim(name: str, problem: Problem, plan: BoostingPlan, *, ridge: f
     edge = needed_edge(len(candidates), sampling.rates)
     claim = Claim(
         mechanism=name,
-        expected_max=min(largest, float(problem.denominator or math.inf)),
+        expected_max=min(largest, float(problem.planned_denominator)),
         expected_mean=mean,
         bound=None,
         memory=_memory(problem, plan),
@@ -69,19 +68,19 @@ def theorem_claim(name: str, problem: Problem, plan: BoostingPlan, found: Theore
 
 def _expected(problem: Problem, plan: BoostingPlan, law: Noise, ridge: float) -> tuple[float, float]:
     """Typical errors, mean and largest, in counts, where each sampled question is measured with this noise."""
-    candidates = plan.candidates
+    candidates, rows = plan.candidates, problem.planned_rows
     grid = candidates[0].grid
     interactions = Interactions.of(candidates.workload)
-    if interactions is not None and problem.rows and plan.generator == "entropy" and plan.history:
+    if interactions is not None and plan.generator == "entropy" and plan.history:
         # The weighted median is about the synopsis in the middle of the weight, which has not seen the last draws.
         rates = np.cumsum(plan.sampling.rates)
         middle = int(np.searchsorted(rates, rates[-1] / 2))
         share = (plan.first + sum(plan.sampling.draws[:middle])) / len(candidates)
-        errors = interactions.fitted(deviation_of(law) / problem.rows, ridge=ridge, share=share)
-        return errors.mean * problem.rows, errors.largest * problem.rows
+        errors = interactions.fitted(deviation_of(law) / rows, ridge=ridge, share=share)
+        return errors.mean * rows, errors.largest * rows
     hidden = BOOSTING_UNMEASURED * unmeasured(problem, candidates, plan.first)
-    if problem.rows and problem.workload.denominator:
-        hidden *= problem.workload.denominator / problem.rows
+    if problem.workload.denominator:
+        hidden *= problem.workload.denominator / rows
     noise = expected_maximum(law, plan.sampled * len(candidates[0])) / grid
     asked = len(candidates.workload)
     mean = kept_noise(BOOSTING_MEAN, asked) * expected_size(law) / grid

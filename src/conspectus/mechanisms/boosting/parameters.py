@@ -181,7 +181,7 @@ def _practical_plan(
     sampled = first + sum(draws)
     # A sampled question is as wrong as its noise; what is less wrong than that counts as right.
     law = problem.law(problem.sensitivity(candidates[0]), left * (1 - selection) / sampled)
-    lam = min(expected_size(law) / candidates[0].grid, float(problem.denominator or math.inf))
+    lam = min(expected_size(law) / candidates[0].grid, float(problem.planned_denominator))
     sampling = plan_sampling(problem, rates=rates, draws=draws, lam=lam, price=left * selection)
     if sampling is None:
         raise CannotServe("its budget is too small to draw questions by: raise epsilon")

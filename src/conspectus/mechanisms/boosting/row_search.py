@@ -49,8 +49,8 @@ TRIES, FURTHER_TRIES, EVALUATIONS = 70_000, 40_000, 20_000
 """Changes that one search tries, in the first round and in a later one, which goes on from the rows before; and at most
 how many evaluations of functions, where each change needs all of them."""
 
-USUAL, MOST_SAMPLED, FIRST = 300, 900, 100
-"""Questions that are measured in all where the number of rows is private; at most; and at least in the first round."""
+MOST_SAMPLED, FIRST = 900, 100
+"""Questions that are measured in all, at most; and in the first round, at least."""
 
 SEARCHES = 3
 """Independent searches, whose rows are put together: where nothing was measured each drifts its own way."""
@@ -189,10 +189,9 @@ def usual_sample(problem: Problem, first: int | None, *, of: int, rounds: int) -
         of: The number of questions that there are.
         rounds: The number of rounds.
     """
-    total = USUAL
-    if problem.denominator is not None:
-        rho = float(problem.cap if problem.currency == "zcdp" else problem.cap**2 / 8)
-        total = round(6.5 * math.sqrt(problem.denominator * math.sqrt(rho) * ERROR_STEPS / problem.error_sensitivity))
+    rho = float(problem.cap if problem.currency == "zcdp" else problem.cap**2 / 8)
+    whole = problem.planned_denominator
+    total = round(6.5 * math.sqrt(whole * math.sqrt(rho) * ERROR_STEPS / problem.error_sensitivity))
     total = max(15, min(total, MOST_SAMPLED))
     later = rounds - 1
     first = min(first or max(total // 3, FIRST), of)

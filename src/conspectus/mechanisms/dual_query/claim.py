@@ -24,20 +24,15 @@ CITES = (PAPER, "Cesar & Rogers 2021 (price of a draw)")
 
 
 def claim_of(name: str, settings: DualQuerySettings, problem: Problem, plan: DualQueryPlan) -> Claim:
-    """The claim of a plan. Without a number of rows nothing can be said of the error, since all follows from it."""
+    """The claim of a plan: all of it follows from the number of rows that is planned for."""
     columns = len(problem.workload.domain)
-    expected_max = expected_mean = math.inf
+    largest, mean = expected_errors(problem, plan.schedule, fitted=plan.reweighting > 0)
+    expected_max, expected_mean = largest * problem.planned_rows, mean * problem.planned_rows
+    # Theorem 4.6 is about best responses, a public number of rows, and the rows as they were played.
+    played = settings.oracle == "exact" and not plan.reweighting
     bound = None
-    notes: tuple[str, ...] = ("declare rows= to see what can be expected",)
-    if plan.schedule is not None:
-        assert problem.rows is not None
-        largest, mean = expected_errors(problem, plan.schedule, fitted=plan.reweighting > 0)
-        expected_max, expected_mean = largest * problem.rows, mean * problem.rows
-        notes = (_schedule_note(plan.schedule), _cost_note(cost_by_theorems(problem, plan.schedule)))
-        # Theorem 4.6 is about best responses, a public number of rows, and the rows as they were played.
-        played = settings.oracle == "exact" and not plan.reweighting
-        if settings.accuracy is not None and problem.total_is_public and played:
-            bound = ErrorBound(value=settings.accuracy, theorem=PAPER)
+    if settings.accuracy is not None and problem.total_is_public and played:
+        bound = ErrorBound(value=settings.accuracy, theorem=PAPER)
     claim = Claim(
         mechanism=name,
         expected_max=expected_max,
@@ -45,7 +40,7 @@ def claim_of(name: str, settings: DualQuerySettings, problem: Problem, plan: Dua
         bound=bound,
         memory=40 * len(problem.workload) + 64 * columns + 256 * columns * plan.responses,
         citations=CITES,
-        notes=notes,
+        notes=(_schedule_note(plan.schedule), _cost_note(cost_by_theorems(problem, plan.schedule))),
         expected_width=certified_width(problem, expected_max, problem.cap * Fraction(settings.certificate)),
     )
     return of_fractions(problem, claim)

@@ -104,8 +104,8 @@ class DualQuerySettings:
 class DualQueryPlan:
     """What is decided before the first act. `marginals`, `reweighting` and `certificate` are shares of the budget.
 
-    A share of 0 leaves its step out. `allowed` is what all draws may cost together. `schedule` is None where the number
-    of rows is private and was not declared: then it is made for the number that is bought (`schedule_of`).
+    A share of 0 leaves its step out. `allowed` is what all draws may cost together. `schedule` is for the rows that are
+    planned for; where their number is bought, another is made for it (`schedule_of`).
     """
 
     marginals: float
@@ -113,7 +113,7 @@ class DualQueryPlan:
     responses: int
     restarts: int
     allowed: Fraction
-    schedule: Schedule | None
+    schedule: Schedule
 
 
 def plan_of(settings: DualQuerySettings, problem: Problem) -> DualQueryPlan:
@@ -125,9 +125,7 @@ def plan_of(settings: DualQuerySettings, problem: Problem) -> DualQueryPlan:
     reweighting = _reweighting(settings, problem, marginals)
     allowed = left_after_total(problem, settings.certificate, reweighting, marginals)
     responses = _responses(settings, problem)
-    schedule = None
-    if problem.rows is not None:
-        schedule = _schedule(settings, problem, allowed=allowed, responses=responses, total=max(problem.rows, 1))
+    schedule = _schedule(settings, problem, allowed=allowed, responses=responses, total=problem.planned_rows)
     return DualQueryPlan(
         marginals=marginals,
         reweighting=reweighting,
@@ -140,7 +138,7 @@ def plan_of(settings: DualQuerySettings, problem: Problem) -> DualQueryPlan:
 
 def schedule_of(settings: DualQuerySettings, problem: Problem, plan: DualQueryPlan, total: int) -> Schedule:
     """The schedule for a table of `total` rows: the planned one, or another where the number of rows was bought."""
-    if plan.schedule is not None and plan.schedule.total == total:
+    if plan.schedule.total == total:
         return plan.schedule
     try:
         return _schedule(settings, problem, allowed=plan.allowed, responses=plan.responses, total=total)
@@ -201,9 +199,7 @@ def _marginals(settings: DualQuerySettings, problem: Problem) -> float:
     """The share of the one-way marginals: enough for a hundredth of the rows, between a fiftieth and a half."""
     if settings.marginals is not None:
         return settings.marginals
-    if problem.rows is None:
-        return 0.05
-    noise = MARGINAL_NOISE * max(problem.rows, 1) / problem.max_rows
+    noise = MARGINAL_NOISE * problem.planned_rows / problem.max_rows
     width = single_width(problem.workload)
     needed = width / noise if problem.currency == "pure" else width / (2 * noise**2)
     return min(0.5, max(0.02, needed / float(problem.cap)))

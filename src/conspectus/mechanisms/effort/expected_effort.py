@@ -32,7 +32,6 @@ from conspectus.mechanisms.expectations import (
     SECONDS_START,
     SECONDS_SUM,
     SECONDS_TALLY,
-    USUAL_ROWS,
 )
 from conspectus.mechanisms.mechanism import Mechanism, Problem
 from conspectus.queries.blocks.conjunction_list import Conjunctions
@@ -76,7 +75,7 @@ def expected_effort(mechanism: Mechanism[Any], problem: Problem, plan: Any) -> E
     if work_of is None:
         return None
     work = work_of(mechanism, problem, plan)
-    asked, rows = len(problem.workload), float(problem.rows or USUAL_ROWS)
+    asked, rows = len(problem.workload), float(problem.planned_rows)
     marginals = sum(isinstance(block, Marginal) for block in problem.workload.blocks)
     listed = _listed(problem)
     counting = rows * (SECONDS_READ * len(problem.held) + SECONDS_COUNT * marginals + SECONDS_COUNT_ONE * listed)
@@ -147,9 +146,7 @@ def _boosting(_: Any, problem: Problem, plan: Any) -> _Work:
 
 
 def _dual_query(_: Any, problem: Problem, plan: Any) -> _Work:
-    schedule = plan.schedule
-    rounds = 50 if schedule is None else schedule.rounds
-    found = rounds * plan.responses
+    found = plan.schedule.rounds * plan.responses
     seconds = found * (SECONDS_ROUND / 4 + SECONDS_TALLY / 4 * len(problem.workload))
     return _Work(seconds=seconds, whole=found * len(problem.held))
 
@@ -166,12 +163,12 @@ def _small_db(_: Any, problem: Problem, plan: Any) -> _Work:
 
 
 def _net(_: Any, problem: Problem, plan: Any) -> _Work:
-    return _Work(seconds=SECONDS_TALLY * plan.guesses.size, whole=len(problem.held) * (problem.rows or 0))
+    return _Work(seconds=SECONDS_TALLY * plan.guesses.size, whole=len(problem.held) * problem.planned_rows)
 
 
 def _sparse_project(_: Any, problem: Problem, plan: Any) -> _Work:
     size = plan.projection.size
-    rows = float(problem.rows or USUAL_ROWS)
+    rows = float(problem.planned_rows)
     return _Work(seconds=SECONDS_NOISE * size + SECONDS_KEY * rows, whole=size)
 
 
@@ -180,7 +177,7 @@ def _top(_: Any, problem: Problem, plan: Any) -> _Work:
 
 
 def _stable_histogram(_: Any, problem: Problem, plan: Any) -> _Work:
-    rows = float(problem.rows or USUAL_ROWS)
+    rows = float(problem.planned_rows)
     keys = min(float(problem.cells), rows / max(plan.threshold, 1))
     return _Work(seconds=SECONDS_KEY * rows + SECONDS_SUM / 2 * len(problem.workload), whole=len(problem.held) * keys)
 

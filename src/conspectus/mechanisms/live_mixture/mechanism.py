@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.adaptive.mechanism import Adaptive
-from conspectus.mechanisms.expectations import ADAPTIVE_UNKNOWN_ROWS, ONLINE_MIXTURE_HITS, ONLINE_MIXTURE_MEAN
+from conspectus.mechanisms.expectations import ONLINE_MIXTURE_HITS, ONLINE_MIXTURE_MEAN
 from conspectus.mechanisms.mechanism import CannotServe, Claim, Problem, check_settings
 from conspectus.mechanisms.online.claim import Typical
 from conspectus.mechanisms.online.loop import OnlineConstruction
@@ -95,7 +95,7 @@ class LiveMixture(OnlineIC):
         return None
 
     def memory(self, problem: SessionProblem) -> int:
-        return self._expected(problem, problem.rows).memory
+        return self._expected(problem, problem.planned_rows).memory
 
     def updates(self, problem: SessionProblem, alpha: float) -> float:
         return float("inf")
@@ -127,8 +127,6 @@ class LiveMixture(OnlineIC):
         return _adaptive(self).claim(first, _adaptive(self).plan(first))
 
     def _plan_for(self, problem: SessionProblem, rows: float) -> OnlinePlan:
-        if rows <= 1:
-            rows = float(ADAPTIVE_UNKNOWN_ROWS)
         left = left_after_total(problem) - Fraction(self._first(problem).budget.rho or 0.0)
         return self._plan_with(problem, left, rows, None)
 

@@ -75,7 +75,7 @@ class OnlineIC(OnlineSettings, ABC):
         if reason is not None:
             return Refusal(mechanism=self.name, reason=reason)
         try:
-            return self._plan_for(problem, float(problem.rows or 1))
+            return self._plan_for(problem, float(problem.planned_rows))
         except SettingError as unfit:
             return Refusal(mechanism=self.name, reason=str(unfit))
 

@@ -23,9 +23,6 @@ from .theorem import NET_BOOK, SMALL_DB_BOOK, net_error, sampling_error, theorem
 SIZES = (*range(1, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 """The sizes among which the default chooses."""
 
-USUAL_ROWS = 10_000
-"""The number of rows that is thought of where it is private and not declared."""
-
 USUAL_ALPHA = 0.1
 LEAST_RANGE = Fraction(1, 1 << 40)
 MOST_GUESSES = 1 << 25
@@ -108,7 +105,7 @@ def small_db_plan(settings: SmallDbSettings, problem: Problem) -> SmallDbPlan:
 
 def _served(settings: SmallDbSettings, problem: Problem, price: Fraction, net: SmallNet) -> SmallDbPlan | None:
     """The plan with this net; None where no exact way to draw from it is quick enough."""
-    rows, queries = problem.rows or USUAL_ROWS, len(net.workload)
+    rows, queries = problem.planned_rows, len(net.workload)
     method = net.method(problem, price, float(rows), share=1.0 if settings.fixed else QUICK)
     if method is None:
         return None
@@ -136,7 +133,7 @@ def _sizes(
     if not settings.theorem:
         return SIZES
     epsilon = float(problem.selection(price)) / problem.max_rows
-    rows = problem.rows or USUAL_ROWS
+    rows = problem.planned_rows
     alpha = theorem_alpha(_records(settings, classes), queries, epsilon=epsilon, rows=rows)
     return (theorem_size(queries, min(alpha, 1.0) / 2),)
 
@@ -181,7 +178,7 @@ def net_plan(settings: NetSettings, problem: Problem) -> NetPlan:
 
 def counted_rows(problem: Problem) -> int:
     """What a share of one amounts to in counts."""
-    return problem.denominator or USUAL_ROWS
+    return problem.planned_denominator
 
 
 def _draw_price(problem: Problem, certificate: float) -> Fraction:

@@ -24,7 +24,7 @@ CITES = ("Blum & Roth 2011, Algorithm 2", "Charikar, Chen & Farach-Colton 2002 (
 def claim_of(name: str, settings: SparseProjectSettings, problem: Problem, plan: SparseProjectPlan) -> Claim:
     projection, sigma, m = plan.projection, plan.sigma, plan.sparsity
     roots = np.concatenate([np.sqrt(np.diff(block.offsets)) for block in plan.queries])
-    rows = problem.rows or 0
+    rows = problem.planned_rows
     # Of records that are as different as they can be F is about n, and in a small universe n²/|X|.
     moment = max(rows, rows * rows / problem.workload.domain.cells)
     median = plan.estimator == "median"
@@ -35,7 +35,7 @@ def claim_of(name: str, settings: SparseProjectSettings, problem: Problem, plan:
     else:
         like = Noise("gaussian", deviation)
     bound = None
-    if rows and problem.total_is_public:
+    if problem.rows and problem.total_is_public:
         sparsity = float(np.mean(roots**2))
         bound = promise(projection, rows=rows, sigma=sigma, sparsity=sparsity, median=median, failure=settings.failure)
     claim = Claim(

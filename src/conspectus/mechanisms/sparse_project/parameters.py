@@ -35,9 +35,6 @@ LEAST, MOST = 1 << 10, 1 << 22
 MOST_CELLS, MOST_QUERIES = 1 << 20, 1 << 13
 """Predicates over a larger universe, or more of them, are written out only on request: by cs.sparse."""
 
-UNDECLARED = 1 << 16
-"""Coordinates by default where the number of rows is private and not declared, and the rows then thought of."""
-
 SECTIONS = (1, 3, 5)
 """The s among which the default chooses."""
 
@@ -198,11 +195,10 @@ def _size(settings: SparseProjectSettings, problem: Problem, s: int, m: int) -> 
     """
     if settings.size is not None:
         return settings.size
-    if problem.rows is None:
-        return UNDECLARED
+    rows = problem.planned_rows
     estimates = s if settings.estimator != "mean" and s % 2 == 1 else 1
-    needed = math.sqrt(m) * problem.rows * s / (_deviation(settings, problem, s) * math.sqrt(estimates))
-    alone = m * min(problem.rows, problem.workload.domain.cells) * s / section_failure(estimates, settings.failure)
+    needed = math.sqrt(m) * rows * s / (_deviation(settings, problem, s) * math.sqrt(estimates))
+    alone = m * min(rows, problem.workload.domain.cells) * s / section_failure(estimates, settings.failure)
     return LEAST * math.ceil(min(max(needed, 1), alone, MOST) / LEAST)
 
 
@@ -214,7 +210,7 @@ def _sections(settings: SparseProjectSettings, problem: Problem, m: int) -> int:
     """
     if settings.estimator == "mean" or settings.form == "dense" or settings.theorem:
         return 1
-    rows = UNDECLARED if problem.rows is None else problem.rows
+    rows = problem.planned_rows
     normal = math.sqrt(2 * math.log(2 / settings.failure))
 
     def claimed(s: int) -> float:
@@ -230,7 +226,7 @@ def _dense_is_better(settings: SparseProjectSettings, problem: Problem, size: in
     """Noise and worst distortion of the two forms: the sparse one's is m·n·s/T, the dense one's n·√(2m/T)."""
     if settings.nonzeros is not None or settings.estimator == "median":
         return False
-    rows = problem.rows or 0
+    rows = problem.planned_rows
     noise = [_deviation(settings, problem, s) * math.sqrt(m) for s in (size, 1)]
     distortion = [rows * math.sqrt(2 * m / size), rows * min(m / size, math.sqrt(2 * m / size))]
     return noise[0] + distortion[0] < noise[1] + distortion[1]

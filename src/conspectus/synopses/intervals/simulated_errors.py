@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Domain
 from conspectus.queries.canonical_query import canonical_query
-from conspectus.queries.query import Predicate
+from conspectus.queries.query import Predicate, cells_of
 from conspectus.queries.rules import demand
 from conspectus.queries.workload import Workload
 from conspectus.synopses.estimate import Estimate
-from conspectus.synopses.synopsis import BadSynopsis, Ends, numbers_of, part
+from conspectus.synopses.synopsis import BadSynopsis, Ends, Total, numbers_of, part
 
 Vector = NDArray[np.float64]
 Kind = Literal["cell", "sum"]
@@ -201,19 +201,57 @@ def kind_of(asked: Predicate) -> Kind:
 
 
 def simulated_estimate(
-    errors: SimulatedErrors | None, domain: Domain, query: Workload, count: float, confidence: float
+    errors: SimulatedErrors | None, domain: Domain, query: Workload, count: float, confidence: float, total: Total
 ) -> Estimate | None:
     """The count of one query with the interval of reruns; None where they say nothing of it."""
     asked = None if errors is None else canonical_query(domain, query.query(0))
     if errors is None or not isinstance(asked, Predicate):
         return None
-    margins = errors.margins(kind_of(asked), asked.columns, np.array([count]), confidence)
+    held = sum(cells_of(box, domain.sizes, asked.columns) for box in asked.boxes)
+    rest: Kind = "cell" if math.prod(domain.shape(asked.columns)) - held == 1 else "sum"
+    margins = _of_either(errors, (kind_of(asked), rest), asked.columns, np.array([count]), confidence, total)
     if margins is None:
         return None
     return Estimate.within(count, float(margins[0][0]), float(margins[1][0]), basis="simulated")
 
 
-def simulated_ends(errors: SimulatedErrors | None, cells: Workload, counts: Vector, confidence: float) -> Ends | None:
+def simulated_ends(
+    errors: SimulatedErrors | None, cells: Workload, counts: Vector, confidence: float, total: Total
+) -> Ends | None:
     """For every cell of one marginal the ends of an interval; None where reruns say nothing of it."""
-    margins = None if errors is None else errors.margins("cell", tuple(cells.columns), counts, confidence)
+    if errors is None:
+        return None
+    kinds: tuple[Kind, Kind] = ("cell", "cell" if len(cells) == 2 else "sum")
+    margins = _of_either(errors, kinds, tuple(cells.columns), counts, confidence, total)
     return None if margins is None else (counts - margins[0], counts + margins[1])
+
+
+def _of_either(
+    errors: SimulatedErrors,
+    kinds: tuple[Kind, Kind],
+    columns: Sequence[int],
+    counts: Vector,
+    confidence: float,
+    total: Total,
+) -> tuple[Vector, Vector] | None:
+    """The margins of answers, or those of what they leave of a public total, which is as wrong in the other direction.
+
+    Which of the two is taken must not be which is narrower: the narrower of two intervals that hold in 95 % of all
+    cases holds in fewer. A single cell is taken before a sum, by public facts; of two alike the one with the smaller
+    answer. Margins are those of answers of a size, and hold at each size: so they do at the smaller one of the two.
+
+    Args:
+        errors: What reruns showed.
+        kinds: The kind of the question, and that of its complement.
+        columns: Of both.
+        counts: The answers.
+        confidence: The probability with which the margins hold.
+        total: What the complement is left of.
+    """
+    own, rest = (
+        errors.margins(kind, columns, each, confidence) for kind, each in zip(kinds, (counts, total.value - counts))
+    )
+    if own is None or rest is None or not total.exact or kinds == ("cell", "sum"):
+        return own
+    turned = counts > total.value / 2 if kinds[0] == kinds[1] else np.ones(len(counts), dtype=bool)
+    return np.where(turned, rest[1], own[0]), np.where(turned, rest[0], own[1])
