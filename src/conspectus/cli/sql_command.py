@@ -18,6 +18,9 @@ from .exit_codes import BAD_INPUT, explain
 from .session_commands import lines, resumed
 from .session_sources import sources_of
 
+MOST_LINES = 100
+"""How many lines of a result are printed, unless --lines says so."""
+
 if TYPE_CHECKING:
     from conspectus.releases.query_result import QueryResult
     from conspectus.sessions.quote import Quote
@@ -42,6 +45,9 @@ def sql(
     quote: Annotated[
         bool, typer.Option("--quote", help="Say what the session would take at most, and spend nothing.")
     ] = False,
+    most: Annotated[
+        int, typer.Option("--lines", metavar="N", min=0, help="How many lines of a result to print; 0 for all.")
+    ] = MOST_LINES,
     as_json: options.Json = False,
 ) -> None:
     """Answer SELECTs, each number with its interval: from a release, which spends nothing, or from a live session.
@@ -58,7 +64,7 @@ def sql(
 
     checked_confidence(confidence)
     with _asked(out, session, data, schema, ledger, quote=quote, confidence=confidence, snap=snap) as put:
-        failed = _answered(given or lines(), put, as_json=as_json, single=len(given) == 1)
+        failed = _answered(given or lines(), put, as_json=as_json, single=len(given) == 1, most=most or None)
     if failed and not (sys.stdin.isatty() and not given):
         raise typer.Exit(BAD_INPUT)
 
@@ -89,7 +95,12 @@ def _asked(
 
 
 def _answered(
-    texts: Sequence[str] | Iterator[str], put: Callable[[str], QueryResult | Quote], *, as_json: bool, single: bool
+    texts: Sequence[str] | Iterator[str],
+    put: Callable[[str], QueryResult | Quote],
+    *,
+    as_json: bool,
+    single: bool,
+    most: int | None,
 ) -> bool:
     """Answer one SELECT after the other; whether some could not be. A single one that is refused is the error."""
     failed = False
@@ -106,7 +117,7 @@ def _answered(
         if as_json:
             printing.as_json({"query": text, **_json(found)})
         else:
-            print(found, flush=True)
+            print(found.to_text(most) if hasattr(found, "to_text") else found, flush=True)
     return failed
 
 
