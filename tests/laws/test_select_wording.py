@@ -201,3 +201,10 @@ def test_only_close_names_are_suggested(release: cs.Release) -> None:
     for wrong, right in {"aeg": "age", "visit": "visits", "hours_per_week": "hours-per-week", "Sexx": "sex"}.items():
         with pytest.raises(UnknownColumn, match=f"did you mean '{right}'"):
             release.table([wrong])
+
+
+def test_an_empty_text_is_missing_whether_or_not_it_is_listed() -> None:
+    """As docs/schema.md says: a schema without null_values reads it so, too."""
+    listed = {"type": "categorical", "values": ["a"], "missing": True}
+    schema = cs.Schema.from_dict({"name": "made", "columns": {"x": listed}})
+    assert schema.encode(0, pa.array(["", "  ", None, "a"])).tolist() == [1, 1, 1, 0]
