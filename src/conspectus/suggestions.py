@@ -16,11 +16,38 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known word that is nearest, capitals aside; None where none is near."""
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is nearest, capitals aside; None where none is near.
+
+    Near are words that begin as the other does, and words that a few slips make of one another: one slip for each three
+    letters. Letters that they share by chance are not enough: "nope" has three of "income", in the same order.
+    """
     choices = {choice.casefold(): choice for choice in known}
-    near = difflib.get_close_matches(word.casefold(), choices, n=1, cutoff=cutoff)
-    return choices[near[0]] if near else None
+    given = word.casefold()
+    alike = difflib.get_close_matches(given, choices, n=3, cutoff=0.5)
+    return next((choices[one] for one in alike if _is_near(given, one)), None)
+
+
+def _is_near(word: str, other: str) -> bool:
+    short, long = sorted((word, other), key=len)
+    if len(short) >= 3 and long.startswith(short):
+        return True
+    return _slips(word, other) <= max(1, len(long) // 3)
+
+
+def _slips(word: str, other: str) -> int:
+    """How many letters are added, left out, changed or exchanged with the next one to make one word of the other."""
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for place, letter in enumerate(word, 1):
+        row = [place]
+        for at, its in enumerate(other, 1):
+            cost = min(last[at] + 1, row[at - 1] + 1, last[at - 1] + (letter != its))
+            if at > 1 and place > 1 and letter == other[at - 2] and word[place - 2] == its:
+                cost = min(cost, before[at - 2] + 1)
+            row.append(cost)
+        before, last = last, row
+    return last[-1]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

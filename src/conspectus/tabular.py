@@ -112,9 +112,8 @@ class Tabular(ABC):
     def _repr_html_(self) -> str:
         table = self.to_arrow()
         head = "".join(f"<th>{html.escape(name)}</th>" for name in table.column_names)
-        lines = (
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in _lines_of(table)
-        )
+        cells = _lines_of(table, self._labels(), MOST_LINES)
+        lines = ("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in cells)
         more = table.num_rows - MOST_LINES
         rest = f"<p>… and {more:,} more lines</p>" if more > 0 else ""
         said = f"<p>{html.escape(text)}</p>" if (text := self._heading()) else ""
@@ -123,6 +122,10 @@ class Tabular(ABC):
     def _heading(self) -> str:
         """What stands above the table in a notebook."""
         return ""
+
+    def _labels(self) -> Sequence[str]:
+        """The columns that say which line is which."""
+        return ()
 
     def _bars(self) -> Bars:
         """What a picture shows."""
@@ -176,13 +179,27 @@ class ResultTable(Tabular):
             raise AttributeError(name)
         return getattr(self.arrow, name)
 
+    def to_text(self, lines: int | None = MOST_LINES) -> str:
+        """The table as plain text, with what must be said besides under it.
+
+        Args:
+            lines: How many lines are shown at most; None for all.
+
+        Returns:
+            One line for each line of the table, after one with the names of its columns.
+        """
+        return "\n".join([*text_lines(self.arrow, self.labels, lines), *self.notes])
+
     def __str__(self) -> str:
-        return "\n".join([*text_lines(self.arrow), *self.notes])
+        return self.to_text()
 
     __repr__ = __str__
 
     def _heading(self) -> str:
         return "; ".join(self.notes)
+
+    def _labels(self) -> Sequence[str]:
+        return self.labels
 
     def _bars(self) -> Bars:
         if not self.measures:
@@ -190,7 +207,7 @@ class ResultTable(Tabular):
         size, low, high = self.measures[0]
         shown = self.arrow.slice(0, MOST_BARS)
         names = [shown[name].to_pylist() for name in self.labels]
-        labels = [", ".join(map(_cell, line)) for line in zip(*names)] if names else [size] * shown.num_rows
+        labels = [", ".join(map(_label, line)) for line in zip(*names)] if names else [size] * shown.num_rows
         sizes, lows, highs = (shown[name].to_pylist() for name in (size, low, high))
         return Bars(labels=labels, sizes=sizes, lows=lows, highs=highs, axis=size)
 
@@ -211,26 +228,34 @@ def write_table(made: pa.Table, sink: Path | BinaryIO, kind: str) -> None:
     pyarrow.csv.write_csv(made, sink)
 
 
-def text_lines(table: pa.Table) -> list[str]:
-    """A table as lines of plain text, numbers to the right."""
-    names, body = table.column_names, _lines_of(table)
+def text_lines(table: pa.Table, labels: Sequence[str] = (), lines: int | None = MOST_LINES) -> list[str]:
+    """A table as lines of plain text, numbers to the right.
+
+    Args:
+        table: The table.
+        labels: The columns that say which line is which: what is missing there is NULL, and a year has no comma.
+        lines: How many lines are shown at most; None for all.
+    """
+    names, body = table.column_names, _lines_of(table, labels, lines)
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in table.schema.types]
     widths = [max(map(len, column)) for column in zip(names, *body)]
-    lines = []
+    made = []
     for line in (names, *body):
         cells = (cell.rjust(width) if end else cell.ljust(width) for cell, width, end in zip(line, widths, right))
-        lines.append("  ".join(cells).rstrip())
-    more = table.num_rows - MOST_LINES
-    return [*lines, f"… and {more:,} more lines"] if more > 0 else lines
+        made.append("  ".join(cells).rstrip())
+    more = table.num_rows - len(body)
+    return [*made, f"… and {more:,} more lines"] if more > 0 else made
 
 
-def _lines_of(table: pa.Table) -> list[list[str]]:
+def _lines_of(table: pa.Table, labels: Sequence[str], lines: int | None) -> list[list[str]]:
     """The first lines of a table as texts."""
-    columns = [column.to_pylist() for column in table.slice(0, MOST_LINES).columns]
-    return [[_cell(value) for value in line] for line in zip(*columns)]
+    ways = [_label if name in labels else _cell for name in table.column_names]
+    columns = [column.to_pylist() for column in table.slice(0, lines).columns]
+    return [[way(value) for way, value in zip(ways, line)] for line in zip(*columns)]
 
 
 def _cell(value: object) -> str:
+    """A quantity, with a comma at each thousand."""
     if value is None:
         return "—"
     if isinstance(value, bool):
@@ -238,6 +263,15 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _label(value: object) -> str:
+    """A value that says which line it is, written out: it is no quantity."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _draw(axes: Any, bars: Bars) -> None:

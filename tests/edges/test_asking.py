@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+
+import conspectus as cs
 
 from .conftest import Command
 
@@ -100,3 +103,17 @@ def test_an_answer_waits_for_no_compiler_and_no_database(released: Path) -> None
     done = subprocess.run(asked, capture_output=True, text=True, check=True, env=path)
     assert "interval" in done.stdout
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+def test_an_answer_of_a_mixture_waits_for_no_compiler(tmp_path: Path) -> None:
+    """A release by `adaptive` answers one question from its mixture, which takes a few products and no kernel."""
+    schema = cs.Schema.from_dict({"name": "made", "columns": {name: {"type": "boolean"} for name in "abc"}})
+    rows = pa.table({name: [place % 2 == 0, True] * 30 for place, name in enumerate("abc")})
+    table = cs.open_table(rows, schema)
+    settings = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "adaptive"}
+    cs.release(table, cs.marginals(schema, 2), **settings).save(tmp_path / "made.conspectus")
+    code = "import sys, conspectus as cs; print(cs.load(sys.argv[1]).ask('a AND c')); print('numba' in sys.modules)"
+    path = {"PYTHONPATH": ":".join(filter(None, sys.path))}
+    asked = [sys.executable, "-c", code, str(tmp_path / "made.conspectus")]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True, env=path)
+    assert done.stdout.splitlines()[-1] == "False"

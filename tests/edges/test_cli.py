@@ -188,6 +188,20 @@ def test_schema_draft_says_that_it_is_not_private_and_can_be_loaded(place: Path,
     assert "drafted from the data" in " ".join(made.out.split())
 
 
+def test_a_draft_of_a_file_without_a_header_says_so(place: Path, command: Command) -> None:
+    """The first row of a file without names is somebody's: it is not taken for names without a word."""
+    (place / "rows.csv").write_text(
+        "39, State-gov, 77516\n50, Private, 83311\n38, State-gov, 215646\n", encoding="utf-8"
+    )
+    said = command("schema", "draft", "rows.csv")
+    assert said.out.startswith("# WARNING: the names of all columns look like values")
+    assert "write a line with a name for each column at the top of the file" in said.err
+    (place / "years.csv").write_text("country,1990,1991\nFrance,1,2\nSpain,2,3\n", encoding="utf-8")
+    named = command("schema", "draft", "years.csv")
+    assert "WARNING" not in named.out
+    assert "no header" not in named.err
+
+
 def test_schema_check_counts_for_the_owner(place: Path, command: Command) -> None:
     said = command("schema", "check", "small.toml")
     assert said.code == 0

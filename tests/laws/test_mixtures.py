@@ -552,3 +552,13 @@ def test_a_fit_meets_a_measured_question_and_keeps_its_tables():
     mixture = ProductMixture.of_fit(FOUR, fit, TOTAL)
     assert abs(mixture.answer(Workload(FOUR, (asked,)))[0] - wanted) < 0.01
     assert fit.miss < 0.06
+
+
+def test_a_few_sums_are_made_without_machine_code_and_to_the_same_bit(monkeypatch):
+    domain = Domain(("a", "b", "c"), (4, 3, 5))
+    mixture, _ = mixtures(domain, 3, components=700)
+    boxes = [Predicate(((Literal(0, (1, 3)), Literal(c, (0, code))),)) for c in (1, 2) for code in (1, 2)]
+    asked = Workload(domain, (Conjunctions.of(domain, boxes),))
+    few = mixture.answer(asked)
+    monkeypatch.setattr(mixture_answers, "_FEW", 0)
+    assert mixture.answer(asked).tobytes() == few.tobytes()

@@ -34,8 +34,8 @@ def draft(
     ] = None,
 ) -> None:
     """Draft a schema from the data, to edit before use. NOT PRIVATE: its values come from the data."""
+    from conspectus.data.sources.drafting import NO_HEADER, draft_pairs
     from conspectus.data.sources.drafting import draft as drafted
-    from conspectus.data.sources.drafting import draft_pairs
 
     if output is not None:
         kind_of(output, (".toml",))
@@ -49,6 +49,8 @@ def draft(
             raise options.OptionError("--pairs takes two names of columns, as in --pairs user,item")
         text = draft_pairs(data, *names)
     print(NOT_PRIVATE, file=sys.stderr)
+    if NO_HEADER[0] in text.partition("\n")[0]:
+        print(f"Warning: {'; '.join(NO_HEADER)}.", file=sys.stderr)
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
         return

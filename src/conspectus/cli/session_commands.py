@@ -22,6 +22,7 @@ from .asking import Said, exit_with, said_to, show
 from .exit_codes import explain
 from .ledger_commands import named_ledger
 from .progress import Progress, shown
+from .prompt import listed, questions
 from .release_commands import AUTO
 from .session_sources import Sources, sources_of
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from conspectus.privacy.ledger.ledger import Ledger
     from conspectus.sessions.live_answer import LiveAnswer
     from conspectus.sessions.session import Session
-
-PROMPT = "? "
 
 
 @options.grouped
@@ -204,8 +203,10 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
         printing.facts([("expects", live.expectation)])
         printing.facts([("keeps", str(dataclasses.replace(live.guarantee, warnings=())))])
         printing.facts([("warning", warning) for warning in live.guarantee.warnings])
+        if sys.stdin.isatty():
+            print("Type predicates; help says how, and exit ends it.")
     try:
-        for text in lines():
+        for text in questions(live.schema.name, _help(live)):
             try:
                 answer = live.ask(text, confidence=confidence, snap=snap)
             except SessionError:
@@ -230,22 +231,14 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
     return failed
 
 
-def lines() -> Iterator[str]:
-    """What is typed, with a prompt; or what comes through a pipe, without empty lines and # comments."""
-    if sys.stdin.isatty():
-        while True:
-            try:
-                text = input(PROMPT).strip()
-            except EOFError:
-                print()
-                return
-            if not text:
-                return
-            yield text
-    for line in sys.stdin:
-        text = line.strip()
-        if text and not text.startswith("#"):
-            yield text
+def _help(live: Session) -> str:
+    """What `help` says at the prompt."""
+    columns = [(column.name, column.kind) for column in live.schema.columns]
+    return (
+        f"A predicate a line, as in age >= 30 AND sex = 'Female'; names with spaces or hyphens in double quotes.\n"
+        f"The columns: {listed(columns)}.\n"
+        "help, or ?: this text. exit, quit or Ctrl-D: the end."
+    )
 
 
 def _line(live: Session, answer: LiveAnswer) -> str:

@@ -15,10 +15,15 @@ import conspectus as cs
 
 from . import options, printing
 from .exit_codes import BAD_INPUT, explain
-from .session_commands import lines, resumed
+from .prompt import listed, questions
+from .session_commands import resumed
 from .session_sources import sources_of
 
+MOST_LINES = 100
+"""How many lines of a result are printed, unless --lines says so."""
+
 if TYPE_CHECKING:
+    from conspectus.data.schema import Schema
     from conspectus.releases.query_result import QueryResult
     from conspectus.sessions.quote import Quote
 
@@ -42,6 +47,9 @@ def sql(
     quote: Annotated[
         bool, typer.Option("--quote", help="Say what the session would take at most, and spend nothing.")
     ] = False,
+    most: Annotated[
+        int, typer.Option("--lines", metavar="N", min=0, help="How many lines of a result to print; 0 for all.")
+    ] = MOST_LINES,
     as_json: options.Json = False,
 ) -> None:
     """Answer SELECTs, each number with its interval: from a release, which spends nothing, or from a live session.
@@ -57,8 +65,11 @@ def sql(
     from conspectus.releases.answer import checked_confidence
 
     checked_confidence(confidence)
-    with _asked(out, session, data, schema, ledger, quote=quote, confidence=confidence, snap=snap) as put:
-        failed = _answered(given or lines(), put, as_json=as_json, single=len(given) == 1)
+    with _asked(out, session, data, schema, ledger, quote=quote, confidence=confidence, snap=snap) as (told, put):
+        if not given and sys.stdin.isatty() and not as_json:
+            print(f"Type SELECTs over {told.name}, each ended by a semicolon or an empty line; help says more.")
+        texts = given or questions(told.name, _help(told), selects=True)
+        failed = _answered(texts, put, as_json=as_json, single=len(given) == 1, most=most or None)
     if failed and not (sys.stdin.isatty() and not given):
         raise typer.Exit(BAD_INPUT)
 
@@ -74,22 +85,39 @@ def _asked(
     quote: bool,
     confidence: float,
     snap: bool,
-) -> Iterator[Callable[[str], QueryResult | Quote]]:
-    """What answers a SELECT, as long as the block goes on."""
+) -> Iterator[tuple[Schema, Callable[[str], QueryResult | Quote]]]:
+    """The table, and what answers a SELECT over it, as long as the block goes on."""
     if session is None:
         release = cs.load(str(out))
-        yield lambda text: release.query(text, confidence=confidence, snap=snap)
+        yield release.schema, lambda text: release.query(text, confidence=confidence, snap=snap)
         return
     opened = sources_of(session, data, schema, ledger, option="--data ")
     with resumed(session, opened, progress=None) as live:
         if quote:
-            yield lambda text: live.quote(text, snap=snap)
+            yield live.schema, lambda text: live.quote(text, snap=snap)
         else:
-            yield lambda text: live.query(text, confidence=confidence, snap=snap)
+            yield live.schema, lambda text: live.query(text, confidence=confidence, snap=snap)
+
+
+def _help(told: Schema) -> str:
+    """What `help` says at the prompt."""
+    first = told.columns[0].name
+    return (
+        f'A SELECT over "{told.name}", ended by a semicolon or an empty line, as in\n'
+        f'  SELECT "{first}", COUNT(*) FROM "{told.name}" GROUP BY "{first}" ORDER BY 2 DESC LIMIT 5;\n'
+        f"The columns: {listed([(column.name, column.kind) for column in told.columns])}.\n"
+        "Names with spaces or hyphens go into double quotes, texts into single ones.\n"
+        "help, or ?: this text. exit, quit or Ctrl-D: the end."
+    )
 
 
 def _answered(
-    texts: Sequence[str] | Iterator[str], put: Callable[[str], QueryResult | Quote], *, as_json: bool, single: bool
+    texts: Sequence[str] | Iterator[str],
+    put: Callable[[str], QueryResult | Quote],
+    *,
+    as_json: bool,
+    single: bool,
+    most: int | None,
 ) -> bool:
     """Answer one SELECT after the other; whether some could not be. A single one that is refused is the error."""
     failed = False
@@ -106,8 +134,20 @@ def _answered(
         if as_json:
             printing.as_json({"query": text, **_json(found)})
         else:
-            print(found, flush=True)
+            _print(found, most)
     return failed
+
+
+def _print(found: QueryResult | Quote, most: int | None) -> None:
+    """A result up to so many lines, or a quote."""
+    from conspectus.releases.query_result import QueryResult
+
+    if not isinstance(found, QueryResult):
+        print(found, flush=True)
+        return
+    print(found.to_text(most), flush=True)
+    if most is not None and len(found) > most:
+        print(f"{most:,} of {len(found):,} lines are printed: --lines 0 prints all", flush=True)
 
 
 def _json(found: Any) -> dict[str, Any]:

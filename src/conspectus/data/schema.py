@@ -327,11 +327,11 @@ class Schema:
             >>> schema.column("diagnosis").labels
             ('none', 'heart', 'lung')
         """
-        if (position := self._positions.get(name)) is not None:
+        if isinstance(name, str) and (position := self._positions.get(name)) is not None:
             return self.columns[position]
         names = [column.name for column in self.columns]
         few = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-        cure = did_you_mean(name, names) or f": it has {few}"
+        cure = did_you_mean(str(name), names) or f": it has {few}"
         raise LookupError(f'the schema "{self.name}" has no column "{name}"{cure}')
 
     def encode(self, position: int, values: pa.Array | pa.ChunkedArray) -> Codes:

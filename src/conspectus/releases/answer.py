@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import pyarrow as pa
@@ -128,6 +129,8 @@ class ConfidenceError(ValueError):
 
 def checked_confidence(confidence: float) -> float:
     """The confidence, refused unless it lies strictly between 0 and 1, and no nearer to them than 1e-12."""
+    if not isinstance(confidence, Real):
+        raise ConfidenceError(f"confidence is a number between 0 and 1, for example 0.95, not {str(confidence)[:40]!r}")
     if not NEAREST <= confidence <= 1 - NEAREST:
         near = f", by {NEAREST:g} or more" if 0 < confidence < 1 else ""
         raise ConfidenceError(f"confidence lies strictly between 0 and 1{near}, for example 0.95, not {confidence!r}")

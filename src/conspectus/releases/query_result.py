@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,14 +45,25 @@ class QueryResult(ResultTable):
     cost: float = 0.0
 
 
-def table_of(names: Sequence[str], columns: Sequence[Sequence[Any]]) -> pa.Table:
-    """Columns of plain values as a table; values of several types in one column become texts."""
+def table_of(names: Sequence[str], columns: Sequence[Sequence[Any]], alike: Sequence[Sequence[Any]]) -> pa.Table:
+    """Columns of plain values as a table; values of several types in one column become texts.
+
+    Args:
+        names: The names of the columns.
+        columns: The values of each.
+        alike: For each column, values of the types that it can have: so its type is the same in a table without lines.
+    """
     arrays = []
-    for values in columns:
-        kinds = {type(value) for value in values if value is not None}
+    for values, others in zip(columns, alike, strict=True):
+        kinds = {type(value) for value in (*values, *others) if value is not None}
         if len(kinds) > 1 and not kinds <= {int, float}:
-            values = [None if value is None else str(value) for value in values]
+            kinds = {str}
         elif kinds == {int, float}:
-            values = [None if value is None else float(value) for value in values]
-        arrays.append(pa.array(values, type=pa.float64() if not kinds else None))
+            kinds = {float}
+        kind = kinds.pop() if kinds else float
+        made = [None if value is None else kind(value) if kind in (str, float) else value for value in values]
+        arrays.append(pa.array(made, type=_TYPES.get(kind)))
     return pa.Table.from_arrays(arrays, names=list(names))
+
+
+_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(), datetime.date: pa.date32()}

@@ -26,8 +26,8 @@ from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.builders.marginals import marginal
-from conspectus.queries.language import from_sql as language
 from conspectus.queries.language.from_select import read_select
+from conspectus.queries.language.one_question import one_question
 from conspectus.queries.query import TableFunction
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -47,7 +47,7 @@ from .query_result import QueryResult
 from .release_file import read_fields, write_fields
 from .released_counts import ReleasedCounts
 from .selecting import answer_select
-from .tables import cells_table, records_table
+from .tables import cells_table, named_columns, records_table
 from .within_bins import WithinBins, decoded_rows
 
 
@@ -188,18 +188,13 @@ class Release(Quantiles, Learning):
             ConfidenceError: The confidence is not strictly between 0 and 1.
         """
         checked_confidence(confidence)
-        words: str | None = None
-        notes = standing_notes(self.schema)
-        if isinstance(question, str):
-            reading = language.read(self.schema, question, snap=snap)
-            question, words, notes = reading.workload, reading.words, (*reading.notes, *notes)
-        if len(question) != 1:
-            raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
-        self._check_seen(question)
-        asked = question.query(0)
+        put, words, notes = one_question(self.schema, question, snap=snap)
+        notes = (*notes, *standing_notes(self.schema))
+        self._check_seen(put)
+        asked = put.query(0)
         if isinstance(asked, Moment):
             return answer_moment(self.counts, asked, confidence)
-        estimate = self.synopsis.estimate(question, count_confidence(self.total, confidence), self.evidence)
+        estimate = self.synopsis.estimate(put, count_confidence(self.total, confidence), self.evidence)
         answer = answer_of(estimate, self.total, confidence, asked)
         counted = self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows)
         return dataclasses.replace(answer, question=words, notes=notes, count=answer.count if counted else None)
@@ -222,10 +217,11 @@ class Release(Quantiles, Learning):
 
         Raises:
             CannotAnswer: The release does not hold these columns together.
+            WorkloadError: No columns are named, or one that the schema does not have.
             ConfidenceError: The confidence is not strictly between 0 and 1.
         """
         checked_confidence(confidence)
-        columns = [columns] if isinstance(columns, str) else list(columns)
+        columns = named_columns(columns)
         if not self.counts_rows:
             raise CannotAnswer("this release of functions holds no number of rows to count: make rows with synthetic")
         listed = self.synopsis.listed()
@@ -292,7 +288,7 @@ class Release(Quantiles, Learning):
             One column for each of the schema's, in their own values; missing values are null.
 
         Raises:
-            CannotAnswer: The release holds no rows to draw, or `rows` is not a number of rows.
+            CannotAnswer: The release holds no rows to draw, or `rows` or the seed is not such a number.
         """
         codes = self._sampled(rows, public_seed)
         listed = self.synopsis.listed()
@@ -349,6 +345,8 @@ class Release(Quantiles, Learning):
     def _sampled(self, rows: int, public_seed: int | None) -> Chunk:
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise CannotAnswer(f"the number of synthetic rows is zero or more, not {rows!r}")
+        if public_seed is not None and (type(public_seed) is not int or public_seed < 0):
+            raise CannotAnswer(f"a public seed is a whole number, zero or more, not {public_seed!r}")
         return self.synopsis.source_of_rows().sample(rows, public_seed=public_seed)
 
     def _check_seen(self, asked: Workload) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from conspectus.queries.language.select_plan import Output
+from conspectus.data.schema import Schema
+from conspectus.queries.language.select_plan import Measure, Output
 
 
 @dataclass(frozen=True)
@@ -89,3 +91,14 @@ class _Downward:
 def number_of(output: Output, line: Line) -> Any:
     assert output.measure is not None
     return line.measures[output.measure].scaled(output.factor)
+
+
+def example_of(schema: Schema, measure: Measure, factor: float, digits: int | None) -> Any:
+    """A value of the type that a measure has, whether or not there is a line: a date, a whole number or another."""
+    if measure.kind == "quantile":
+        column = schema.columns[measure.columns[0]]
+        if column.kind == "date":
+            return datetime.date.min
+        if column.kind == "integer" and getattr(column, "one_value_each", False) and factor == 1:
+            return 0
+    return 0 if digits == 0 else 0.0

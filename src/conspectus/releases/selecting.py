@@ -20,7 +20,7 @@ from conspectus.data.schema import Schema
 from conspectus.queries.blocks.moments import KINDS, Moment, Numbers
 from conspectus.queries.formulas import Formula, all_of, literal, predicate
 from conspectus.queries.language.numbers import code_values
-from conspectus.queries.language.select_plan import Measure, Select, columns_in
+from conspectus.queries.language.select_plan import Measure, Select, columns_in, ends_of
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Literal, Predicate
 from conspectus.synopses.moment_estimates import MomentEstimate
@@ -32,7 +32,7 @@ from .binned_cells import code_ends, with_inside
 from .cell_estimates import CellCounts, Interval, Values
 from .query_result import QueryResult, table_of
 from .released_counts import ReleasedCounts
-from .select_lines import Line, nearest, number_of, rank_of, rounded, value_of
+from .select_lines import Line, example_of, nearest, number_of, rank_of, rounded, value_of
 from .within_bins import BinValues, WithinBins
 
 MOST_CELLS = 1 << 20
@@ -73,7 +73,7 @@ class CountSource(Protocol):
 def answer_select(plan: Select, source: CountSource, confidence: float) -> QueryResult:
     """The result of a SELECT."""
     asked = _Asked(plan, source, 1 - confidence)
-    groups = list(plan.groups())
+    groups = plan.groups(source.schema.domain)
     found = [asked.measured(measure, [formulas for _, formulas in groups]) for measure in plan.measures]
     lines = [Line(keys, tuple(column[at] for column in found)) for at, (keys, _) in enumerate(groups)]
     if plan.having is not None:
@@ -81,7 +81,7 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     for expression, down in reversed(plan.order):
         lines.sort(key=lambda line: rank_of(value_of(expression, line), down))
     lines = lines[plan.offset :][: plan.limit]
-    return _result(plan, lines, confidence, (*asked.notes, *standing_notes(source.schema)))
+    return _result(source.schema, plan, lines, confidence, (*asked.notes, *standing_notes(source.schema)))
 
 
 def measured_alone(
@@ -105,6 +105,8 @@ class _Asked:
 
     def measured(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
         """What a measure is in each group."""
+        if not groups:
+            return []
         if measure.kind == "count":
             counts = [self._count(measure.where, group) for group in groups]
             if measure.where is True:
@@ -276,7 +278,8 @@ class _Asked:
 
     def _without(self, columns: tuple[int, ...]) -> str:
         names = " and ".join(f'"{self.domain.names[c]}"' for c in columns) or "the total"
-        return f"no noise or bound is known for {names} together: numbers from there have no interval"
+        together = " together" if len(columns) > 1 else ""
+        return f"no noise or bound is known for {names}{together}: numbers from there have no interval"
 
     def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool, whole: bool) -> Values:
         """The values of a column in every cell; for a quantile its codes. With `whole`, what bins hold was measured."""
@@ -355,9 +358,12 @@ def _rooted(found: Interval) -> Interval:
     return Interval(value=value, low=low, high=high, basis=found.basis)
 
 
-def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: tuple[str, ...]) -> QueryResult:
+def _result(
+    schema: Schema, plan: Select, lines: Sequence[Line], confidence: float, notes: tuple[str, ...]
+) -> QueryResult:
     names: list[str] = []
     columns: list[list[Any]] = []
+    alike: list[Sequence[Any]] = []
     measures: list[tuple[str, str, str]] = []
     labels: list[str] = []
     for output in plan.outputs:
@@ -365,9 +371,10 @@ def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: tuple
             names.append(output.name)
             labels.append(output.name)
             columns.append([line.keys[output.key] for line in lines])
+            alike.append([value for value, _ in plan.keys[output.key].groups])
             continue
         found = [number_of(output, line) for line in lines]
-        ends = (output.name, f"{output.name}_low", f"{output.name}_high")
+        ends = (output.name, *ends_of(output.name))
         measures.append(ends)
         names += ends
         whole = plan.measures[output.measure or 0].kind == "count" and output.factor == 1
@@ -375,5 +382,6 @@ def _result(plan: Select, lines: Sequence[Line], confidence: float, notes: tuple
         columns.append([rounded(one.value, digits, nearest) for one in found])
         columns.append([rounded(one.low, digits, math.floor) for one in found])
         columns.append([rounded(one.high, digits, math.ceil) for one in found])
-    arrow = table_of(names, columns)
+        alike += [[example_of(schema, plan.measures[output.measure or 0], output.factor, digits)]] * 3
+    arrow = table_of(names, columns, alike)
     return QueryResult(arrow, tuple(labels), tuple(measures), notes, confidence)

@@ -9,6 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.data.schema import Schema
+from conspectus.queries.builders.arguments import listed
+from conspectus.queries.sensitivity import WorkloadError
 from conspectus.synopses.published_records import record_array
 from conspectus.synopses.synopsis import Ends, ListedRecords
 from conspectus.tabular import ResultTable
@@ -19,6 +21,22 @@ TOO_NOISY = 0.5
 """A cell is marked when its interval's half-width is more than this share of its count."""
 
 INTERVALS = (("count", "low", "high"),)
+
+
+def named_columns(columns: object) -> list[str]:
+    """The columns that a table is asked for.
+
+    Args:
+        columns: The names as a list, or a single one.
+
+    Raises:
+        WorkloadError: It is no list of names, or an empty one.
+    """
+    how = 'a table is over columns by their names, as in table(["sex", "age"])'
+    found = [columns] if isinstance(columns, str) else listed(columns, how)
+    if not found:
+        raise WorkloadError(f"{how}: name at least one")
+    return found
 
 
 def cells_table(schema: Schema, columns: Sequence[str], counts: NDArray[np.int64], ends: Ends) -> ResultTable:
@@ -47,9 +65,9 @@ def cells_table(schema: Schema, columns: Sequence[str], counts: NDArray[np.int64
     return ResultTable(made, tuple(columns), INTERVALS, standing_notes(schema))
 
 
-def records_table(name: str, listed: ListedRecords, confidence: float) -> ResultTable:
+def records_table(name: str, published: ListedRecords, confidence: float) -> ResultTable:
     """The published records with their noisy counts, each with an interval that holds given that it was published."""
-    counts = listed.counts
-    low, high = listed.bounds(confidence)
+    counts = published.counts
+    low, high = published.bounds(confidence)
     made = {"count": counts, "low": low, "high": high, "too_noisy": high - low > 2 * TOO_NOISY * counts}
-    return ResultTable(pa.table({name: record_array(listed.records), **made}), (name,), INTERVALS)
+    return ResultTable(pa.table({name: record_array(published.records), **made}), (name,), INTERVALS)

@@ -14,9 +14,11 @@ import pyarrow as pa
 from conspectus.data.schema import Schema
 from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.language import from_sql as language
+from conspectus.queries.language.one_question import no_question
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import Answer, checked_confidence
 from conspectus.releases.query_result import QueryResult
+from conspectus.releases.tables import named_columns
 from conspectus.sessions.live_answer import LiveAnswer
 from conspectus.suggestions import suggest_keywords
 from conspectus.tabular import ResultTable
@@ -111,7 +113,7 @@ class RemoteRelease(_Remote):
             ServiceError: The service cannot be reached, or refuses.
         """
         checked_confidence(confidence)
-        named = (columns,) if isinstance(columns, str) else tuple(columns)
+        named = tuple(named_columns(columns))
         made = self._link.arrow("/table", {"by": list(named), "confidence": confidence})
         return ResultTable(made, named, (("count", "low", "high"),))
 
@@ -266,6 +268,8 @@ def _question(schema: Schema, question: str | Workload, confidence: float, snap:
         if len(question) != 1:
             raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
         question = language.to_sql(schema, question.query(0))
+    if not isinstance(question, str):
+        raise no_question(question)
     return {"where": question, "confidence": confidence, "snap": snap}
 
 

@@ -13,7 +13,7 @@ from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.blocks.statistic import Statistic, Statistics
 from conspectus.queries.canonical_query import canonical_query
-from conspectus.queries.language import from_sql as language
+from conspectus.queries.language.one_question import one_question
 from conspectus.queries.proved_kinds import proved
 from conspectus.queries.query import Linear, Predicate, Query, TableFunction
 from conspectus.queries.sensitivity import WorkloadError
@@ -37,19 +37,12 @@ class Question:
 
 def canonical(schema: Schema, question: str | Workload, *, snap: bool = False) -> Question:
     """The question in its one form: a predicate as the disjoint boxes of its meaning, whoever spelled it."""
-    words: str | None = None
-    notes = standing_notes(schema)
-    if isinstance(question, str):
-        reading = language.read(schema, question, snap=snap)
-        asked, words, notes = reading.workload, reading.words, (*reading.notes, *notes)
-    elif isinstance(question, Workload):
-        if proved(question).domain != schema.domain:
-            raise WorkloadError(MIXED)
-        if len(question) != 1:
-            raise language.NotAPredicate(f"ask takes one question at a time, not {len(question)}")
-        asked = _normal(question)
-    else:
-        raise language.NotAPredicate("ask takes a predicate as a text, or a workload of one query")
+    if isinstance(question, Workload) and proved(question).domain != schema.domain:
+        raise WorkloadError(MIXED)
+    asked, words, notes = one_question(schema, question, snap=snap)
+    if words is None:
+        asked = _normal(asked)
+    notes = (*notes, *standing_notes(schema))
     text = json.dumps([block.to_json() for block in asked.blocks], separators=(",", ":"), sort_keys=True)
     return Question(asked, text, hashlib.sha256(text.encode()).hexdigest(), words, notes)
 

@@ -208,9 +208,10 @@ class Selecting(SessionParts):
     def _asked_for(self, select: str, *, snap: bool, by_parts: bool) -> list[Question]:
         """The counts that a SELECT asks for: the same, whatever they are."""
         plan = read_select(self.schema, select, snap=snap)
-        if plan.size > MOST_QUESTIONS:
+        groups = len(plan.groups(self.schema.domain))
+        if groups > MOST_QUESTIONS:
             raise CannotQuery(
-                f"this has {plan.size:,} groups, and a session is asked for at most {MOST_QUESTIONS:,} counts: "
+                f"this has {groups:,} groups, and a session is asked for at most {MOST_QUESTIONS:,} counts: "
                 "group by fewer columns"
             )
         asked: list[Question] = []

@@ -20,6 +20,7 @@ from conspectus.data.domain import Codes, code_dtype
 from .column import COMPARISONS, NO_NULLS, Column, CutsBin, SchemaError, UnknownValue
 from .values import EXACT, Nulls, number_of, numbers
 
+SNAP = "let it snap to whole bins, with snap=True, or --snap on the command line"
 _COMPARE: dict[str, np.ufunc] = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
@@ -152,7 +153,7 @@ class Ordered(Column):
         whole = f"write {'>=' if upper else '<'} {edges[0]}, " if self.regular > 1 else ""
         return CutsBin(
             f'"{self.name}" {op} {literal} cuts the {place} bin, {self.label(code)}, in which all values {side} it are '
-            f"counted: {whole}declare a wider range, or let it snap to whole bins",
+            f"counted: {whole}declare a wider range, or {SNAP}",
             edges,
         )
 
@@ -166,7 +167,7 @@ class Ordered(Column):
         else:
             plain = "<" if op in ("<", "<=") else ">="
             cure = "write " + " or ".join(f"{plain} {edge}" for edge in edges) if edges else "it is the only one"
-        return CutsBin(f"{name}: {cure}, or let it snap to whole bins", tuple(edges))
+        return CutsBin(f"{name}: {cure}, or {SNAP}", tuple(edges))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from conspectus.data.columns.ordered import Ordered
-from conspectus.data.columns.values import by_distinct, text_of
+from conspectus.data.columns.values import by_distinct, day_of, number_of, text_of
 from conspectus.data.schema import Schema
 from conspectus.server_address import is_server, name_of, without
 
@@ -21,6 +21,10 @@ from .lines import Tally
 from .origin import guarded, quoted
 
 NOT_PRIVATE = "NOT PRIVATE"
+NO_HEADER = (
+    "the names of all columns look like values: the file seems to have no header line, but a first row",
+    "write a line with a name for each column at the top of the file, and draft again: names are public",
+)
 
 _OK, _CLAMPED, _RECODED, _MISSING = range(4)
 
@@ -139,7 +143,8 @@ def draft(source: Any, *, nulls: Iterable[str] = (), bins: int | None = None) ->
     finally:
         origin.close()
     marks = [*texts, *sorted({mark for one in seen for mark in one.marks})]
-    lines = [
+    lines = [f"# WARNING: {NO_HEADER[0]}.", f"# So {NO_HEADER[1]}."] if origin.tally and _no_header(names, seen) else []
+    lines += [
         f"# {NOT_PRIVATE}: drafted from the data; every value, bound and bin below was read off the rows.",
         "# Replace what is not public knowledge, then remove the line draft = true.",
         "draft = true",
@@ -152,6 +157,12 @@ def draft(source: Any, *, nulls: Iterable[str] = (), bins: int | None = None) ->
     for column, one in zip(names, seen):
         lines += ["", *drafted_column(column, one, alone=len(names) == 1, bins=bins)]
     return "\n".join(lines) + "\n"
+
+
+def _no_header(names: list[str], seen: list[Seen]) -> bool:
+    """Whether the names of all columns look like values: numbers and dates, or what the column holds elsewhere, too."""
+    plain = [number_of(name) is not None or day_of(name) is not None for name in names]
+    return any(plain) and all(value or name in one.distinct for value, name, one in zip(plain, names, seen))
 
 
 def draft_pairs(source: Any, user: str, item: str) -> str:

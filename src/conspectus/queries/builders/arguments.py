@@ -82,6 +82,6 @@ def positions(schema: Schema, names: Iterable[str]) -> tuple[int, ...]:
 
 
 def _closest(name: str, names: tuple[str, ...]) -> str:
-    if (near := closest(name, names, cutoff=0.5)) is not None:
+    if (near := closest(name, names)) is not None:
         return f": did you mean {near!r}?"
     return f": its columns are {', '.join(names[:12])}" + (", …" if len(names) > 12 else "")

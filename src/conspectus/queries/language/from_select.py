@@ -19,13 +19,15 @@ from conspectus.queries.formulas import all_of
 from .from_sql import LONGEST_TEXT, Reader
 from .grouping import key_of, named_key
 from .line_reader import LineReader
-from .measures import MeasureReader, label_of
+from .measures import MeasureReader, is_aggregate, label_of
+from .plain_names import in_quotes, unqualified
 from .scaled import NumberReader
-from .select_plan import Output, Select
+from .select_plan import Output, Select, by_numbers, ends_of
 from .unanswerable import CannotQuery, cannot
 from .understood import check_understood
 
 MOST_GROUPS = 100_000
+_EXAMPLE = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
 _CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset"}
 _CLAUSES |= {"from"}  # the name of the same part in older versions of the parser
 _REFUSED_PARTS = {
@@ -52,22 +54,24 @@ def read_select(schema: Schema, text: str, *, snap: bool = False) -> Select:
         CannotQuery: It cannot be answered; the message says why and what can.
         NotAPredicate: Its WHERE, or another condition in it, is not one that is served.
     """
-    if not isinstance(text, str) or not text.strip():
-        raise CannotQuery("the query is empty: write one, as in SELECT sex, COUNT(*) FROM people GROUP BY sex")
+    if not isinstance(text, str):
+        raise CannotQuery(f"a query is a SELECT as a text, as in {_EXAMPLE}, not a {type(text).__name__}")
+    if not text.strip():
+        raise CannotQuery(f"the query is empty: write one, as in {_EXAMPLE}")
     if len(text) > LONGEST_TEXT:
         raise CannotQuery(f"the query is longer than {LONGEST_TEXT:,} characters: split it")
     try:
-        return _Selection(schema, _tree(text), snap).plan()
+        return _Selection(schema, _tree(schema, text), snap).plan()
     except RecursionError as problem:
         raise CannotQuery("the query is nested too deeply: write it with fewer parentheses") from problem
 
 
-def _tree(text: str) -> exp.Select:
+def _tree(schema: Schema, text: str) -> exp.Select:
     try:
         trees = [tree for tree in Dialect.get_or_raise("duckdb").parse(text) if tree]
     except SqlglotError as problem:
         raise CannotQuery(
-            "this is not a SELECT that can be read: write one, as in SELECT sex, COUNT(*) FROM people GROUP BY sex"
+            f"this is not a SELECT that can be read{in_quotes(schema, text)}: write one, as in {_EXAMPLE}"
         ) from problem
     if len(trees) != 1:
         raise cannot("several")
@@ -119,8 +123,10 @@ class _Selection:
             raise CannotQuery(
                 f"{size:,} groups are more than {MOST_GROUPS:,}, which are served: group by fewer columns"
             )
-        notes = list(self.reader.caveats) + (["conditions were widened to whole bins"] if self.reader.widened else [])
-        if kept is not None or self.tree.args.get("limit") is not None:
+        notes = list(self.reader.caveats)
+        notes += [f"widened to whole bins: {said} is answered as {it}" for said, it in self.reader.widened.items()]
+        cut = ordered if {"limit", "offset"} & {part for part, value in self.tree.args.items() if value} else ()
+        if any(by_numbers(one) for one in (kept, *(expression for expression, _ in cut))):
             notes.append("each interval is for its own number: which lines are shown was chosen by noisy numbers")
         return Select(
             keys,
@@ -140,13 +146,15 @@ class _Selection:
             raise cannot("parameter")
         _check_parts(tree)
         source = tree.args.get("from") or tree.args.get("from_")
-        if source is not None:
-            self._check_source(source.this)
+        alias = "" if source is None else self._check_source(source.this)
+        names = [item.alias for item in tree.expressions if isinstance(item, exp.Alias)]
+        unqualified(self.schema, tree, CannotQuery, alias=alias, names=names)
         for clause, value in tree.args.items():
             if value not in (None, [], False) and clause not in _CLAUSES:
                 raise CannotQuery(f"{clause.replace('_', ' ').upper()} is beyond what is answered: leave it out")
 
-    def _check_source(self, table: exp.Expression) -> None:
+    def _check_source(self, table: exp.Expression) -> str:
+        """What else the table is called in this SELECT; empty where nothing."""
         if isinstance(table, exp.Subquery):
             raise cannot("subquery")
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
@@ -154,11 +162,15 @@ class _Selection:
         _check_parts(table)
         if table.name.casefold() != self.schema.name.casefold():
             raise CannotQuery(f'this is about "{self.schema.name}", and knows no table "{table.name}": write FROM it')
+        return str(table.alias)
 
     def _grouped(self) -> list[exp.Expression]:
         group = self.tree.args.get("group")
         if group is None:
             return []
+        if group.args.get("all") and not group.expressions:
+            items = (item.this if isinstance(item, exp.Alias) else item for item in self.tree.expressions)
+            return [item for item in items if not (_is_star(item) or is_aggregate(item))]
         sets = any(isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets) for node in group.expressions)
         if sets or any(group.args.get(name) for name in _GROUPINGS):
             raise cannot("grouping")
@@ -178,7 +190,7 @@ class _Selection:
     def _output(self, item: exp.Expression) -> Output:
         node = item.this if isinstance(item, exp.Alias) else item
         alias = item.alias if isinstance(item, exp.Alias) else ""
-        if isinstance(node, exp.Star):
+        if _is_star(node):
             raise cannot("star")
         if (place := self.lines.key_at(node)) is not None:
             return Output(alias or self.lines.keys[place].name, key=place)
@@ -221,6 +233,10 @@ def _check_parts(node: exp.Expression) -> None:
             raise cannot(why)
 
 
+def _is_star(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
 def _digits(node: exp.Expression | None) -> int | None:
     """A whole number that is written out; None for anything else."""
     plain = isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal() and len(node.name) <= 18
@@ -228,10 +244,14 @@ def _digits(node: exp.Expression | None) -> int | None:
 
 
 def _unique(outputs: list[Output]) -> list[Output]:
-    """Outputs whose names are different from one another."""
-    taken: dict[str, int] = {}
+    """Outputs whose columns, ends of intervals included, have names different from one another."""
+    taken: set[str] = set()
     found = []
     for output in outputs:
-        times = taken[output.name] = taken.get(output.name, 0) + 1
-        found.append(output if times == 1 else replace(output, name=f"{output.name}_{times}"))
+        times, name = 1, output.name
+        while taken & set(columns := (name, *([] if output.measure is None else ends_of(name)))):
+            times += 1
+            name = f"{output.name}_{times}"
+        taken |= set(columns)
+        found.append(replace(output, name=name))
     return found

@@ -32,7 +32,8 @@ from conspectus.queries.query import Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
-from .to_sql import to_sql
+from .plain_names import in_quotes, unqualified
+from .to_sql import named, to_sql
 
 __all__ = ["NotAPredicate", "Reading", "UnknownColumn", "parse", "read", "sql", "to_sql"]
 
@@ -95,7 +96,7 @@ def read(schema: Schema, text: str, *, snap: bool = False) -> Reading:
             "query(…) answers a SELECT"
         )
     try:
-        tree = _tree(text)
+        tree = unqualified(schema, _tree(schema, text), NotAPredicate)
         reader = Reader(schema, snap)
         query = predicate(schema.domain, reader.formula(tree, truth=True))
     except RecursionError as problem:
@@ -142,11 +143,11 @@ def sql(schema: Schema, predicates: Iterable[str], *, snap: bool = False) -> Wor
     return Workload(schema.domain, (Conjunctions.of(schema.domain, found),))
 
 
-def _tree(text: str) -> exp.Expression:
+def _tree(schema: Schema, text: str) -> exp.Expression:
     try:
         trees = [tree for tree in Dialect.get_or_raise("duckdb").parse_into(exp.Condition, text) if tree]
     except SqlglotError as problem:
-        raise NotAPredicate(_excerpt(text, "is not a SQL predicate")) from problem
+        raise NotAPredicate(_excerpt(text, f"is not a SQL predicate{in_quotes(schema, text)}")) from problem
     if len(trees) != 1:
         raise NotAPredicate(_excerpt(text, "is not one predicate"))
     return trees[0]
@@ -166,7 +167,8 @@ class Reader:
         self.domain = schema.domain
         self.snap = snap
         self.caveats: dict[str, None] = {}
-        self.widened = False
+        self.widened: dict[str, str] = {}
+        """Each comparison that was widened to whole bins, as it was meant and as it is answered."""
 
     def formula(self, node: exp.Expression, *, truth: bool) -> Formula:
         """The rows on which the node is true (`truth`), or those on which it is false: the missing are in neither."""
@@ -215,7 +217,9 @@ class Reader:
         except CutsBin:
             if not self.snap:
                 raise
-            codes, self.widened = declared.codes_where(meant, constant, snap=True), True
+            codes = declared.codes_where(meant, constant, snap=True)
+            answered = predicate(self.domain, literal(self.domain, at, codes))
+            self.widened[f"{named(declared.name)} {meant} {value.sql('duckdb')[:40]}"] = to_sql(self.schema, answered)
         self.caveats |= dict.fromkeys(declared.caveats(meant, codes))
         return literal(self.domain, at, codes)
 
@@ -247,7 +251,7 @@ class Reader:
         if not isinstance(node, exp.Column):
             raise NotAPredicate(_excerpt(node.sql("duckdb"), "is compared where a column should stand"))
         if set(_given(node)) != {"this"} or not isinstance(node.this, exp.Identifier):
-            raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a column (quote a name that has a dot)"))
+            raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a column"))
         name = node.this.name
         names = self.domain.names
         if name not in names and not node.this.args.get("quoted"):

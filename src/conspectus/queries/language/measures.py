@@ -216,6 +216,12 @@ def _zero(node: exp.Expression | None) -> bool:
     return node is not None and plain_number(node) == 0
 
 
+def is_aggregate(node: exp.Expression) -> bool:
+    """Whether an expression is about all rows of a group, and not what rows are grouped by."""
+    named = (one for one in node.find_all(exp.Anonymous) if one.name.casefold() != "bin")
+    return node.find(exp.AggFunc, exp.Window, exp.Filter) is not None or next(named, None) is not None
+
+
 def label_of(node: exp.Expression) -> str:
     """What a column of the result is called where the SELECT does not say."""
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):

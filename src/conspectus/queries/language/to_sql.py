@@ -40,9 +40,14 @@ def to_sql(schema: Schema, query: Query) -> str:
     return " OR ".join(f"({box})" for box in boxes) or "FALSE"
 
 
+def named(column: str) -> str:
+    """The name of a column in double quotes."""
+    return '"' + column.replace('"', '""') + '"'
+
+
 def _literal(schema: Schema, part: Literal) -> str:
     label = schema.domain.names[part.column]
-    column, name = schema.column(label), '"' + label.replace('"', '""') + '"'
+    column, name = schema.column(label), named(label)
     null = set(column.null_codes())
     held = [code for code in part.codes if code not in null]
     present = [code for code in range(column.size) if code not in null]
