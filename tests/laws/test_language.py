@@ -182,7 +182,7 @@ def test_random_conjunctions_and_parities_can_be_spelled(judge: duckdb.DuckDBPyC
     [
         "", "   ", "SELECT 1", "DROP TABLE ward", "age >= 30; kids = 1", "age >= 30 kids", "(", "age =", "'x'", "1",
         "1 = 1", "age + 1 = 3", "lower(sex) = 'male'", "age IN (SELECT 1)", "EXISTS (SELECT 1)", "sex LIKE 'M%'",
-        "kids = age", "sex = Male", "ward.age >= 30", "CASE WHEN kids = 1 THEN TRUE END", "kids IS DISTINCT FROM 1",
+        "kids = age", "sex = Male", "town.age >= 30", "CASE WHEN kids = 1 THEN TRUE END", "kids IS DISTINCT FROM 1",
         "sex", "NOT kids", "age BETWEEN SYMMETRIC 39 AND 30", "kids = ?", "kids::VARCHAR = '1'",
         "age >= 30 UNION SELECT 1", "(" * 3000 + "TRUE" + ")" * 3000, "NOT " * 3000 + "TRUE",
         "kids = 1 -- " + "x" * (1 << 20), "kids = CURRENT_DATE", "-- nothing", "kids = 1 OR",
