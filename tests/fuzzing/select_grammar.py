@@ -84,7 +84,7 @@ class Grammar:
         keys = tuple(self.key() for _ in range(self.random.choice((0, 0, 1, 1, 1, 2))))
         numbers = tuple(self.number(f"n{at}") for at in range(self.random.choice((1, 1, 2, 3))))
         grouped = [
-            self.near(self.of(key, key, f"k{at}", str(at + 1)), key if "'" in key else key.upper())
+            self.near(self.of(key, key, f"k{at}", str(at + 1), f"({at + 1})"), key if "'" in key else key.upper())
             for at, key in enumerate(keys)
         ]
         if keys and self.random.random() < 0.15:
@@ -92,7 +92,14 @@ class Grammar:
         having = f"HAVING {self.held(keys, numbers)}" if self.random.random() < 0.25 else ""
         order, limit = "", ""
         if keys and self.random.random() < 0.3:
-            first = self.of("COUNT(*)", f"k{len(keys) - 1}", "1", *(one.name for one in numbers if not one.loose))
+            first = self.of(
+                "COUNT(*)",
+                f"k{len(keys) - 1}",
+                "1",
+                "(1)",
+                f"({len(keys)})",
+                *(one.name for one in numbers if not one.loose),
+            )
             ties = ", ".join(f"k{at}" for at in range(len(keys)))
             order = f"ORDER BY {first}{self.of('', ' ASC', ' DESC')}{self.near('', ' NULLS FIRST')}, {ties}"
         if self.random.random() < 0.15:
@@ -159,6 +166,9 @@ class Grammar:
             "FLOOR(pay / 10)",
             "CAST(age // 4 AS BOOLEAN)",
             "age // 2.5",
+            "age // 4.0",
+            "(age // 4e0) * 4",
+            "CASE WHEN s THEN 0.1 ELSE 0.10000000000000001 END",
         )
         misses += (
             "COALESCE(s, FALSE)",

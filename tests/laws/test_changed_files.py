@@ -6,6 +6,7 @@ import io
 import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -64,17 +65,150 @@ def test_acts_that_did_not_draw_the_noise_of_a_file_are_refused(tmp_path: Path, 
                 for name, factor in (("scale", 10), ("sigma_squared", 100)):
                     act.update({name: str(Fraction(act[name]) * factor)} if name in act else {})
                 act.update({"threshold": act["threshold"] * 20} if "threshold" in act else {})
-            elif act["event"] in ("laplace", "gaussian"):
+            elif act["event"] in ("laplace", "gaussian", "stable-keys"):
                 for name, factor in (("reach", 10), ("reach_squared", 100), ("reach_max", 10)):
                     bounds = act.get(name, {})
                     bounds.update({side: str(Fraction(bound) / factor) for side, bound in bounds.items()})
 
     rewritten(path, cheaper)
-    if change == "bounds" and mechanism == "stable-histogram":
-        cs.load(path)  # all that it states of an act with noise is its law: no questions are published with it
-        return
     with pytest.raises(files.BadSynopsisFile, match="did not draw the noise"):
         cs.load(path)
+
+
+IDS = cs.Schema.from_dict(
+    {
+        "name": "visits",
+        "columns": {"age": {"type": "integer", "min": 0, "max": 15}, "ill": {"type": "boolean"}},
+        "unit": {"kind": "id", "column": "person", "max_rows": 3},
+    }
+)
+VISITS = cs.open_table(
+    pa.table({"age": [1, 5, 14] * 100, "ill": [True] + [False] * 299, "person": [*range(100)] * 3}), IDS
+)
+STATED = {
+    "laplace": {"epsilon": 1.0},
+    "gaussian": {"rho": 0.5},
+    "projection": {"rho": 0.5},
+    "tree": {"epsilon": 1.0},
+    "sparse-project": {"epsilon": 1.0},
+    "stable-histogram": {"epsilon": 1.0, "delta": 1e-3},
+}
+"""Mechanisms whose files speak of the noise of every one of their acts."""
+
+
+def refused(path: Path, change: object) -> bool:
+    """Whether the file is refused after a change; it is put back."""
+    before, said = path.read_bytes(), ""
+    try:
+        cs.load(rewritten(path, change))
+    except files.BadSynopsisFile as problem:
+        said = str(problem)
+    finally:
+        path.write_bytes(before)
+    return "did not draw the noise" in said
+
+
+def of_act(manifest: dict, *, number: int, name: str, value: object) -> None:
+    manifest["events"][number][name] = value
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("mechanism", STATED)
+def test_every_bound_of_every_act_is_held_to_the_noise(tmp_path: Path, mechanism: str, neighbours: str) -> None:
+    """Each bound alone, a little below what a unit of three rows moves: noisy totals and certificates are acts, too."""
+    path, asked = tmp_path / "one", cs.marginals(IDS, 1)
+    made = cs.release(VISITS, asked, mechanism=mechanism, neighbours=neighbours, **STATED[mechanism])
+    assert not made.synopsis.total.exact
+    made.save(path)
+    cs.load(path)
+    tried = 0
+    for number, act in enumerate(files.read(path).manifest["events"]):
+        for name in act:
+            bounds = act[name]
+            if name == "rows":
+                lower: object = bounds - 1
+            elif isinstance(bounds, dict):
+                lower = {side: str(Fraction(bound) * Fraction(99, 100)) for side, bound in bounds.items()}
+            else:
+                continue
+            changed = partial(of_act, number=number, name=name, value=lower)
+            assert refused(path, changed), (number, name)
+            tried += 1
+    assert tried >= (1 if mechanism == "gaussian" else 2)
+
+
+def narrowed(law: list, act: dict, by: int) -> None:
+    """A law of noise with an act of the same law that says that hardly anybody moves what it drew: as cheap as before
+    if its noise was Laplace noise, and cheaper else."""
+    law[1] = law[1] / by
+    if "scale" in act:
+        act["scale"] = str(Fraction(law[1]))
+    else:
+        act["sigma_squared"] = str(Fraction(law[1]) ** 2)
+    for name in ("reach", "reach_squared", "reach_max"):
+        if name in act:
+            act[name] = {side: str(Fraction(bound) / by**2) for side, bound in act[name].items()}
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.5}])
+def test_noisy_totals_and_certificates_have_their_price(tmp_path: Path, budget: dict[str, float]) -> None:
+    """Both once had to have an act of the same law alone, which could say that it cost nothing."""
+    path = tmp_path / "one"
+    made = cs.release(
+        TABLE, cs.marginals(SCHEMA, 1), mechanism="projection", neighbours="add-remove", certificate=0.05, **budget
+    )
+    assert made.certificate is not None
+    made.save(path)
+
+    def total(manifest: dict) -> None:
+        for part in (manifest["synopsis"]["meta"], manifest["measured"]):
+            if part is not None:
+                law = [part["total"]["kind"], made.synopsis.total.scale]
+                narrowed(law, act := dict(manifest["events"][0]), 400)
+                part["total"]["scale"] = law[1]
+        manifest["events"][0] = act
+
+    assert refused(path, total)
+    assert refused(path, lambda manifest: narrowed(manifest["certificate"]["law"], manifest["events"][-1], 1000))
+    cs.load(path)
+
+
+def of_total(manifest: dict, *, name: str, value: float) -> None:
+    manifest["synopsis"]["meta"]["total"][name] = value
+
+
+def test_a_sum_of_cells_has_the_noise_of_its_cells(tmp_path: Path) -> None:
+    """A total that follows from measured cells costs nothing more, and cannot be less noisy than they add up to."""
+    path = tmp_path / "one"
+    for mechanism in ("laplace", "tree"):
+        made = cs.release(TABLE, cs.marginals(SCHEMA, 1), mechanism=mechanism, neighbours="add-remove", epsilon=1.0)
+        assert made.synopsis.total.terms > 1
+        made.save(path)
+        cs.load(path)
+
+        for name, value in (("terms", 1), ("averaged", 1000), ("value", made.synopsis.total.value + 1)):
+            assert refused(path, partial(of_total, name=name, value=value)), name
+
+
+def test_the_potential_of_boosting_has_its_price(tmp_path: Path) -> None:
+    columns = {name: {"type": "boolean"} for name in "abc"}
+    schema = cs.Schema.from_dict({"name": "bits", "columns": columns})
+    table = cs.open_table(pa.table({name: [True, False] * 10_000 for name in "abc"}), schema)
+    asked, path = cs.marginals(schema, 2), tmp_path / "one"
+    made = cs.release(table, asked, epsilon=1.0, delta=1e-6, mechanism="boosting", theorem=True)
+    assert made.certificate is not None
+    assert made.certificate.potential is not None
+    made.save(path)
+    cs.load(path)
+    assert refused(path, lambda file: narrowed(file["certificate"]["potential"]["law"], file["events"][-1], 1000))
+
+    def lighter(manifest: dict) -> None:
+        """The answers are medians, and the same for all weights in the same proportions."""
+        for member in manifest["synopsis"]["meta"]["members"]:
+            member["weight"] = max(member["weight"] // 10_000, 1)
+        narrowed(manifest["certificate"]["potential"]["law"], manifest["events"][-1], 100)
+
+    assert refused(path, lighter)
 
 
 ENSEMBLES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -113,11 +114,71 @@ def test_a_file_in_which_nobody_has_a_value_stops_nothing(tmp_path: Path) -> Non
         assert codes(cs.open_table(tmp_path, schema)) == codes(cs.open_table(same, schema))
 
 
+WITHOUT = {
+    "parquet": {"no columns": (None, 0), "others": (pa.table({"e": ["x"]}), 1), "no rows": (made(0), 0)},
+    "csv": {
+        "no bytes": (b"", 0),
+        "no columns": (b"\n", 0),
+        "nothing, thrice": (b"\n\n\n\n", 3),
+        "others": (b"e\nx\n", 1),
+        "others, with an empty line": (b"e;f\nx;y\n\n", 1),
+        "a quotation mark": (b'e"f\nx\n', 1),
+        "no rows": (b"a,b,c,d\n", 0),
+    },
+}
+"""Files in which nobody has a value, and how many rows they hold: what one row that is alone in its file may make."""
+
+
+@pytest.mark.parametrize(("ending", "what"), [(ending, what) for ending, found in WITHOUT.items() for what in found])
+def test_a_file_without_any_of_the_columns_stops_nothing(tmp_path: Path, ending: str, what: str) -> None:
+    """It was refused as a file of another table, where one person decided which columns it has."""
+    rows, (other, count) = made(20), WITHOUT[ending][what]
+    write(rows, tmp_path / f"a.{ending}")
+    if isinstance(other, bytes):
+        (tmp_path / f"b.{ending}").write_bytes(other)
+    else:
+        write(pa.table({}) if other is None else other, tmp_path / f"b.{ending}")
+    same = pa.concat_tables([rows, pa.table({name: pa.nulls(count, rows[name].type) for name in rows.column_names})])
+    sources: list[Any] = [tmp_path, tmp_path / f"*.{ending}"]
+    if ending == "parquet":
+        sources.append(f"SELECT a, b, c, d FROM read_parquet('{tmp_path}/*.parquet')")
+    for source in sources:
+        assert codes(cs.open_table(source, SCHEMA)) == codes(cs.open_table(same, SCHEMA)), source
+    release = cs.release(cs.open_table(tmp_path, SCHEMA), cs.marginals(SCHEMA, 1), epsilon=1.0, mechanism="laplace")
+    assert release.total.value == 20 + count
+
+
+@pytest.mark.parametrize(
+    "raw", [b"c=\xff", b"c=%ff", b"c=\xed\xa0\x80", b"c=%ED%A0%80", "c=\ufffd".encode(), b"\xff=x"]
+)
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_the_bytes_of_a_name_stop_nothing(tmp_path: Path, ending: str, raw: bytes) -> None:
+    """A name that is no UTF-8 is a value that cannot be read, and a file of any name is read."""
+    rows = made(6).drop_columns(["c"])
+    for folder in (b"c=x", raw):
+        place = os.path.join(os.fsencode(tmp_path), folder)
+        os.makedirs(place)
+        write(rows, tmp_path / f"rows.{ending}")
+        shutil.move(tmp_path / f"rows.{ending}", os.path.join(place, b"\xff." + ending.encode()))
+    known = pa.concat_tables([rows.append_column("c", pa.array([c] * 6, pa.string())) for c in ("x", None)])
+    assert codes(cs.open_table(tmp_path, SCHEMA)) == codes(cs.open_table(known, SCHEMA))
+
+
+def test_unreadable_names_of_folders_stay_different_ids(tmp_path: Path) -> None:
+    schema = cs.Schema.from_dict({**SCHEMA.to_dict(), "unit": {"kind": "id", "column": "who", "max_rows": 1}})
+    for number, folder in enumerate((b"who=\xff", b"who=%fe", b"who=\xff\xff", b"who=%ff", b"who=a")):
+        os.makedirs(os.path.join(os.fsencode(tmp_path), folder))
+        write(made(4), tmp_path / f"{number}.parquet")
+        shutil.move(tmp_path / f"{number}.parquet", os.path.join(os.fsencode(tmp_path), folder, b"a.parquet"))
+    assert len(codes(cs.open_table(tmp_path, schema))) == 4  # the same byte is the same id, however it is written
+
+
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     write(made(), tmp_path / "mixed" / "a.parquet")
     write(made(), tmp_path / "mixed" / "b.csv")
     write(made(), tmp_path / "other" / "a.parquet")
-    write(pa.table({"A": [1], "e": ["x"]}), tmp_path / "other" / "b.parquet")
+    write(pa.table({"A": [1], "e": ["x"]}), tmp_path / "nothing" / "b.parquet")
+    write(pa.table({"A": [1], "e": ["x"]}), tmp_path / "words" / "b.csv")
     write(made().drop_columns(["d"]), tmp_path / "nowhere" / "a.parquet")
     pq.write_table(pa.table([[1], [2], [True]], names=["a", "a", "b"]), tmp_path / "other" / "twins.parquet")
     write(made(), tmp_path / "twins" / "a.parquet")
@@ -125,11 +186,12 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name, why in (
         ("mixed", "CSV and Parquet"),
-        ("other", "none of the columns"),
+        ("nothing", "no file with any of the columns"),
+        ("words", "no file with any of the columns"),
         ("nowhere", 'no column "d"'),
         ("twins", "two columns"),
         ("empty", "no file"),
-        ("nothing/*.parquet", "no file"),
+        ("nowhere/*.csv", "no file"),
     ):
         with pytest.raises(SourceError, match=why):
             cs.open_table(tmp_path / name, SCHEMA).fold(RowCount())

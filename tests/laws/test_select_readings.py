@@ -40,6 +40,11 @@ ANSWERED = [
     Case(("g",), (Number("COUNT(*)", "n0"),), grouped=("g", "1", "G", "k0")),
     case("COUNT(*)", "age // 7"),
     case("COUNT(*)", "(age // 7) * 7"),
+    case("COUNT(*)", "age // (7)"),
+    case("COUNT(*)", "g", order="ORDER BY (2) DESC, (1)", limit="LIMIT 2"),
+    case("COUNT(*)", "g", order="ORDER BY ((2)), 1", limit="LIMIT 1"),
+    Case(("g",), (Number("COUNT(*)", "n0"),), grouped=("(1)",)),
+    case("COUNT(*)", "CASE WHEN s THEN 0.1 ELSE 0.10 END"),
     case("COUNT(*)", "FLOOR(age / 7)"),
     case("COUNT(*)", "g", having="HAVING ROUND(AVG(age)) = -1"),
     case("COUNT(*)", "s", having="HAVING NOT (s AND COUNT(*) > 2)"),
@@ -49,6 +54,11 @@ ANSWERED = [
 ]
 REFUSED = [
     (case("SUM(age) / COUNT(*)"), "AVG"),
+    (case("COUNT(*)", "age // 4.0"), "4.0"),
+    (case("COUNT(*)", "(age // 4.0) * 4"), "4.0"),
+    (case("COUNT(*)", "age // 4e0"), "4"),
+    (case("COUNT(*)", "CASE WHEN s THEN 0.1 ELSE 0.10000000000000001 END"), "fewer digits"),
+    (case("COUNT(*)", "CASE WHEN s THEN -0.1 ELSE -0.10000000000000001 END"), "fewer digits"),
     (case("AVG(CASE WHEN s THEN 1 ELSE NULL END)"), "ELSE 0"),
     (case("COUNT(*) / SUM(COUNT(*)) OVER (ORDER BY g)", "g"), "window"),
     (case("COUNT(*) / SUM(COUNT(*)) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", "g"), "window"),

@@ -211,6 +211,9 @@ CHANGES = {
     "two salts": ("INSERT INTO salt SELECT * FROM salt",),
     "no place for a salt": ("DROP TABLE salt",),
     "a step that was not done": ("INSERT INTO outputs SELECT 3, rows, content FROM outputs WHERE step = 2",),
+    "one output less": ("DELETE FROM outputs WHERE step = 2",),
+    "no first output": ("DELETE FROM outputs WHERE step = 0",),
+    "no outputs": ("DELETE FROM outputs",),
 }
 
 
@@ -236,7 +239,8 @@ def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert labels(tmp_path) == known
 
 
-IN_STATE = [what for what in CHANGES if not {"output", "step", "rows"} & set(what.split())]
+IN_STATE = [what for what in CHANGES if what not in ("another output", "more rows")]
+"""What the next step rests on. What was published is public, and is compared when a file is opened."""
 
 
 @pytest.mark.parametrize("what", IN_STATE)
@@ -261,6 +265,37 @@ def test_a_file_that_is_changed_while_it_is_open_is_refused(
     assert stream.steps == 3
     assert not ledger or labels(tmp_path) == said  # refused before anything was drawn
     stream.close()
+
+
+@pytest.mark.parametrize("what", IN_STATE)
+@pytest.mark.parametrize("ledger", [False, True])
+def test_a_file_that_is_changed_before_its_first_step_is_refused(tmp_path: Path, what: str, ledger: bool) -> None:
+    """A file is held to what was found when it was opened, and not to what it holds at its first step."""
+    path = tmp_path / "v.stream"
+    kept = {"ledger": ledger_in(tmp_path)} if ledger else {}
+    cs.open_stream(SCHEMA, ASKED, horizon=64, epsilon=1.0, path=path, **kept).close()
+    appended(path, 3)
+    with cs.resume_stream(path) as stream:
+        change(path, *CHANGES[what])
+        with pytest.raises(StreamError, match="damaged"):
+            stream.append(ROWS)
+
+
+def test_the_ledger_begins_no_step_that_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the file says of its steps, the marks know."""
+    path = opened(tmp_path)
+    with cs.resume_stream(path) as stream:
+        for _ in range(2):
+            stream.append(ROWS)
+        known = labels(tmp_path)
+        for steps in (0, 1, 3):
+            monkeypatch.setattr(StreamFile, "steps", lambda _, told=steps: told)
+            with pytest.raises(StreamError, match="was changed"):
+                stream.append(ROWS)
+        assert labels(tmp_path) == known
+        monkeypatch.undo()
+        stream.append(ROWS)
+        assert stream.steps == 3
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,11 @@ def reweighting_sensitivity(rates: Sequence[int], mu: int, step: int) -> Fractio
     return Fraction(sum(rates) * -(-2 * step * LOG_WEIGHT_STEPS // mu))
 
 
+def potential_sensitivity(rates: Sequence[int], mu: int, step: int) -> Fraction:
+    """How far such a unit moves ln Z of a reweighting."""
+    return Fraction(-(-reweighting_sensitivity(rates, mu, step) // LOG_WEIGHT_STEPS) + 1)
+
+
 @dataclass(frozen=True, eq=False)
 class LogPotential:
     """ln Z = ln Σ exp(log-weight) over the groups of a reweighting, one number, in whole steps of 1/`LOG_WEIGHT_STEPS`.
@@ -185,8 +190,9 @@ class LogPotential:
         return np.array([np.floor((top / LOG_WEIGHT_STEPS**2 + np.log(mass)) * LOG_WEIGHT_STEPS)]).astype(np.int64)
 
     def sensitivity(self, relation: Relation) -> ByRelation:
-        moved = self.reweighting.sensitivity(relation)
-        return moved.mapped(lambda step: Fraction(-(-step // LOG_WEIGHT_STEPS) + 1))
+        weights = self.reweighting
+        step = error_sensitivity(weights.workload, relation)
+        return step.mapped(lambda moved: potential_sensitivity(weights.rates, weights.mu, int(moved)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -115,7 +115,7 @@ def read_fields(path: Path) -> dict[str, Any]:
         if (shares is None) != (parts == workload) or (shares is not None and shares.shape != (len(parts),)):
             raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
         held = (synopsis,) if beside is None else (synopsis, beside)
-        if contradicted(schema, promised.neighbours, events, held, proved, within):
+        if contradicted(schema, promised.neighbours, events, held, parts, proved, within):
             raise files.BadSynopsisFile("its acts did not draw the noise that it speaks of: get the file again")
         return {
             "schema": schema,

@@ -32,10 +32,10 @@ OLD_COPY = "this file is an old copy of its stream, which went on without it: us
 
 
 class StepMarks:
-    """The marks of one stream in its ledger, and how many lines its owner knows there."""
+    """The marks of one stream in its ledger, how many lines its owner knows there, and how many steps are done."""
 
-    def __init__(self, reservation: Reservation, known: int, begun: str = "") -> None:
-        self._reservation, self._known, self._begun = reservation, known, begun
+    def __init__(self, reservation: Reservation, known: int, begun: str = "", done: int = 0) -> None:
+        self._reservation, self._known, self._begun, self._done = reservation, known, begun, done
 
     @classmethod
     def of_new(cls, reservation: Reservation, first: Step) -> StepMarks:
@@ -68,7 +68,7 @@ class StepMarks:
             _check_seal(file, steps, labels)
             return cls(reservation, len(lines))
         last, mark = int(begun[-1][0]), begun[-1][1]
-        marks = cls(reservation, len(lines), mark)
+        marks = cls(reservation, len(lines), mark, done)
         if mark not in file.marks() or steps not in (last, last + 1) or done not in (last, last + 1) or steps < done:
             raise StreamError(OLD_COPY)
         _check_seal(file, steps, labels)
@@ -79,8 +79,10 @@ class StepMarks:
     def begin(self, step: int, file: StreamFile) -> None:
         """Say that a step is begun, before anything is drawn for it: in its file, and in the ledger.
 
-        Guarantee: when this returns, no other copy of the file begins this step.
+        Guarantee: when this returns, no other copy of the file begins this step, and it was not done before.
         """
+        if step != self._done:  # a file that lost a step while it was open would do it again
+            raise StreamError(CHANGED)
         mark = file.intend(self._begun)
         self._mark(f"begun {step} {mark}")
         self._begun = mark
@@ -95,6 +97,7 @@ class StepMarks:
     def done(self, step: int) -> None:
         """Say that a step is in the file, before anybody is shown what it published."""
         self._mark(f"done {step}")
+        self._done = step + 1
 
     def _mark(self, label: str) -> None:
         try:

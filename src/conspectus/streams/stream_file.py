@@ -68,7 +68,9 @@ class StreamFile:
     def __init__(self, path: Path | None, *, new: bool) -> None:
         self.path = path
         self._lock: int | None = None
+        # What this process wrote, or found when it first looked: others may write to the file meanwhile.
         self._digest: bytes | None = None
+        self._steps: int | None = None
         self._known: str | None = None
         if path is not None:
             self._hold(path, new=new)
@@ -127,7 +129,7 @@ class StreamFile:
         with self._writing():
             self._connection.execute("INSERT INTO terms VALUES (?)", (json.dumps(terms),))
             self._put(first)
-        self._digest, self._known = first.digest, first.seal
+        self._digest, self._steps, self._known = first.digest, 0, first.seal
 
     def terms(self) -> dict[str, Any]:
         try:
@@ -146,6 +148,8 @@ class StreamFile:
 
     def check(self, length: int, levels: Callable[[int], set[int]]) -> None:
         """Refuse a file that lacks a step, or a noise: without that the next step would show more than was paid for.
+
+        What it finds is what the file is held to from then on.
 
         Args:
             length: How many numbers each line holds.
@@ -166,6 +170,7 @@ class StreamFile:
         wanted = {_COUNTER, *levels(self.steps())}
         if {level for level, _, _ in state} != wanted or {line[1:] for line in state} != {("blob", 8 * length)}:
             raise self.damaged()
+        self.state()
 
     def _tables(self) -> set[str]:
         return {sql for (sql,) in self._connection.execute("SELECT sql FROM sqlite_master")}
@@ -200,7 +205,7 @@ class StreamFile:
         with self._writing():
             self._connection.execute("INSERT INTO outputs VALUES (?, ?, ?)", step.output)
             self._put(step)
-        self._digest, self._known = step.digest, step.seal
+        self._digest, self._steps, self._known = step.digest, step.output[0] + 1, step.seal
 
     def _put(self, step: Step) -> None:
         self._connection.execute("DELETE FROM state")
@@ -212,11 +217,15 @@ class StreamFile:
 
     def _held(self) -> bytes:
         """A digest of the terms and of all outputs, which are public."""
-        if self._digest is None:
+        if self._digest is None or self._steps is None:
             terms = self._connection.execute("SELECT content FROM terms").fetchone()[0]
-            self._digest = hashlib.sha256(terms.encode()).digest()
-            for output in self._connection.execute("SELECT step, rows, content FROM outputs ORDER BY step"):
-                self._digest = _chained(self._digest, output)
+            digest = hashlib.sha256(terms.encode()).digest()
+            outputs = self._connection.execute("SELECT step, rows, content FROM outputs ORDER BY step").fetchall()
+            if [step for step, _, _ in outputs] != list(range(len(outputs))):
+                raise ValueError("a step is missing")
+            for output in outputs:
+                digest = _chained(digest, output)
+            self._digest, self._steps = digest, len(outputs)
         return self._digest
 
     @staticmethod
@@ -225,11 +234,12 @@ class StreamFile:
         return Step(state=state, output=output, digest=digest, salt=salt, seal=_seal(salt, digest, state))
 
     def seal(self) -> str | None:
-        """The seal of all that the file holds now; None where it has no salt."""
+        """The seal of all that the file holds now; None where it has no salt, or is not as it was found."""
         try:
-            return self._seal_of(self._state())
-        except (*DAMAGE, LookupError, ValueError, TypeError, AttributeError):
+            self.state()
+        except StreamError:
             return None
+        return self._known
 
     def _seal_of(self, state: CounterState) -> str | None:
         if _STATEMENTS[-1] not in self._tables():
@@ -242,13 +252,15 @@ class StreamFile:
     def state(self) -> CounterState:
         """The state after the last step, as this process wrote or first found it: others may write to a file, too."""
         try:
-            state = self._state()
+            self._held()
+            state, steps = self._state(), self._counted()
             seal = self._seal_of(state)
-        except (*DAMAGE, LookupError, ValueError, TypeError):
+        except (*DAMAGE, LookupError, ValueError, TypeError, AttributeError):
             raise self.damaged() from None
         if self._known is None:
             self._known = seal
-        if seal != self._known:
+        # With one output less the last step would be done again, with fresh noise on the same rows.
+        if seal != self._known or steps != self._steps:
             raise self.damaged()
         return state
 
@@ -257,13 +269,18 @@ class StreamFile:
         return CounterState(counter=rows.pop(_COUNTER), noises=rows)
 
     def steps(self) -> int:
-        """How many steps there were."""
+        """How many steps there were, as this process wrote or first found them."""
+        return self._counted() if self._steps is None else self._steps
+
+    def _counted(self) -> int:
         return int(self._connection.execute("SELECT COUNT(*) FROM outputs").fetchone()[0])
 
     def output(self, step: int) -> tuple[int, NDArray[np.int64]]:
         """How many rows there were up to a step, where that is public, and what was published."""
-        rows, content = self._connection.execute("SELECT rows, content FROM outputs WHERE step = ?", (step,)).fetchone()
-        return int(rows), _read(content)
+        found = self._connection.execute("SELECT rows, content FROM outputs WHERE step = ?", (step,)).fetchone()
+        if found is None:
+            raise self.damaged()
+        return int(found[0]), _read(found[1])
 
     def close(self) -> None:
         if hasattr(self, "_connection"):

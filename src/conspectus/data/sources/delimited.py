@@ -75,15 +75,19 @@ def open_delimited(path: Path, wanted: Collection[str], *, memory_limit: str | N
     return Origin(connection, relation, names, tally=file.tally)
 
 
-def read_header(path: Any, wanted: Collection[str]) -> Delimited:
+def read_header(path: Any, wanted: Collection[str], *, among_others: bool = False) -> Delimited:
     """A file by its first line: its separator is the one that finds the most wanted names.
 
-    What the first line says is shown only once it has proved to be a header by naming at least one wanted column.
+    What the first line says is shown only once it has proved to be a header by naming at least one wanted column. One
+    file among others may name none: in it nobody has a value.
     """
     line = _first_line(path)
     tried = [(separator, *_names(line, separator)) for separator in SEPARATORS]
     separator, names, plain = max(tried, key=lambda each: len(set(each[1]) & set(wanted)))
     found = set(names) & set(wanted)
+    if among_others and not found and b"\r" not in line:
+        separator, names, _ = max(tried, key=lambda each: len(each[1]))
+        return Delimited(path, separator, tuple(names))
     twice = next((name for name in wanted if names.count(name) > 1), None)
     rules = (
         (b"\r" in line, "has carriage returns within its header line: save it with line feeds as line ends"),

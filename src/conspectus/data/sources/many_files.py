@@ -8,7 +8,8 @@ is read by itself, and all of them in one pass.
 A file may have a type of its own for a column. Whoever wrote it may have guessed that type from the values: of integers
 a missing one makes floats, and where nobody has a value there is no type, or no such column at all. So one person may
 decide what the file says of everybody else in it. Each file is read as what it is, and what it says is only how its
-values are written: a column that it lacks is one in which nobody has a value.
+values are written: a column that it lacks is one in which nobody has a value, and a file that has none of the columns,
+or nothing at all in it, holds rows in which nobody has any.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from conspectus.data.columns.arrays import TEXT
+from conspectus.data.columns.arrays import TEXT, mended
 from conspectus.data.columns.values import Nulls, canonical_texts, distinct_of, numbers
 from conspectus.server_address import is_store, name_of
 
@@ -98,6 +99,8 @@ class _Part:
         """One pass over some columns in the types that this file has for them, with the number of rows."""
         # A folder's word stands for the value, as in other engines: the files were written under it.
         inside = {name: self.names.index(name) for name in wanted if name in self.names and name not in self.keys}
+        if isinstance(self.file, Parquet) and not self.file.names:
+            return  # a footer without columns states no rows
         for batch in self.file.reader(sorted(set(inside.values())) or [0]):
             rows = batch.num_rows
             yield (
@@ -119,8 +122,8 @@ class Parts:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of all columns, in the order in which they appear."""
-        return tuple(dict.fromkeys(name for part in self.files for name in part.names))
+        """The names of all columns, in the order in which they appear; an empty first line names none."""
+        return tuple(dict.fromkeys(name for part in self.files for name in part.names if part.names != ("",)))
 
     def batches(self, positions: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
         """One pass over the columns at some positions, at most so many rows at a time, file by file as each is."""
@@ -171,8 +174,8 @@ def is_many(source: str | Path) -> bool:
 def open_many(source: str | Path, wanted: Collection[str] | None, *, memory_limit: str | None = None) -> Origin:
     """All files of a folder, a pattern or an address, as one table; without `wanted`, whatever columns there are.
 
-    A file that lacks a wanted column is read as one in which nobody has a value for it. One that has none of them is no
-    file of this table, and refused.
+    A file that lacks a wanted column, or all of them, is read as one in which nobody has a value for it: whether there
+    is such a file may be decided by a single row. Refused is what no file has.
 
     Guarantee: the codes of a row, its id and its fingerprint depend on that row alone: not on the type that its file
     gives a column, not on which file it is in, and not on what the other files are.
@@ -184,11 +187,11 @@ def open_many(source: str | Path, wanted: Collection[str] | None, *, memory_limi
     with guarded(what):
         files = _opened([file for file, _ in found], wanted, what)
         parts = Parts(tuple(_Part(file, keys) for (_, keys), file in zip(found, files)))
-    for part in parts.files:
-        if wanted is not None and not set(wanted) & set(part.names):
-            raise SourceError(
-                f"{what} holds a file with none of the columns of the schema: take it out, or name others"
-            )
+    if not (set(parts.names) if wanted is None else set(wanted) & set(parts.names)):
+        raise SourceError(
+            f"{what} holds no file with any of the columns of the schema: check the path, and that CSV files start "
+            "with a line that names their columns"
+        )
     connection = Connection(memory_limit=memory_limit)
 
     def relation(columns: Collection[str]) -> Any:
@@ -226,7 +229,7 @@ def matching_parquet(pattern: Path) -> Parts:
 def _opened(files: Sequence[StoredFile], wanted: Collection[str] | None, what: str) -> Iterator[Delimited | Parquet]:
     for file in files:
         if is_delimited(Path(file.name)):
-            yield read_header(file, unknown_names(file) if wanted is None else wanted)
+            yield read_header(file, unknown_names(file) if wanted is None else wanted, among_others=True)
         else:
             footer = read_footer(file, what)
             check_twins(footer.names, footer.names if wanted is None else wanted, what)
@@ -262,11 +265,15 @@ def _is_data(place: str) -> bool:
 
 
 def _keys(place: str) -> dict[str, str | None]:
-    """What the folders of a file say: `year=2024` that its column year holds 2024."""
+    """What the folders of a file say: `year=2024` that its column year holds 2024.
+
+    Names may be any bytes, as values may: those that are no UTF-8 are unreadable, and stay apart from one another.
+    """
     keys: dict[str, str | None] = {}
     for part in PurePosixPath(place).parts[:-1]:
         if said := _KEY.fullmatch(part):
-            keys[said[1]] = None if said[2] == _NOTHING else unquote(said[2])
+            value = None if said[2] == _NOTHING else mended(unquote(said[2], errors="surrogateescape"))
+            keys[mended(said[1])] = value
     return keys
 
 

@@ -101,6 +101,14 @@ def check_twins(names: Sequence[str], wanted: Collection[str], what: str) -> Non
 
 
 def _open(file: Any) -> pq.ParquetFile:
-    # Old files count nanoseconds, which end in the year 2262.
-    place = file if isinstance(file, Path) else file.open()
+    # Old files count nanoseconds, which end in the year 2262. Arrow knows no name that is no UTF-8.
+    place = file if isinstance(file, Path) and _encodes(str(file)) else file.open("rb")
     return pq.ParquetFile(place, pre_buffer=False, buffer_size=1 << 20, coerce_int96_timestamp_unit="us")
+
+
+def _encodes(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 from conspectus.data.schema import Schema
 from conspectus.queries.formulas import all_of
 
-from .from_sql import LONGEST_TEXT, Reader
+from .from_sql import LONGEST_TEXT, Reader, bare
 from .grouping import key_of, named_key
 from .line_reader import LineReader
 from .measures import MeasureReader, is_aggregate, label_of
@@ -175,7 +175,7 @@ class _Selection:
         if sets or any(group.args.get(name) for name in _GROUPINGS):
             raise cannot("grouping")
         found = []
-        for node in group.expressions:
+        for node in map(bare, group.expressions):
             if isinstance(node, exp.Literal) and not node.is_string:
                 place = self._place(node)
                 if place is None:
@@ -204,6 +204,7 @@ class _Selection:
 
     def _ordering(self, one: exp.Expression) -> tuple[Any, bool]:
         node, down = (one.this, bool(one.args.get("desc"))) if isinstance(one, exp.Ordered) else (one, False)
+        node = bare(node)  # (2) is a position, as 2 is
         if isinstance(node, exp.Literal | exp.Neg | exp.Boolean | exp.Null) and not node.find(exp.AggFunc):
             place = self._place(node)
             if place is None:

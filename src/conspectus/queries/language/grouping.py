@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from sqlglot import exp
@@ -93,6 +95,12 @@ def _check_alike(values: list[exp.Expression | None]) -> None:
     }
     if len(kinds) > 1 or "Cast" in kinds:
         raise CannotQuery("the values of a CASE are all texts, all numbers or all truths: write them alike")
+    # A database tells decimals apart that are one float.
+    numbers = (bare(value, exp.Neg) for value in values if value is not None)
+    written = {number.name for number in numbers if plain_number(number) is not None}
+    with suppress(InvalidOperation):
+        if len({Decimal(text) for text in written}) > len({float(text) for text in written}):
+            raise CannotQuery("two numbers of a CASE are too close to be told apart: write them with fewer digits")
 
 
 def _rest(schema: Schema, formulas: list[Formula]) -> Formula:
@@ -150,7 +158,8 @@ def _floored(node: exp.Expression) -> tuple[exp.Expression, float, Label] | None
         if isinstance(inner, exp.Div) and (size := _number(inner.expression)):
             check_casts(casts, whole=True)
             return inner.this, size, lambda value: math.floor(value / size)
-    if isinstance(node, exp.IntDiv) and (size := _number(node.expression)):
+    # Of a number with a point or an exponent // is a division of floats: 3 // 4.0 is 0.75.
+    if isinstance(node, exp.IntDiv) and (size := _number(node.expression)) and bare(node.expression).name.isdecimal():
         check_casts(casts, whole=True)
         return node.this, size, lambda value: _toward_zero(value, size)
     return None
