@@ -26,8 +26,9 @@ from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.guarantee import Budget
-from conspectus.releases.cell_estimates import CellCounts, quantile
+from conspectus.releases.cell_estimates import CellCounts
 from conspectus.releases.planning import problem_of, rank
+from conspectus.releases.ranks import quantile
 
 RUNS = int(os.environ.get("BENCH_RUNS", "5"))
 GROUPS = 200

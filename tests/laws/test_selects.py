@@ -20,11 +20,11 @@ from conspectus.releases.cell_estimates import (
     Values,
     correlation,
     covariance,
-    quantile,
     ratio,
     total,
     variance,
 )
+from conspectus.releases.ranks import quantile
 
 ROWS = 4000
 COLUMNS = {

@@ -1,4 +1,7 @@
-"""Moments from a release: what its synopsis and its noisy answers say about the parts, as one answer."""
+"""Moments from a release: what its synopsis and its noisy answers say about the parts, as one answer.
+
+Of columns in bins, where it was bought how values lie inside them, moments are those of the values themselves.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,21 @@ from numpy.typing import NDArray
 from conspectus.data.schema import Schema
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.moments import Moment, Moments
+from conspectus.queries.formulas import all_of, any_box, literal, predicate
+from conspectus.queries.language.select_plan import Measure
+from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.workload import Workload
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.moment_estimates import MomentEstimate, estimate_boxed, estimate_noisy, moment_value
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
-from conspectus.synopses.synopsis import Synopsis, Total
+from conspectus.synopses.residual_answers import ResidualAnswers
+from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total
 from conspectus.synopses.tree_counts import TreeCounts
 
 from .answer import Answer, count_confidence, value_answer
+from .released_counts import ReleasedCounts
+from .selecting import measured_alone
 
 
 def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> Answer:
@@ -29,20 +38,11 @@ def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment
 
 def _estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
     total, domain = synopsis.total, synopsis.domain
-    measured = synopsis if isinstance(synopsis, NoisyAnswers) else evidence.measured
-    vector = part_vector(measured, total, moment) if isinstance(measured, NoisyAnswers) else None
-    if isinstance(synopsis, TreeCounts):
-        vector = synopsis.vector(moment.parts(domain))
+    vector = _vector(synopsis, evidence, moment)
     known = total.exact and moment.complete(domain)
     if vector is not None:
         found = estimate_noisy(moment, vector, confidence, total.value + total.margin((1 + confidence) / 2))
-        if isinstance(synopsis, NoisyAnswers | TreeCounts) or found.low is None or found.high is None:
-            return found
-        # A synopsis that was fitted to more than these counts is nearer, and answers within their interval.
-        alone = Workload(domain, (Moments(domain, (moment,)),))
-        shares = synopsis.answer(alone.measured(total_known=total.exact))
-        fitted = float(derived_answers(alone, shares, total)[0])
-        return replace(found, value=min(max(fitted, found.low), found.high))
+        return _narrower(found, _over_all_rows(synopsis, evidence, moment, confidence))
     parts = moment.parts(domain, total_known=known)
     # A bound on all released answers holds for the parts together; intervals of their own share what may go wrong.
     each = confidence if evidence.bound is not None else 1 - (1 - confidence) / len(parts)
@@ -52,14 +52,59 @@ def _estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence
     return estimate_boxed(moment, estimates, total.value if known else None)
 
 
-def part_vector(measured: NoisyAnswers, total: Total, moment: Moment) -> NoisyVector | None:
+def _vector(synopsis: Synopsis, evidence: Evidence, moment: Moment) -> NoisyVector | None:
+    """The parts of a moment as they were measured; None where they were not."""
+    if isinstance(synopsis, TreeCounts):
+        return synopsis.vector(moment.parts(synopsis.domain))
+    measured = synopsis if isinstance(synopsis, NoisyAnswers) else evidence.measured
+    if not isinstance(measured, NoisyAnswers | ResidualAnswers):
+        return None
+    return part_vector(measured, synopsis.total, moment)
+
+
+def _over_all_rows(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate | None:
+    """A sum over all rows as the public number of rows times their mean; None where it is none."""
+    if moment.kind != "sum" or not synopsis.total.exact:
+        return None
+    rows, mean = synopsis.total.value, replace(moment, kind="mean")
+    if not mean.complete(synopsis.domain):
+        return None
+    vector = _vector(synopsis, evidence, mean)
+    if vector is None:
+        return None
+    found = estimate_noisy(mean, vector, confidence, rows)
+    low, high = (None if end is None else end * rows for end in (found.low, found.high))
+    return MomentEstimate(value=found.value * rows, low=low, high=high, count=None, basis=found.basis)
+
+
+def _narrower(found: MomentEstimate, other: MomentEstimate | None) -> MomentEstimate:
+    if other is None or None in (found.low, found.high, other.low, other.high):
+        return found
+    widths = [one.high - one.low for one in (found, other) if one.high is not None and one.low is not None]
+    return found if widths[0] <= widths[1] else other
+
+
+def part_vector(measured: NoisyAnswers | ResidualAnswers, total: Total, moment: Moment) -> NoisyVector | None:
     """The parts of a moment from measured counts; where the total is public, the last one is what is left of it."""
-    domain = measured.domain
+    domain, known = measured.domain, total.exact and moment.complete(measured.domain)
+    if isinstance(measured, ResidualAnswers):
+        return measured.vector(moment.parts(domain))
     vector = noisy_vector(measured, moment.parts(domain))
-    if vector is not None or not (total.exact and moment.complete(domain)):
+    if not known:
         return vector
+    if vector is not None:
+        return adding_up(vector, total.value)
     fewer = noisy_vector(measured, moment.parts(domain, total_known=True))
     return None if fewer is None else with_rest(fewer, total.value)
+
+
+def adding_up(vector: NoisyVector, rows: float) -> NoisyVector:
+    """Counts that are moved, each by its share of the noise of all, so that they add up to a public number of rows."""
+    spread = vector.covariance.sum(axis=1)
+    if not spread.sum() > 0:
+        return vector
+    shares, known = spread / spread.sum(), len(vector.counts)
+    return vector.extended(np.eye(known) - np.outer(shares, np.ones(known)), shares * rows)
 
 
 def with_rest(vector: NoisyVector, rows: float) -> NoisyVector:
@@ -97,3 +142,54 @@ def middle_notes(schema: Schema, moment: Moment) -> tuple[str, ...]:
         if column.kind in ("integer", "number") and (column.lows != column.highs).any():  # type: ignore[attr-defined]
             said.append(f'each bin of "{column.name}" counts as its middle')
     return tuple(said)
+
+
+def answer_moment(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer:
+    """A moment with its interval: of the values themselves where that was bought, else with bins by their middles."""
+    inside = moment_inside(source, moment, confidence)
+    if inside is not None:
+        return inside
+    found = moment_answer(source.schema, source.synopsis, source.evidence, moment, confidence)
+    # Cells may have an interval where the parts have none; of bins by their middles they do not speak.
+    told = _from_cells(source, moment, confidence) if found.low is None and not found.notes else None
+    return found if told is None or told.low is None else replace(told, notes=())
+
+
+def moment_inside(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer | None:
+    """A moment of the values themselves; None where nothing is known inside the bins, or the bins are not counted.
+
+    Bins by their own are exact but for noise. Of groups by other columns the mean inside a bin is that of all its rows,
+    and the interval counts that a group may lie anywhere in it.
+    """
+    if source.within is None or all(source.within.values(axis.column) is None for axis in moment.numbers):
+        return None
+    return _from_cells(source, moment, confidence)
+
+
+def _from_cells(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer | None:
+    """A moment as a SELECT has it; None where the cells are not counted."""
+    domain = source.schema.domain
+    where = any_box(domain, moment.given.boxes)
+    there = [literal(domain, axis.column, range(axis.values.size)) for axis in moment.numbers]
+    columns = tuple(axis.column for axis in moment.numbers)
+    measure = Measure(moment.kind, columns, all_of(domain, there))  # type: ignore[arg-type]
+    try:
+        found, notes = measured_alone(source, measure, where, 1 - confidence)
+        rows = source.count(predicate(domain, all_of(domain, [where, *there])), 1 - confidence).value
+    except (CannotAnswer, CannotQuery):
+        return None
+    if found.value is None or rows is None:
+        return None
+    counted = None if moment.kind == "sum" else rows
+    inside = MomentEstimate(value=found.value, low=found.low, high=found.high, count=counted, basis=found.basis)
+    return value_answer(inside, source.total, confidence, notes)
+
+
+def answers_inside(source: ReleasedCounts, workload: Workload, answers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The answers to a workload, where moments take what was bought about values inside bins."""
+    found = answers.copy()
+    for place, asked in enumerate(workload.queries()):
+        if isinstance(asked, Moment):
+            answer = moment_inside(source, asked, 0.95)
+            found[place] = found[place] if answer is None else answer.value
+    return found

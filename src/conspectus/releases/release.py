@@ -41,7 +41,7 @@ from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence
 from .learning import Learning
-from .moments_inside import answer_moment
+from .numbers_from_parts import answer_moment
 from .quantiles import Quantiles
 from .query_result import QueryResult
 from .release_file import read_fields, write_fields

@@ -25,8 +25,7 @@ from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 from conspectus.queries.refuter import examine
 from conspectus.queries.workload import Workload
 
-from .moments_inside import answers_inside
-from .numbers_from_parts import derived_answers
+from .numbers_from_parts import answers_inside, derived_answers
 from .planning import candidates, check_table, nobody_serves, problem_of, rank
 from .release import Release
 from .within_bins import InsidePlan, WithinBins

@@ -30,6 +30,7 @@ from . import cell_estimates as cells
 from .binned_cells import code_ends, with_inside
 from .cell_estimates import CellCounts, Interval, Values
 from .query_result import QueryResult, table_of
+from .ranks import QuantileCodes, quantile
 from .select_lines import Line, nearest, number_of, rank_of, rounded, value_of
 from .within_bins import BinValues, WithinBins
 
@@ -128,6 +129,8 @@ class _Asked:
 
     def _count(self, where: Formula, group: tuple[Formula, ...]) -> Interval:
         rows = predicate(self.domain, all_of(self.domain, [self.plan.where, where, *group]))
+        if rows.decided is not None:
+            return self._by_schema(rows.decided)
         found = self.source.count(rows, self.failure)
         most = self.source.total.value if self.source.total.exact else math.inf
         value = min(max(found.value or 0.0, 0.0), most)
@@ -136,6 +139,12 @@ class _Asked:
         moved = value - (found.value or 0.0)  # around the nearest possible count, which is no farther from the truth
         low, high = max(found.low + moved, 0.0), min(found.high + moved, most)
         return Interval(value=value, low=min(low, value), high=max(high, value), basis=found.basis)
+
+    def _by_schema(self, every: bool) -> Interval:
+        """What the schema says of every row is no estimate: it is all rows or none."""
+        total = self.source.total
+        value, off = (total.value, total.margin(1 - self.failure)) if every else (0.0, 0.0)
+        return Interval(value=max(value, 0.0), low=max(value - off, 0.0), high=max(value + off, 0.0), basis="measured")
 
     def _from_cells(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
         read = {c for f in (self.plan.where, measure.where, measure.over) for c in columns_in(f)}
@@ -155,17 +164,25 @@ class _Asked:
         wanted = rows if measure.kind == "share" else reduce(operator.or_, held, np.zeros(shape, dtype=bool))
         needed = wanted & (over | kept if measure.kind in ("share", "ratio") else kept)
         counts = self._cells(columns, np.ascontiguousarray(needed).ravel())
-        whole = self._inside(measure, shape) is not None
-        values = [self._values(c, columns, shape, codes=ranked, whole=whole) for c in measure.columns]
+        values = [self._values(c, columns, shape, codes=ranked) for c in measure.columns]
         if measure.kind in ("ratio", "share"):
             if not counts.known:
                 return self._quotients(measure, groups, columns, part=not (rows & kept & ~over).any())
             found = [self._rate(counts, g & kept, (rows if measure.kind == "share" else g) & over) for g in held]
         else:
             found = [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
-        if counts.known and counts.law is None and any(one.low is None and one.value is not None for one in found):
+        if self._inside(measure, shape) is None and any(one.low is not None for one in found):
+            self._note_bins(measure.columns)
+        if counts.known and not counts.lawful and any(one.low is None and one.value is not None for one in found):
             self.notes[VAGUE] = None
         return found
+
+    def _note_bins(self, columns: Sequence[int]) -> None:
+        """That intervals count where values lie in their bins, where it was not measured."""
+        for column in (self.schema.columns[c] for c in columns):
+            low, high = (ends[: column.regular] for ends in code_ends(column))
+            if (low != high).any():
+                self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
 
     def _quotients(
         self, measure: Measure, groups: Sequence[tuple[Formula, ...]], columns: tuple[int, ...], *, part: bool
@@ -210,12 +227,12 @@ class _Asked:
         inside = self._inside(measure, shape)
         if inside is not None:
             chosen, taken[0] = with_inside(chosen, inside, np.flatnonzero(held))
+        rows = self.source.total.value if self.source.total.exact else math.inf
+        every = bool(held.all()) and self.source.total.exact
         if measure.kind == "sum":
-            every = bool(held.all()) and self.source.total.exact
-            rows = self.source.total.value if self.source.total.exact else math.inf
             return cells.total(chosen, taken[0], self.failure, rows if every else None, rows)
         if measure.kind == "mean":
-            return cells.ratio(chosen, taken[0], taken[0].ones, self.failure)
+            return cells.mean(chosen, taken[0], self.failure, rows if every else None)
         if measure.kind == "quantile":
             return self._quantile(measure, chosen, taken[0])
         if measure.kind in ("variance", "deviation"):
@@ -235,7 +252,7 @@ class _Asked:
     def _quantile(self, measure: Measure, chosen: CellCounts, codes: Values) -> Any:
         column = self.schema.columns[measure.columns[0]]
         places = codes.middle.astype(np.int64)
-        found = cells.quantile(chosen, places, column.regular, measure.q, self.failure)
+        found = quantile(chosen, places, column.regular, measure.q, self.failure, column=measure.columns[0])
         if found is None:
             return Interval(value=None, low=None, high=None, basis="unguaranteed")
         within = self.source.within
@@ -254,16 +271,14 @@ class _Asked:
         names = " and ".join(f'"{self.domain.names[c]}"' for c in columns) or "the total"
         return f"no noise or bound is known for {names} together: numbers from there have no interval"
 
-    def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool, whole: bool) -> Values:
-        """The values of a column in every cell; for a quantile its codes. With `whole`, what bins hold was measured."""
+    def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool) -> Values:
+        """The values of a column in every cell; for a quantile its codes."""
         column = self.schema.columns[at]
         low, high = code_ends(column)
         middle, inner = (low + high) / 2, np.zeros(column.size)
         known = None if self.source.within is None else self.source.within.values(at)
         if known is not None:
             middle[: column.regular], inner[: column.regular] = known.mean, known.variance
-        if (low[: column.regular] != high[: column.regular]).any() and not whole:
-            self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
         if column.ordered:
             self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
         if codes:
@@ -283,7 +298,7 @@ class _Quantile:
     basis: str
 
     @classmethod
-    def of(cls, column: Column, found: cells.QuantileCodes, inside: BinValues | None) -> _Quantile:
+    def of(cls, column: Column, found: QuantileCodes, inside: BinValues | None) -> _Quantile:
         first, last = column.bounds(found.code)  # type: ignore[attr-defined]
         exact = first == last or column.kind == "date"
         value = first if exact else first + found.into * (last - first)
