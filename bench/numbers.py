@@ -26,7 +26,8 @@ from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.guarantee import Budget
-from conspectus.releases.cell_estimates import CellCounts, quantile
+from conspectus.releases.cells.cell_estimates import CellCounts
+from conspectus.releases.cells.ranks import quantile
 from conspectus.releases.planning import problem_of, rank
 
 RUNS = int(os.environ.get("BENCH_RUNS", "5"))

@@ -9,7 +9,7 @@ from tests.fuzzing.select_grammar import Case, Number
 from tests.laws.test_selects import seeded_noise
 
 from conspectus.privacy.events import Noise
-from conspectus.releases.cell_estimates import CellCounts, Values, ratio
+from conspectus.releases.cells.cell_estimates import CellCounts, Values, ratio
 
 
 @pytest.fixture(scope="module")

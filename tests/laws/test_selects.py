@@ -15,16 +15,16 @@ from conspectus.cli import run
 from conspectus.data.schema import Schema
 from conspectus.privacy.events import Noise
 from conspectus.queries.language.from_select import read_select
-from conspectus.releases.cell_estimates import (
+from conspectus.releases.cells.cell_estimates import (
     CellCounts,
     Values,
     correlation,
     covariance,
-    quantile,
     ratio,
     total,
     variance,
 )
+from conspectus.releases.cells.ranks import quantile
 
 ROWS = 4000
 COLUMNS = {

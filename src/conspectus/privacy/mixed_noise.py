@@ -69,7 +69,7 @@ def mixed_margin(terms: tuple[Term, ...], confidence: float) -> float:
     return max(min(bound, _smoothed_quantile(classes, left) + rest), one_step)
 
 
-WIDE, _FEW_NOISES, _APART = 1000.0, 6, 1.01
+WIDE, QUITE_WIDE, _FEW_NOISES, _APART = 1000.0, 200.0, 6, 1.01
 
 
 def wide_margin(terms: Sequence[Term], confidence: float) -> float | None:
@@ -104,6 +104,20 @@ def wide_margin(terms: Sequence[Term], confidence: float) -> float | None:
         return math.fsum(chance * math.exp(-t / b) for chance, b in zip(chances, kept)) - failure
 
     return _root(excess, 40 * sum(kept)) + steps
+
+
+def wide_as_one(terms: Sequence[Term]) -> tuple[tuple[Term, ...], float]:
+    """The same noises, where all wide Gaussian ones are one; and how far steps may have moved the sum by that.
+
+    Normal noises of any weights sum to a normal one, and a wide noise is its continuous form to within a step.
+    """
+    wide = [term for term in terms if term[0].kind == "gaussian" and term[0].scale >= QUITE_WIDE]
+    if len(wide) < 2:
+        return tuple(sorted(terms)), 0.0
+    spread = math.sqrt(math.fsum((weight * law.scale) ** 2 * times for law, weight, times in wide))
+    others = [term for term in terms if term[0].kind != "gaussian" or term[0].scale < QUITE_WIDE]
+    one: Term = (Noise("gaussian", WIDE), spread / WIDE, 1)
+    return tuple(sorted([one, *others])), math.fsum(weight * times for _, weight, times in wide) + spread / WIDE
 
 
 def _in_classes(terms: Sequence[Term]) -> tuple[Sequence[Term], list[Term]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -25,7 +27,16 @@ from .selecting import measured_alone
 def answer_moment(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer:
     """A moment with its interval: of the values themselves where that was bought, else with bins by their middles."""
     inside = moment_inside(source, moment, confidence)
-    return inside or moment_answer(source.schema, source.synopsis, source.evidence, moment, confidence)
+    if inside is not None:
+        return inside
+    found = moment_answer(source.schema, source.synopsis, source.evidence, moment, confidence)
+    # Cells may have an interval where the parts have none; of bins by their middles they do not speak.
+    told = (
+        _from_cells(source, moment, confidence)
+        if found.low is None and found.notes == standing_notes(source.schema)
+        else None
+    )
+    return found if told is None or told.low is None else replace(told, notes=standing_notes(source.schema))
 
 
 def moment_inside(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer | None:
@@ -36,6 +47,11 @@ def moment_inside(source: ReleasedCounts, moment: Moment, confidence: float) -> 
     """
     if source.within is None or all(source.within.values(axis.column) is None for axis in moment.numbers):
         return None
+    return _from_cells(source, moment, confidence)
+
+
+def _from_cells(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer | None:
+    """A moment as a SELECT has it; None where the cells are not counted."""
     domain = source.schema.domain
     where = any_box(domain, moment.given.boxes)
     there = [literal(domain, axis.column, range(axis.values.size)) for axis in moment.numbers]

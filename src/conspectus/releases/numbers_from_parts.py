@@ -15,6 +15,7 @@ from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.moment_estimates import MomentEstimate, estimate_boxed, estimate_noisy, moment_value
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
+from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 from conspectus.synopses.tree_counts import TreeCounts
 
@@ -30,20 +31,11 @@ def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment
 def moment_estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
     """One moment with its interval, where a bin counts as its middle."""
     total, domain = synopsis.total, synopsis.domain
-    measured = synopsis if isinstance(synopsis, NoisyAnswers) else evidence.measured
-    vector = part_vector(measured, total, moment) if isinstance(measured, NoisyAnswers) else None
-    if isinstance(synopsis, TreeCounts):
-        vector = synopsis.vector(moment.parts(domain))
+    vector = _vector(synopsis, evidence, moment)
     known = total.exact and moment.complete(domain)
     if vector is not None:
         found = estimate_noisy(moment, vector, confidence, total.value + total.margin((1 + confidence) / 2))
-        if isinstance(synopsis, NoisyAnswers | TreeCounts) or found.low is None or found.high is None:
-            return found
-        # A synopsis that was fitted to more than these counts is nearer, and answers within their interval.
-        alone = Workload(domain, (Moments(domain, (moment,)),))
-        shares = synopsis.answer(alone.measured(total_known=total.exact))
-        fitted = float(derived_answers(alone, shares, total)[0])
-        return replace(found, value=min(max(fitted, found.low), found.high))
+        return _narrower(found, _over_all_rows(synopsis, evidence, moment, confidence))
     parts = moment.parts(domain, total_known=known)
     # A bound on all released answers holds for the parts together; intervals of their own share what may go wrong.
     each = confidence if evidence.bound is not None else 1 - (1 - confidence) / len(parts)
@@ -53,14 +45,59 @@ def moment_estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, conf
     return estimate_boxed(moment, estimates, total.value if known else None)
 
 
-def part_vector(measured: NoisyAnswers, total: Total, moment: Moment) -> NoisyVector | None:
+def _vector(synopsis: Synopsis, evidence: Evidence, moment: Moment) -> NoisyVector | None:
+    """The parts of a moment as they were measured; None where they were not."""
+    if isinstance(synopsis, TreeCounts):
+        return synopsis.vector(moment.parts(synopsis.domain))
+    measured = synopsis if isinstance(synopsis, NoisyAnswers) else evidence.measured
+    if not isinstance(measured, NoisyAnswers | ResidualAnswers):
+        return None
+    return part_vector(measured, synopsis.total, moment)
+
+
+def _over_all_rows(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate | None:
+    """A sum over all rows as the public number of rows times their mean; None where it is none."""
+    if moment.kind != "sum" or not synopsis.total.exact:
+        return None
+    rows, mean = synopsis.total.value, replace(moment, kind="mean")
+    if not mean.complete(synopsis.domain):
+        return None
+    vector = _vector(synopsis, evidence, mean)
+    if vector is None:
+        return None
+    found = estimate_noisy(mean, vector, confidence, rows)
+    low, high = (None if end is None else end * rows for end in (found.low, found.high))
+    return MomentEstimate(value=found.value * rows, low=low, high=high, count=None, basis=found.basis)
+
+
+def _narrower(found: MomentEstimate, other: MomentEstimate | None) -> MomentEstimate:
+    if other is None or None in (found.low, found.high, other.low, other.high):
+        return found
+    widths = [one.high - one.low for one in (found, other) if one.high is not None and one.low is not None]
+    return found if widths[0] <= widths[1] else other
+
+
+def part_vector(measured: NoisyAnswers | ResidualAnswers, total: Total, moment: Moment) -> NoisyVector | None:
     """The parts of a moment from measured counts; where the total is public, the last one is what is left of it."""
-    domain = measured.domain
+    domain, known = measured.domain, total.exact and moment.complete(measured.domain)
+    if isinstance(measured, ResidualAnswers):
+        return measured.vector(moment.parts(domain))
     vector = noisy_vector(measured, moment.parts(domain))
-    if vector is not None or not (total.exact and moment.complete(domain)):
+    if not known:
         return vector
+    if vector is not None:
+        return adding_up(vector, total.value)
     fewer = noisy_vector(measured, moment.parts(domain, total_known=True))
     return None if fewer is None else with_rest(fewer, total.value)
+
+
+def adding_up(vector: NoisyVector, rows: float) -> NoisyVector:
+    """Counts that are moved, each by its share of the noise of all, so that they add up to a public number of rows."""
+    spread = vector.covariance.sum(axis=1)
+    if not spread.sum() > 0:
+        return vector
+    shares, known = spread / spread.sum(), len(vector.counts)
+    return vector.extended(np.eye(known) - np.outer(shares, np.ones(known)), shares * rows)
 
 
 def with_rest(vector: NoisyVector, rows: float) -> NoisyVector:

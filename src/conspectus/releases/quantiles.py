@@ -3,21 +3,26 @@
 Let P be the number of rows up to a value, and N that of all rows that count. The q-quantile is the first value with
 P − q·N ≥ 0. Its interval holds every value for which the noise could explain that P − q·N is not below 0 there, and is
 below 0 one value earlier. The true quantile is left out only if one of two noises is beyond its quantile on one side,
-so the interval holds with its confidence, however the noise of different values goes together.
+so the interval holds with its confidence, however the noise of different values goes together. That is true of the
+numbers that the noise was added to, so P and N are taken from these, and not from a table that was fitted to them: of
+a fitted table nobody knows how far P − q·N is off, and in the tails it is off by more than the noise.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import product
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.counting.evaluation import values_on
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.blocks.conjunction_list import Conjunctions
@@ -29,6 +34,7 @@ from conspectus.queries.query import Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.estimate import Basis
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
@@ -36,16 +42,16 @@ from conspectus.synopses.synopsis import CannotAnswer, Synopsis
 from conspectus.synopses.tree_counts import TreeCounts
 
 from .answer import Answer, checked_confidence, count_confidence
+from .cells.cell_estimates import CellCounts, Vector
+from .cells.known_cells import measured_cells, simulated_cells
+from .cells.ranks import Ranks, RanksApart, RanksTogether, found_code, possible_codes
 from .within_bins import BinValues, WithinBins
 
 BOX = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 """The quantiles of a box plot: whiskers, box and median."""
 
 PROBES = 12
-"""Values whose noise is looked at: the largest of their margins is taken for all."""
-
-LOOKS, NEARLY = 3, 0.05
-"""How often the values that are left are looked at again, unless all of them have nearly the same noise."""
+"""At how many codes a release without noise of a known law is asked how far it may be off."""
 
 TRUE = Predicate(((),))
 
@@ -96,100 +102,110 @@ class Ordered:
             asked = Workload(domain, (Conjunctions.of(domain, [self.up_to(c, c) for c in range(regular)]),))
         return np.asarray(self.synopsis.answer(asked)[:regular] * self.synopsis.total.divisor)
 
-    def margin(self, code: int, q: float, confidence: float) -> float | None:
-        """How far P − q·N is from the truth at this code at most, one side with half of what may go wrong."""
-        last = self.declared.regular - 1
-        sides = [self.up_to(0, code), *([self.up_to(code + 1, last)] if code < last else [])]
-        parts = np.array([1 - q, -q][: len(sides)])
-        vector = self._vector(sides)
-        if vector is not None:
-            return vector.margin(parts, confidence)
-        domain, reach = self.schema.domain, 0.0
-        each = count_confidence(self.synopsis.total, 1 - (1 - confidence) / len(sides))
-        for side, part in zip(sides, parts):
-            asked = Workload(domain, (Conjunctions.of(domain, [side]),))
-            found = self.synopsis.estimate(asked, each, self.evidence)
-            if found.low is None or found.high is None:
-                return None
-            reach += abs(float(part)) * max(found.high - found.count, found.count - found.low)
-        return reach
-
-    @property
-    def measured(self) -> bool:
-        """Whether noise of a known law tells how far P − q·N may be off."""
-        return self._vector([self.up_to(0, self.declared.regular - 1)]) is not None
-
-    def _vector(self, sides: Sequence[Predicate]) -> NoisyVector | None:
+    @cached_property
+    def ranks(self) -> Ranks | None:
+        """Numbers of rows up to each code, of one and the same measurement as how far they may be off."""
         if isinstance(self.synopsis, TreeCounts):
-            return self.synopsis.vector(sides)
+            return self._apart(self.synopsis.vector)
         measured = self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.evidence.measured
-        return noisy_vector(measured, sides) if isinstance(measured, NoisyAnswers) else None
+        columns = tuple(sorted({self.place, *self.where.columns}))
+        cells = measured_cells(measured, columns)
+        # Ranges that were measured may say more than single values do.
+        if isinstance(measured, NoisyAnswers) and (cells is None or measured.interval_blocks):
+            return self._apart(partial(noisy_vector, measured))
+        if cells is None and (cells := self._rerun(columns)) is None:
+            return None
+        inside = values_on(self.up_to(0, self.declared.regular - 1), self.schema.domain, columns) > 0
+        shape = self.schema.domain.shape(columns)
+        codes = np.unravel_index(np.flatnonzero(inside), shape)[columns.index(self.place)]
+        return RanksTogether(cells.taken(inside), codes, self.declared.regular, self.place)
+
+    def _rerun(self, columns: tuple[int, ...]) -> CellCounts | None:
+        """The cells of some columns with what reruns tell of them; None where there were none."""
+        if self.synopsis.simulated_columns < len(columns) or self.evidence.bound is not None:
+            return None
+        asked = Workload(self.schema.domain, (Marginal(self.schema.domain, columns),))
+        return simulated_cells(self.synopsis, columns, self.synopsis.answer(asked) * self.synopsis.total.divisor)
+
+    def _apart(self, vector: Callable[[Sequence[Predicate]], NoisyVector | None]) -> RanksApart | None:
+        """Ranks from measurements of each; None where some of them were not measured."""
+        found = []
+        for code in range(self.declared.regular):
+            one = vector(self.both_sides(code))
+            if one is None:
+                return None
+            found.append(one)
+        return RanksApart(found)
+
+    def estimated(self, q: float, confidence: float) -> tuple[Vector, Vector, Basis] | None:
+        """P − q·N at each code and how far it may be off, from estimates of both sides; None where one has no interval.
+
+        Estimates take time, so that some codes are looked at: between two of them the larger margin is taken. Where an
+        estimate is not the synopsis's own answer, what lies between them counts as off, too.
+        """
+        domain, regular = self.schema.domain, self.declared.regular
+        each = count_confidence(self.synopsis.total, (1 + confidence) / 2)
+        sums = np.cumsum(self.counts())
+        excess = sums - q * float(sums[-1])
+        probes, reach, bases = np.unique(np.linspace(0, regular - 1, PROBES).astype(np.int64)), [], set[Basis]()
+        for code in probes.tolist():
+            seen, off = 0.0, 0.0
+            for side, part in zip(self.both_sides(code), (1 - q, -q)):
+                asked = Workload(domain, (Conjunctions.of(domain, [side]),))
+                found = self.synopsis.estimate(asked, each, self.evidence)
+                if found.low is None or found.high is None:
+                    return None
+                seen += part * found.count
+                off += abs(part) * max(found.high - found.count, found.count - found.low)
+                bases.add(found.basis)
+            reach.append(off + abs(seen - float(excess[code])))
+        after = np.searchsorted(probes, np.arange(regular))
+        margins = np.maximum(np.array(reach)[after], np.array(reach)[np.maximum(after - 1, 0)])
+        # The weakest of what the sides rest on, in the order of the list of all of them.
+        return excess, margins, max(bases, key=get_args(Basis).index)
+
+    def both_sides(self, code: int) -> list[Predicate]:
+        """The rows up to a code, and those beyond it where there is one."""
+        last = self.declared.regular - 1
+        return [self.up_to(0, code), *([self.up_to(code + 1, last)] if code < last else [])]
 
 
 def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
     """The q-quantile of a column in its own units; see `Release.quantile`."""
     if isinstance(q, bool) or not isinstance(q, int | float) or not math.isfinite(q) or not 0 <= q <= 1:
         raise WorkloadError(f"a quantile lies between 0 and 1, not at {q!r}")
-    column, counts = asked.declared, asked.counts()
-    total = asked.synopsis.total
-    sums = np.cumsum(counts)
-    rows = float(sums[-1])
-    if rows <= 0:
+    column, ranks, fitted = asked.declared, asked.ranks, asked.counts()
+    counts = fitted if ranks is None or ranks.counts.sum() <= 0 else ranks.counts
+    kept, basis = _kept(asked, ranks, q, confidence)
+    if kept == (0, len(counts) - 1) and len(counts) > 1:
+        if ranks is None or ranks.basis != "measured":
+            kept = None  # a bound on single counts that leaves every value possible says nothing
+        counts = fitted if fitted.sum() > 0 else counts
+    found = found_code(counts, q)
+    if found is None:
         raise CannotAnswer(f"by this release no row counts here, so that {asked.column!r} has no quantile")
-    rising = np.maximum.accumulate(sums)
-    place = min(int(np.searchsorted(rising, q * rows - 1e-9)), len(sums) - 1)
-    value = _within(column, place, q * rows, rising, asked.inside)
+    (place, into), rows = found, float(counts.sum())
+    low, high = float(_low(column, place)), float(_high(column, place))
+    value = low + (high - low) * into if asked.inside is None else asked.inside.quantile(place, into)
     notes = () if column.kind != "date" else (f"days since 1970-01-01; {column.label(place)}",)
-    kept = _kept(asked, q, confidence, sums, place)
-    if kept == (0, len(sums) - 1) and len(sums) > 1 and not asked.measured:
-        kept = None  # a bound on single counts that leaves every value possible says nothing
-    low = None if kept is None else float(_low(column, min(kept[0], place)))
-    high = None if kept is None else float(_high(column, max(kept[1], place)))
     return Answer(
-        fraction=rows / total.divisor,
+        fraction=rows / asked.synopsis.total.divisor,
         count=rows,
         value=value,
-        low=low,
-        high=high,
-        basis="unguaranteed" if low is None else "measured",
+        low=None if kept is None else float(_low(column, min(kept[0], place))),
+        high=None if kept is None else float(_high(column, max(kept[1], place))),
+        basis="unguaranteed" if kept is None else basis,
         confidence=confidence,
         notes=notes,
     )
 
 
-def _kept(asked: Ordered, q: float, confidence: float, sums: NDArray[np.float64], place: int) -> tuple[int, int] | None:
-    """The first and the last code that the noise could explain as the quantile; None where it is not known.
-
-    The noise of P − q·N is not the same at all codes. A first look takes the largest of all; only codes that are left
-    by it are possible, and a second look takes the largest of these.
-    """
-    far = sums - q * float(sums[-1])
-    first, last = 0, len(sums) - 1
-    for _ in range(LOOKS):
-        ends = max(first - 1, 0), max(last - 1, 0)
-        looked = {*np.linspace(*ends, PROBES).astype(np.int64).tolist(), min(max(place, ends[0]), ends[1])}
-        margins = [asked.margin(code, q, confidence) for code in sorted(looked)]
-        known = [margin for margin in margins if margin is not None]
-        if len(known) < len(margins):
-            return None
-        reach, before = max(known), (first, last)
-        # The last value is always possible, and so is the first: nothing lies beyond them.
-        first = max(first, int(np.argmax(np.append(far[:-1] >= -reach, True))))
-        last = min(last, len(sums) - 1 - int(np.argmax(np.append((far[:-1] < reach)[::-1], True))))
-        if first > last:
-            return before
-        if min(known) > (1 - NEARLY) * reach:
-            break
-    return first, last
-
-
-def _within(column: Column, place: int, wanted: float, rising: NDArray[np.float64], known: BinValues | None) -> float:
-    """A value of a bin: as far into it as the quantile lies among its rows."""
-    low, high = float(_low(column, place)), float(_high(column, place))
-    before = float(rising[place - 1]) if place else 0.0
-    inside = float(rising[place]) - before
-    share = min(max((wanted - before) / inside, 0.0), 1.0) if inside > 0 else 0.5
-    return low + (high - low) * share if known is None else known.quantile(place, share)
+def _kept(asked: Ordered, ranks: Ranks | None, q: float, confidence: float) -> tuple[tuple[int, int] | None, Basis]:
+    """The first and the last code that may be the quantile, None where it is not known; and what that rests on."""
+    if ranks is not None:
+        return possible_codes(*ranks.tested(q, 1 - confidence)), ranks.basis
+    found = asked.estimated(q, confidence)
+    return (None, "unguaranteed") if found is None else (possible_codes(*found[:2]), found[2])
 
 
 def _low(column: Column, code: int) -> float:

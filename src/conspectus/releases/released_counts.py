@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.schema import Schema
-from conspectus.privacy.tails import variance_of
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.moments import Moment
@@ -23,8 +22,9 @@ from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
-from .binned_cells import code_ends
-from .cell_estimates import CellCounts, Interval
+from .cells.binned_cells import code_ends
+from .cells.cell_estimates import CellCounts, Interval
+from .cells.known_cells import measured_cells, simulated_cells
 from .numbers_from_parts import moment_estimate, one_value_each
 from .within_bins import WithinBins
 
@@ -97,7 +97,7 @@ class ReleasedCounts:
         asked = Workload(domain, (Marginal(domain, columns),))
         self.check_seen(asked)
         measured = self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.evidence.measured
-        noisy = summed_cells(measured, columns) if isinstance(measured, NoisyAnswers) else None
+        noisy = measured_cells(measured, columns)
         if noisy is not None and isinstance(self.synopsis, NoisyAnswers):
             return noisy
         counts = self.synopsis.answer(asked) * self.total.divisor
@@ -106,6 +106,8 @@ class ReleasedCounts:
         bound = self.evidence.bound
         additive = self.synopsis.additive
         if bound is None or self.evidence.margin(asked.query(0), 0.95, additive=additive) is None:
+            if (seen := simulated_cells(self.synopsis, columns, counts)) is not None:
+                return seen
             return CellCounts(counts=counts, measured=counts, law=None, basis="unguaranteed")
 
         def reach(failure: float) -> float:
@@ -114,29 +116,3 @@ class ReleasedCounts:
             return math.inf if margin is None else margin
 
         return CellCounts(counts=counts, measured=counts, law=None, reach=reach, basis="guessed")
-
-
-def summed_cells(noisy: NoisyAnswers, columns: tuple[int, ...]) -> CellCounts | None:
-    """The cells of some columns as sums of those of one measured marginal, of the least noise; None where none covers.
-
-    The sums have no noise in common.
-    """
-    best: tuple[float, CellCounts] | None = None
-    wanted, domain, workload = set(columns), noisy.domain, noisy.workload
-    seen = set()
-    for number, block in enumerate(workload.blocks):
-        if not isinstance(block, Marginal) or not wanted <= set(block.columns) or block in seen:
-            continue
-        seen.add(block)
-        law, grid = noisy.noise[number], noisy.grids[number]
-        copies = math.prod(domain.sizes[c] for c in block.columns if c not in wanted)
-        variance = variance_of(law) * copies / grid**2
-        if best is not None and variance >= best[0]:
-            continue
-        counts = noisy.counts[workload.offsets[number] : workload.offsets[number + 1]]
-        table = counts.reshape(domain.shape(block.columns))
-        outside = tuple(axis for axis, c in enumerate(block.columns) if c not in wanted)
-        kept = [c for c in block.columns if c in wanted]
-        flat = table.sum(axis=outside).transpose([kept.index(c) for c in columns]).ravel()
-        best = variance, CellCounts(counts=flat, measured=flat, law=law, grid=grid, copies=copies)
-    return None if best is None else best[1]

@@ -9,8 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.language.select_plan import Measure, Output
+
+from .cells.ranks import QuantileCodes
+from .within_bins import BinValues
 
 
 @dataclass(frozen=True)
@@ -102,3 +106,32 @@ def example_of(schema: Schema, measure: Measure, factor: float, digits: int | No
         if column.kind == "integer" and getattr(column, "one_value_each", False) and factor == 1:
             return 0
     return 0 if digits == 0 else 0.0
+
+
+@dataclass(frozen=True)
+class QuantileValue:
+    """A quantile in the values of its column: numbers or dates."""
+
+    value: Any
+    low: Any
+    high: Any
+    basis: str
+
+    @classmethod
+    def of(cls, column: Column, found: QuantileCodes, inside: BinValues | None) -> QuantileValue:
+        first, last = column.bounds(found.code)  # type: ignore[attr-defined]
+        exact = first == last or column.kind == "date"
+        value = first if exact else first + found.into * (last - first)
+        if inside is not None and not exact:
+            value = inside.quantile(found.code, found.into)
+        if found.low is None or found.high is None:
+            return cls(value, None, None, "unguaranteed")
+        low, high = column.bounds(found.low)[0], column.bounds(found.high)[1]  # type: ignore[attr-defined]
+        return cls(value, low, high, found.basis)
+
+    def scaled(self, factor: float) -> QuantileValue:
+        if factor == 1:
+            return self
+        value, low, high = (None if end is None else end * factor for end in (self.value, self.low, self.high))
+        low, high = (low, high) if factor >= 0 else (high, low)
+        return QuantileValue(value, low, high, self.basis)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Protocol
 
@@ -26,13 +25,14 @@ from conspectus.queries.query import Literal, Predicate
 from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 
-from . import cell_estimates as cells
 from .answer import standing_notes
-from .binned_cells import code_ends, with_inside
-from .cell_estimates import CellCounts, Interval, Values
+from .cells import cell_estimates as cells
+from .cells.binned_cells import code_ends, with_inside
+from .cells.cell_estimates import CellCounts, Interval, Values
+from .cells.ranks import quantile
 from .query_result import QueryResult, table_of
 from .released_counts import ReleasedCounts
-from .select_lines import Line, example_of, nearest, number_of, rank_of, rounded, value_of
+from .select_lines import Line, QuantileValue, example_of, nearest, number_of, rank_of, rounded, value_of
 from .within_bins import BinValues, WithinBins
 
 MOST_CELLS = 1 << 20
@@ -123,7 +123,7 @@ class _Asked:
                 return self._from_cells(measure, groups)
             moments.append(one)
         for at in measure.columns:
-            self._value_notes(self.schema.columns[at], whole=False)
+            self._value_notes(self.schema.columns[at], bins=any(one.low is not None for one in moments))
         return moments
 
     def _sums_note(self, counts: Sequence[Interval]) -> None:
@@ -153,6 +153,8 @@ class _Asked:
 
     def _count(self, where: Formula, group: tuple[Formula, ...]) -> Interval:
         rows = predicate(self.domain, all_of(self.domain, [self.plan.where, where, *group]))
+        if rows.decided is not None:
+            return self._by_schema(rows.decided)
         found = self.source.count(rows, self.failure)
         most = self.source.total.value if self.source.total.exact else math.inf
         value = min(max(found.value or 0.0, 0.0), most)
@@ -162,6 +164,12 @@ class _Asked:
         moved = value - (found.value or 0.0)  # around the nearest possible count, which is no farther from the truth
         low, high = max(found.low + moved, 0.0), min(found.high + moved, most)
         return Interval(value=value, low=min(low, value), high=max(high, value), basis=found.basis)
+
+    def _by_schema(self, every: bool) -> Interval:
+        """What the schema says of every row is no estimate: it is all rows or none."""
+        total = self.source.total
+        value, off = (total.value, total.margin(1 - self.failure)) if every else (0.0, 0.0)
+        return Interval(value=max(value, 0.0), low=max(value - off, 0.0), high=max(value + off, 0.0), basis="measured")
 
     def _from_cells(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
         read = {c for f in (self.plan.where, measure.where, measure.over) for c in columns_in(f)}
@@ -181,17 +189,25 @@ class _Asked:
         wanted = rows if measure.kind == "share" else reduce(operator.or_, held, np.zeros(shape, dtype=bool))
         needed = wanted & (over | kept if measure.kind in ("share", "ratio") else kept)
         counts = self._cells(columns, np.ascontiguousarray(needed).ravel())
-        whole = self._inside(measure, shape) is not None
-        values = [self._values(c, columns, shape, codes=ranked, whole=whole) for c in measure.columns]
+        values = [self._values(c, columns, shape, codes=ranked) for c in measure.columns]
         if measure.kind in ("ratio", "share"):
             if not counts.known:
                 return self._quotients(measure, groups, columns, part=not (rows & kept & ~over).any())
             found = [self._rate(counts, g & kept, (rows if measure.kind == "share" else g) & over) for g in held]
         else:
             found = [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
-        if counts.known and counts.law is None and any(one.low is None and one.value is not None for one in found):
+        if self._inside(measure, shape) is None and any(one.low is not None for one in found):
+            self._note_bins(measure.columns)
+        if counts.known and not counts.lawful and any(one.low is None and one.value is not None for one in found):
             self.notes[VAGUE] = None
         return found
+
+    def _note_bins(self, columns: Sequence[int]) -> None:
+        """That intervals count where values lie in their bins, where it was not measured."""
+        for column in (self.schema.columns[c] for c in columns):
+            low, high = (ends[: column.regular] for ends in code_ends(column))
+            if (low != high).any():
+                self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
 
     def _quotients(
         self, measure: Measure, groups: Sequence[tuple[Formula, ...]], columns: tuple[int, ...], *, part: bool
@@ -236,12 +252,12 @@ class _Asked:
         inside = self._inside(measure, shape)
         if inside is not None:
             chosen, taken[0] = with_inside(chosen, inside, np.flatnonzero(held))
+        rows = self.source.total.value if self.source.total.exact else math.inf
+        every = bool(held.all()) and self.source.total.exact
         if measure.kind == "sum":
-            every = bool(held.all()) and self.source.total.exact
-            rows = self.source.total.value if self.source.total.exact else math.inf
             return cells.total(chosen, taken[0], self.failure, rows if every else None, rows)
         if measure.kind == "mean":
-            return cells.ratio(chosen, taken[0], taken[0].ones, self.failure)
+            return cells.mean(chosen, taken[0], self.failure, rows if every else None)
         if measure.kind == "quantile":
             return self._quantile(measure, chosen, taken[0])
         if measure.kind in ("variance", "deviation"):
@@ -261,11 +277,11 @@ class _Asked:
     def _quantile(self, measure: Measure, chosen: CellCounts, codes: Values) -> Any:
         column = self.schema.columns[measure.columns[0]]
         places = codes.middle.astype(np.int64)
-        found = cells.quantile(chosen, places, column.regular, measure.q, self.failure)
+        found = quantile(chosen, places, column.regular, measure.q, self.failure, column=measure.columns[0])
         if found is None:
             return Interval(value=None, low=None, high=None, basis="unguaranteed")
         within = self.source.within
-        return _Quantile.of(column, found, None if within is None else within.values(measure.columns[0]))
+        return QuantileValue.of(column, found, None if within is None else within.values(measure.columns[0]))
 
     def _cells(self, columns: tuple[int, ...], needed: Mask) -> CellCounts:
         key = (*columns, hash(needed.tobytes()))
@@ -281,57 +297,28 @@ class _Asked:
         together = " together" if len(columns) > 1 else ""
         return f"no noise or bound is known for {names}{together}: numbers from there have no interval"
 
-    def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool, whole: bool) -> Values:
-        """The values of a column in every cell; for a quantile its codes. With `whole`, what bins hold was measured."""
+    def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool) -> Values:
+        """The values of a column in every cell; for a quantile its codes."""
         column = self.schema.columns[at]
         low, high = code_ends(column)
         middle, inner = (low + high) / 2, np.zeros(column.size)
         known = None if self.source.within is None else self.source.within.values(at)
         if known is not None:
             middle[: column.regular], inner[: column.regular] = known.mean, known.variance
-        self._value_notes(column, whole=whole)
+        self._value_notes(column, bins=False)
         if codes:
             low = high = middle = np.arange(column.size, dtype=np.float64)
         axes = [1] * len(shape)
         axes[columns.index(at)] = column.size
         return Values(*(np.broadcast_to(end.reshape(axes), shape).ravel() for end in (middle, low, high, inner)))
 
-    def _value_notes(self, column: Column, *, whole: bool) -> None:
-        """What is said of the values of a column. With `whole`, what bins hold was measured."""
+    def _value_notes(self, column: Column, *, bins: bool) -> None:
+        """What is said of the values of a column; with `bins`, that intervals count where in a bin they may lie, too."""
         low, high = code_ends(column)
-        if (low[: column.regular] != high[: column.regular]).any() and not whole:
+        if (low[: column.regular] != high[: column.regular]).any() and bins:
             self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
         if column.ordered:
             self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
-
-
-@dataclass(frozen=True)
-class _Quantile:
-    """A quantile in the values of its column: numbers or dates."""
-
-    value: Any
-    low: Any
-    high: Any
-    basis: str
-
-    @classmethod
-    def of(cls, column: Column, found: cells.QuantileCodes, inside: BinValues | None) -> _Quantile:
-        first, last = column.bounds(found.code)  # type: ignore[attr-defined]
-        exact = first == last or column.kind == "date"
-        value = first if exact else first + found.into * (last - first)
-        if inside is not None and not exact:
-            value = inside.quantile(found.code, found.into)
-        if found.low is None or found.high is None:
-            return cls(value, None, None, "unguaranteed")
-        low, high = column.bounds(found.low)[0], column.bounds(found.high)[1]  # type: ignore[attr-defined]
-        return cls(value, low, high, found.basis)
-
-    def scaled(self, factor: float) -> _Quantile:
-        if factor == 1:
-            return self
-        value, low, high = (None if end is None else end * factor for end in (self.value, self.low, self.high))
-        low, high = (low, high) if factor >= 0 else (high, low)
-        return _Quantile(value, low, high, self.basis)
 
 
 def _mask(formula: Formula, columns: tuple[int, ...], shape: tuple[int, ...]) -> Mask:

@@ -25,7 +25,7 @@ from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import checked_confidence, value_answer
-from conspectus.releases.cell_estimates import CellCounts, Interval
+from conspectus.releases.cells.cell_estimates import CellCounts, Interval
 from conspectus.releases.numbers_from_parts import middle_notes, one_value_each
 from conspectus.releases.query_result import QueryResult
 from conspectus.releases.selecting import answer_select

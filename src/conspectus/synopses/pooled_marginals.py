@@ -241,14 +241,15 @@ def noise_terms(
     Those of a box depend on how many codes its literals hold, and not on which: `known` remembers them.
     """
     if isinstance(query, Parity) or len(query.boxes) != 1:
-        return _counted(weighted())
+        return counted_terms(weighted())
     shape = tuple((literal.column, len(literal.codes)) for literal in query.boxes[0])
     if shape not in known:
-        known[shape] = _counted(weighted())
+        known[shape] = counted_terms(weighted())
     return known[shape]
 
 
-def _counted(weighted: Iterable[Weighted]) -> tuple[Term, ...]:
+def counted_terms(weighted: Iterable[Weighted]) -> tuple[Term, ...]:
+    """Noises by law and size of weight."""
     found: dict[tuple[Noise, float], int] = {}
     for law, weights, steps, copies in weighted:
         sizes, times = np.unique(np.abs(weights.ravel()) / steps, return_counts=True)

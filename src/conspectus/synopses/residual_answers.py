@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.counting.evaluation import indicator
+from conspectus.counting.evaluation import indicator, values_on
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.mixed_noise import Term, mixed_margin
@@ -27,14 +27,24 @@ from conspectus.privacy.tails import variance_of
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.residual import Residual
 from conspectus.queries.canonical_query import canonical_query
-from conspectus.queries.query import Parity, Predicate, Query
+from conspectus.queries.query import Linear, Parity, Predicate, Query
 from conspectus.queries.sensitivity import WorkloadError, fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
 from .estimate import Estimate
 from .evidence import Evidence
-from .pooled_marginals import MOST_CELLS, MOST_COLUMNS, NOTHING, TermsOfBoxes, Weighted, interactions_of, noise_terms
+from .noisy_vectors import NoisyVector
+from .pooled_marginals import (
+    MOST_CELLS,
+    MOST_COLUMNS,
+    NOTHING,
+    TermsOfBoxes,
+    Weighted,
+    counted_terms,
+    interactions_of,
+    noise_terms,
+)
 from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, checked_noise, knows, numbers_of, part
 
 Table = NDArray[np.float64]
@@ -153,18 +163,67 @@ class ResidualAnswers(Synopsis):
         if len(query.columns) > MOST_COLUMNS or math.prod(self.domain.shape(query.columns)) > MOST_CELLS:
             return None
         columns, inside = indicator(query, self.domain)
-        kept = [axis for axis, column in enumerate(columns) if self.domain.sizes[column] > 1]
-        held = tuple(columns[axis] for axis in kept)
+        parts = self.taken_apart(columns, inside.astype(np.float64))
+        if parts is None:
+            return None
+        known = [(weights, self.tables[chosen] if chosen else self.total.value) for chosen, weights in parts.items()]
+        count = math.fsum(float((weights * table).sum()) for weights, table in known)
+        return ResidualSum(count, self._terms(query, parts))
+
+    def taken_apart(self, columns: Columns, weights: Table) -> dict[Columns, Table] | None:
+        """A weighted sum of the cells of some columns as a sum over residuals: the weights of each.
+
+        Args:
+            columns: In schema order.
+            weights: One for each cell of their table, flat.
+
+        Returns:
+            By the columns of a residual its weights in the shape of its table, those of the number of rows under none;
+            None where a residual that is needed was not measured.
+        """
+        held = tuple(column for column in columns if self.domain.sizes[column] > 1)
         parts: dict[Columns, Table] = {}
-        count = 0.0
-        for chosen, weights in interactions_of(held, inside.astype(np.float64).reshape(self.domain.shape(held))):
-            if float(np.square(weights).sum()) <= NOTHING:
+        for chosen, share in interactions_of(held, weights.reshape(self.domain.shape(held))):
+            if float(np.square(share).sum()) <= NOTHING:
                 continue
             if chosen and chosen not in self.tables:
                 return None
-            count += float((weights * (self.tables[chosen] if chosen else self.total.value)).sum())
-            parts[chosen] = weights
-        return ResidualSum(count, self._terms(query, parts))
+            parts[chosen] = share
+        return parts
+
+    def noise_terms_of(self, parts: Mapping[Columns, Table]) -> tuple[Term, ...]:
+        """The noises of a sum that takes these multiples of residuals, by law and size of weight."""
+        return counted_terms(self._weighted(parts))
+
+    def variance_of_part(self, chosen: Columns) -> float:
+        """The variance that a weight of 1 on one entry of a residual brings; under no columns that of the total."""
+        law: Noise | None
+        law, steps, copies = self._laws.get(chosen, (self.total.law, self.total.averaged, self.total.terms))
+        return 0.0 if law is None else variance_of(law) * copies / steps**2
+
+    def vector(self, queries: Sequence[Query]) -> NoisyVector | None:
+        """Queries as weighted sums of residuals, with the noise that they share; None where they are none."""
+        asked = [query for query in queries if isinstance(query, Predicate | Parity | Linear)]
+        if len(asked) < len(queries):
+            return None
+        columns = tuple(sorted({c for query in asked for c in query.columns}))
+        if len(columns) > MOST_COLUMNS or math.prod(self.domain.shape(columns)) > MOST_CELLS:
+            return None
+        found = [self.taken_apart(columns, values_on(query, self.domain, columns)) for query in asked]
+        known = [parts for parts in found if parts is not None]
+        if len(known) < len(found):
+            return None
+        counts, weights, laws = np.zeros(len(known)), [np.zeros((len(known), 0))], list[tuple[Noise, int]]()
+        for chosen in dict.fromkeys(chosen for parts in known for chosen in parts):
+            values = self.tables[chosen] if chosen else np.array(self.total.value)
+            lines = np.stack([parts.get(chosen, np.zeros(values.shape)).ravel() for parts in known])
+            counts += lines @ values.ravel()
+            law: Noise | None
+            law, steps, copies = self._laws.get(chosen, (self.total.law, self.total.averaged, self.total.terms))
+            if law is not None:
+                weights.append(np.repeat(lines, copies, axis=1))
+                laws += [(law, steps)] * (lines.shape[1] * copies)
+        return NoisyVector(counts, np.concatenate(weights, axis=1), tuple(laws))
 
     def narrowest(self, query: Query) -> ResidualSum | None:
         """The best linear estimate of a query; see `evidence.Measured`."""

@@ -1,12 +1,12 @@
 """Sums, means, medians and the like from the counts of cells, each with an interval.
 
-What is known of a table of cells is a count for each and how far it may be off: noise of a known law, independent from
-cell to cell, or a bound that holds for all of them together. Everything here follows from that one table.
+What is known of a table of cells is a count for each and how far it may be off: noise of a known law, or a bound that
+holds for all of them together. Everything here follows from that one table, the printed value too: a value from other
+numbers than its interval, such as a table that was fitted to the noisy one, may lie far out in it or beyond its end.
 
 - A weighted sum is off by the same weighted sum of noises.
 - A ratio r of two sums is Fieller's: for the true r the sum of (a − r·b)·count is 0, so that all r are kept for which
   the noise of that sum could explain what is seen.
-- A quantile is a code v with at most a share q of the rows below it and at least q up to it: two such sums again.
 - A variance is the ratio with (x − t)² for the true mean t. All t in an interval of the mean are tried, and the failure
   probability is shared. A covariance takes the corners of two such intervals: both sides of the test are convex or
   concave in the two means.
@@ -55,11 +55,11 @@ class Interval:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CellCounts:
-    """Counts of cells, flat, and how far they may be off.
+    """Counts of cells, flat, and how far they may be off. Noise of a law is independent from cell to cell.
 
     Attributes:
-        counts: What is answered for each cell, in rows.
-        measured: The noisy counts that intervals rest on, where there are any; else the counts themselves.
+        counts: What the synopsis says of each cell, in rows: the best guess where noise leaves everything possible.
+        measured: The noisy counts that values and intervals rest on, where there are any; else the counts themselves.
         law: The law of the noise of each, in steps; None where there is no noise of a known law.
         grid: How many steps make one count.
         copies: How many noises are in each count.
@@ -76,9 +76,14 @@ class CellCounts:
     basis: Basis = "measured"
 
     @property
+    def lawful(self) -> bool:
+        """Whether noise of a known law tells how far the cells may be off."""
+        return self.law is not None
+
+    @property
     def known(self) -> bool:
         """Whether intervals are honest."""
-        return self.law is not None or self.reach is not None
+        return self.lawful or self.reach is not None
 
     def taken(self, places: NDArray[np.bool_]) -> CellCounts:
         """Some of the cells."""
@@ -86,7 +91,7 @@ class CellCounts:
 
     def margin(self, weights: Vector, failure: float) -> float:
         """How far a weighted sum of the cells is off at most, but for this probability."""
-        if self.law is None:
+        if not self.lawful:
             return float(np.abs(weights).sum()) * (math.inf if self.reach is None else self.reach(failure))
         narrow = self.narrow(weights, failure)
         if narrow is not None:
@@ -117,6 +122,21 @@ class CellCounts:
         if self.law is None:
             return float(np.abs(weights).sum())
         return math.sqrt(variance_of(self.law) * self.copies * float(np.square(weights).sum())) / self.grid
+
+    def along(self, above: Vector, below: Vector) -> Callable[[float], float]:
+        """Of a ratio r: the deviation of the sum with the weights above − r·below."""
+        return lambda r: self.deviation(above - r * below)
+
+    def rank_deviations(self, codes: NDArray[np.int64], size: int, q: float, column: int | None) -> Vector:
+        """Of each of `size` codes: the deviation of the number of rows up to it less q times that of all rows.
+
+        `column` is the one whose codes they are, for cells that share their noises.
+        """
+        held = np.cumsum(np.bincount(codes, minlength=size))
+        if self.law is None:
+            return np.asarray((1 - q) * held + q * (len(codes) - held))
+        unit = self.deviation(np.ones(1))
+        return np.asarray(unit * np.sqrt((1 - q) ** 2 * held + q**2 * (len(codes) - held)))
 
     def multiple(self, lines: Iterable[Vector], failure: float) -> float:
         """The margin of sums like these as a multiple of their deviation: the largest of theirs."""
@@ -171,12 +191,14 @@ def total(
 ) -> Interval:
     """A weighted sum. `known` is the public number of rows in all cells together, which centres the weights; `most` how
     many rows there are at most."""
-    value = float(values.middle @ cells.counts)
-    if not cells.known:
-        return Interval(value=value, low=None, high=None, basis="unguaranteed")
     centre = 0.0 if known is None or not len(values.low) else float(values.low.min() + values.high.max()) / 2
     rest = 0.0 if known is None else centre * known
-    below, above = values.low - centre * values.ones, values.high - centre * values.ones
+    middle, below, above = (line - centre * values.ones for line in (values.middle, values.low, values.high))
+    value = rest + float(middle @ cells.measured)
+    if not below.any() and not above.any():  # every row adds the same, or there is none
+        return Interval(value=rest, low=rest, high=rest, basis="measured")
+    if not cells.known:
+        return Interval(value=value, low=None, high=None, basis="unguaranteed")
     low = rest + float(below @ cells.measured) - cells.margin(below, failure)
     high = rest + float(above @ cells.measured) + cells.margin(above, failure)
     ends = (0.0, 0.0)
@@ -187,17 +209,28 @@ def total(
     return said(cells, found, *ends) if math.isfinite(most) else found
 
 
+def mean(cells: CellCounts, values: Values, failure: float, known: float | None = None) -> Interval:
+    """A sum over the number of rows. `known` is that number where it is public: then only the sum is uncertain."""
+    if known is None or known <= 0 or not len(values.low):
+        return ratio(cells, values, values.ones, failure)
+    least, most = values.possible or (float(values.low.min()), float(values.high.max()))
+    found = total(cells, values, failure, known).scaled(1 / known)
+    ends = (found.value, found.low, found.high)
+    value, low, high = (None if end is None else min(max(end, least), most) for end in ends)
+    return said(cells, Interval(value=value, low=low, high=high, basis=found.basis), least, most)
+
+
 def said(cells: CellCounts, found: Interval, least: float, most: float) -> Interval:
     """The interval, unless it is a bound on single cells that leaves everything possible: that says nothing."""
-    vague = cells.law is None and least < most and (found.low, found.high) == (least, most)
+    vague = not cells.lawful and least < most and (found.low, found.high) == (least, most)
     return Interval(value=found.value, low=None, high=None, basis="unguaranteed") if vague else found
 
 
 def ratio(cells: CellCounts, above: Values, below: Vector, failure: float) -> Interval:
     """The sum of `above` over the sum of `below`, which is nowhere negative: Fieller's interval."""
-    weight = float(below @ cells.counts)
+    nothing = Interval(value=None, low=None, high=None, basis="unguaranteed")
     if not len(below) or not below.any():
-        return Interval(value=None, low=None, high=None, basis="unguaranteed")
+        return nothing
     counted = below > 0
     ends = above.possible
     if ends is None:  # rows that are not divided by may move it as far as they like, on their side
@@ -206,19 +239,39 @@ def ratio(cells: CellCounts, above: Values, below: Vector, failure: float) -> In
         most = math.inf if (above.high[~counted] > 0).any() else float(highest)
     else:
         least, most = ends
-    if weight <= 0 and not math.isfinite(most - least):
-        return Interval(value=None, low=None, high=None, basis="unguaranteed")
-    value = float(above.middle @ cells.counts) / weight if weight > 0 else (least + most) / 2
-    value = min(max(value, least), most)
+    if least == most:  # it is the same for every row
+        return Interval(value=least, low=least, high=most, basis="measured")
+    value = _quotient(cells.measured, above, below, (least, most))
+    if value is None:
+        return nothing
+    unknown = nothing if maybe_empty(cells, below, failure) else replace(nothing, value=value)
     if not cells.known:
-        return Interval(value=value, low=None, high=None, basis="unguaranteed")
+        return unknown
     far = 1e6 * (abs(value) + 1.0)
     tried = max(least, value - far), min(most, value + far)
     low, high = _fieller(cells, above, below, failure, (value, *tried))
     if (low == tried[0] and least < low) or (high == tried[1] and most > high):
-        return Interval(value=value, low=None, high=None, basis="unguaranteed")
-    found = Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
-    return said(cells, found, least, most)
+        return unknown
+    if (low, high) == (least, most):  # noise leaves everything possible: a fitted table is the better guess
+        value = _quotient(cells.counts, above, below, (least, most))
+    shown = value if value is None else min(max(value, low), high)
+    found = said(cells, Interval(value=shown, low=low, high=high, basis=cells.basis), least, most)
+    return unknown if found.low is None else found
+
+
+def maybe_empty(cells: CellCounts, below: Vector, failure: float) -> bool:
+    """Whether there may be no rows to divide by: less than half a row, or as far as reruns tell."""
+    rows = float(below @ cells.counts)
+    return rows < 0.5 or (cells.basis == "simulated" and rows <= cells.margin(below, failure))
+
+
+def _quotient(counts: Vector, above: Values, below: Vector, possible: tuple[float, float]) -> float | None:
+    """A ratio by these counts, as far as it is possible; the middle of that where there seem to be no rows, or None."""
+    weight = float(below @ counts)
+    least, most = possible
+    if weight > 0:
+        return min(max(float(above.middle @ counts) / weight, least), most)
+    return (least + most) / 2 if math.isfinite(most - least) else None
 
 
 def _fieller(
@@ -240,9 +293,10 @@ def _fieller(
 def _test(cells: CellCounts, above: Vector, below: Vector, times: float) -> Callable[[float], float]:
     """Of a ratio: what is seen of (above − r·below), moved by what the noise may be."""
 
+    spread, first, second = cells.along(above, below), float(above @ cells.measured), float(below @ cells.measured)
+
     def seen(r: float) -> float:
-        line = above - r * below
-        return float(line @ cells.measured) + times * cells.deviation(line)
+        return first - r * second + times * spread(r)
 
     return seen
 
@@ -327,62 +381,3 @@ def correlation(cells: CellCounts, first: Values, second: Values, failure: float
 
     low, high = end(together.low, -1.0), end(together.high, 1.0)
     return Interval(value=value, low=min(low, value), high=max(high, value), basis=together.basis)
-
-
-@dataclass(frozen=True)
-class QuantileCodes:
-    """A quantile as codes: where it is, how far into its bin, and between which codes it lies; None where unknown."""
-
-    code: int
-    into: float
-    low: int | None
-    high: int | None
-    basis: Basis
-
-
-def quantile(cells: CellCounts, codes: NDArray[np.int64], size: int, q: float, failure: float) -> QuantileCodes | None:
-    """A quantile of an ordered column whose cells have these codes; None where there is no cell.
-
-    Args:
-        cells: The cells whose rows have a value.
-        codes: The code of the column in each of them.
-        size: How many ordinary codes the column has.
-        q: Between 0 and 1.
-        failure: How likely the interval may fail.
-    """
-    if not len(codes):
-        return None
-    counts = np.bincount(codes, weights=np.maximum(cells.counts, 0.0), minlength=size)
-    rows = float(counts.sum())
-    upto = np.cumsum(counts)
-    code = min(int(np.searchsorted(upto, q * rows, side="left")), size - 1) if rows > 0 else size // 2
-    before = float(upto[code] - counts[code])
-    into = min(max((q * rows - before) / counts[code], 0.0), 1.0) if counts[code] > 0 else 0.5
-    if not cells.known:
-        return QuantileCodes(code, into, None, None, "unguaranteed")
-    seen = np.bincount(codes, weights=cells.measured, minlength=size)
-    number = np.bincount(codes, minlength=size)
-    excess = np.cumsum(seen) - q * float(seen.sum())
-    held = np.cumsum(number)
-
-    def line(at: int) -> Vector:
-        return (codes <= at).astype(np.float64) - q
-
-    times = cells.multiple([line(at) for at in {0, code // 2, code, (code + size) // 2, size - 1}], failure)
-    if cells.law is None:
-        spread = (1 - q) * held + q * (len(codes) - held)
-    else:
-        unit = cells.deviation(np.ones(1))
-        spread = unit * np.sqrt((1 - q) ** 2 * held + q**2 * (len(codes) - held))
-    reach = times * spread
-    # At least a share q lies up to this code and at most q below it, give or take a row: quantiles between two values
-    # are interpolated from the q(n − 1)th row and the next.
-    enough = excess >= -reach - q
-    below = np.concatenate(([True], excess[:-1] <= reach[:-1] + (1 - q)))
-    held_codes = np.flatnonzero(enough & below)
-    if not len(held_codes):
-        held_codes = np.array([0, size - 1])
-    low, high = int(min(held_codes[0], code)), int(max(held_codes[-1], code))
-    if cells.law is None and (low, high) == (0, size - 1):
-        return QuantileCodes(code, into, None, None, "unguaranteed")
-    return QuantileCodes(code, into, low, high, cells.basis)

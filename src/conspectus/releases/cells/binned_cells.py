@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from conspectus.data.columns.kinds import Column
 from conspectus.privacy.mixed_noise import mixed_margin, wide_margin
 from conspectus.queries.query import VALUE_STEPS
+from conspectus.releases.within_bins import BinValues
 
 from .cell_estimates import CellCounts, Values, Vector
-from .within_bins import BinValues
 
 
 def code_ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -41,19 +41,30 @@ def code_ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BinnedCells(CellCounts):
-    """Counts of bins, and behind them the three sums of each: `inside` holds the latter alone."""
+    """Counts of bins, and behind them the three sums of each: `bins` and `inside` hold one of both alone."""
 
+    bins: CellCounts
     inside: CellCounts
+
+    @property
+    def lawful(self) -> bool:
+        """Whether noise of a known law tells how far the bins may be off; of what is inside it always does."""
+        return self.bins.lawful
+
+    @property
+    def known(self) -> bool:
+        """Whether intervals are honest."""
+        return self.bins.known
 
     def margin(self, weights: Vector, failure: float) -> float:
         """How far a weighted sum is off at most, but for this probability."""
         cells, sums = self._apart(weights)
-        if self.law is None:
-            return super().margin(cells, failure / 2) + self.inside.margin(sums, failure / 2)
-        narrow = self.narrow(cells, failure / 2)
+        if not self.lawful:
+            return self.bins.margin(cells, failure / 2) + self.inside.margin(sums, failure / 2)
+        narrow = self.bins.narrow(cells, failure / 2)
         if narrow is not None:
             return narrow + self.inside.margin(sums, failure / 2)
-        terms = (*self.terms(cells), *self.inside.terms(sums))
+        terms = (*self.bins.terms(cells), *self.inside.terms(sums))
         if (closed := wide_margin(terms, 1 - failure)) is not None:
             return closed
         return mixed_margin(tuple(sorted(terms, key=lambda term: (-term[1], term[2]))), 1 - failure)
@@ -61,10 +72,10 @@ class BinnedCells(CellCounts):
     def deviation(self, weights: Vector) -> float:
         """The standard deviation of a weighted sum; without a law what takes its place."""
         cells, sums = self._apart(weights)
-        if self.law is None:
+        if not self.lawful:
             reach = 1.0 if self.reach is None else self.reach(0.05)
-            return super().deviation(cells) * reach + 2 * self.inside.deviation(sums)
-        return math.hypot(super().deviation(cells), self.inside.deviation(sums))
+            return self.bins.deviation(cells) * reach + 2 * self.inside.deviation(sums)
+        return math.hypot(self.bins.deviation(cells), self.inside.deviation(sums))
 
     def _apart(self, weights: Vector) -> tuple[Vector, Vector]:
         cut = len(weights) - len(self.inside.counts)
@@ -127,7 +138,14 @@ def with_inside(cells: CellCounts, known: BinValues, codes: NDArray[np.int64]) -
     finer = known.finer
     sums = known.sums[:, codes].ravel()
     inside = CellCounts(counts=sums, measured=sums, law=known.law, grid=VALUE_STEPS)
-    longer = {name: np.concatenate([getattr(cells, name), sums]) for name in ("counts", "measured")}
-    both = BinnedCells(**{**vars(cells), **longer}, inside=inside)
+    both = BinnedCells(
+        counts=np.concatenate([cells.counts, sums]),
+        measured=np.concatenate([cells.measured, sums]),
+        law=cells.law,
+        reach=cells.reach,
+        basis=cells.basis,
+        bins=cells,
+        inside=inside,
+    )
     low, width = finer.low[codes], finer.width[codes]
     return both, BinnedValues.made(low + width / 2, width, finer.slack[codes])
