@@ -313,7 +313,7 @@ class _Asked:
         return Values(*(np.broadcast_to(end.reshape(axes), shape).ravel() for end in (middle, low, high, inner)))
 
     def _value_notes(self, column: Column, *, bins: bool) -> None:
-        """What is said of the values of a column; with `bins`, that intervals count where in a bin they may lie, too."""
+        """What is said of the values of a column; with `bins`, also that intervals count where in a bin they lie."""
         low, high = code_ends(column)
         if (low[: column.regular] != high[: column.regular]).any() and bins:
             self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
