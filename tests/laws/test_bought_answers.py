@@ -107,7 +107,7 @@ def test_every_declared_question_is_answered_and_the_next_one_is_refused(name, n
         assert [answer.basis for answer in answers] == ["measured"] * 12
         assert session.remaining < 1e-9
         assert session.exhausted
-        # At 95 % each; more than 6 misses of 12 have a chance below 1e-5.
+        # At 95 % each; more than 6 misses of 12 have a chance of 5e-7.
         assert sum(not a.low <= t / rows <= a.high for a, t in zip(answers, exact)) <= 6
         spent = session.spent
         for act in (session.ask, session.measure):

@@ -90,10 +90,10 @@ def test_texts_grow_by_no_more_than_a_form_shows(tmp_path: Path) -> None:
         "SELECT " + "fmod(" * 12 + "v" + ", 2)" * 12 + " AS x FROM '{}'",
         "SELECT v + v AS a1" + "".join(f", a{n} + a{n} AS a{n + 1}" for n in range(1, 30)) + ", a30 AS x FROM '{}'",
     ]
-    started = time.monotonic()
+    started = time.process_time()  # work of this process alone: a busy machine makes no difference
     for query in refused:
         assert outcome(query, tmp_path, t=["a"], v=[1])[1].startswith("the SQL source may make texts"), query
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
     for query in (
         "SELECT " + " || ".join(["t"] * 16) + " AS x FROM '{}'",
         "SELECT upper(trim(t)) || lower(t) AS a, replace(a, 'a', 'bb') AS x FROM '{}'",

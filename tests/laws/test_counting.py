@@ -165,7 +165,7 @@ def test_an_error_of_the_source_is_passed_on() -> None:
 
 
 def test_reading_runs_ahead_of_counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second chunk is asked for before the first one has been counted."""
+    """The second chunk is asked for before the first one has been counted; a reader has a minute to ask for it."""
     read: list[int] = []
     seen: list[int] = []
     add = Tally.add
@@ -176,7 +176,7 @@ def test_reading_runs_ahead_of_counting(monkeypatch: pytest.MonkeyPatch) -> None
             yield table_of(SMALL.domain, 20, number)
 
     def slow(self: Tally, chunk: Chunk) -> None:
-        deadline = 500
+        deadline = 6000
         while len(read) < min(3, len(seen) + 2) and deadline:
             deadline -= 1
             time.sleep(0.01)

@@ -12,6 +12,10 @@ from tests.reference import marginal_of
 
 import conspectus as cs
 from conspectus.data.domain import Domain
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.noise import UnsafeSeededSampler
+from conspectus.releases.planning import problem_of
+from conspectus.releases.run import run
 from conspectus.synopses.fitting.independence import adapted, beyond_independence, kept_shares, noise_beyond
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram, fit_residuals
 from conspectus.synopses.fitting.residuals import Residuals, Target
@@ -170,21 +174,20 @@ def test_no_ridge_becomes_smaller():
 
 
 def test_a_release_by_projection_notices_that_columns_are_independent():
-    """300 conjunctions, three releases. In 14 trials their errors were 0.42 of those of the noise, with a deviation of
-    0.035; with a ridge that does not follow they were 0.72, with one of 0.06."""
+    """300 conjunctions, with coins that are fixed: left to chance, means of three errors each fail once in 1,000 runs.
+    In 60 releases the largest errors were 0.43 of those of the noise; with a ridge that does not follow, 0.72 in 14."""
     names = [f"c{i}" for i in range(BITS)]
     schema = cs.Schema.from_dict({"name": "coins", "columns": {name: {"type": "boolean"} for name in names}})
     values = coins(9).random((BITS, ROWS)) < np.linspace(0.05, 0.5, BITS)[:, None]
     table = cs.open_table(pa.table(dict(zip(names, values))), schema)
     workload = cs.random_conjunctions(schema, 4, 300, 1)
     exact = cs.release(table, workload, epsilon=1e6, delta=1e-6, mechanism="gaussian").answers
-    worst = {
-        name: np.mean(
-            [
-                np.abs(cs.release(table, workload, epsilon=1, delta=1e-6, mechanism=name).answers - exact).max()
-                for _ in range(3)
-            ]
-        )
-        for name in ("gaussian", "projection")
-    }
-    assert worst["projection"] < 0.6 * worst["gaussian"]
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    problem = problem_of(schema, workload, budget=budget, neighbours=None, rows=None)
+
+    def worst(name, seed):
+        release = run(table, problem, mechanism=name, settings={}, sampler=UnsafeSeededSampler(seed))
+        return np.abs(release.answers - exact).max()
+
+    noise = np.mean([worst("gaussian", seed) for seed in range(30)])
+    assert np.mean([worst("projection", seed) for seed in range(5)]) < 0.6 * noise

@@ -51,7 +51,9 @@ tokens = st.sampled_from(
 )
 any_line = st.lists(tokens, max_size=9).map(b"".join) | st.binary(max_size=12).map(lambda raw: raw.replace(b"\n", b""))
 any_lines = st.lists(any_line, min_size=1, max_size=7)
-PLAIN = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+# How long an example takes on a busy machine is no test.
+UNCHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+PLAIN = settings(max_examples=30, deadline=None, suppress_health_check=UNCHECKED)
 
 Reader = Callable[[list[bytes], Path], Counter[Any]]
 

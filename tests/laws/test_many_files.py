@@ -78,7 +78,7 @@ def test_folders_name_values(tmp_path: Path, ending: str) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="/\x00"), min_size=1, max_size=20))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_a_folder_says_what_was_written_under_it(value: str) -> None:
     from urllib.parse import quote
 

@@ -34,7 +34,8 @@ SCHEMA = cs.Schema.from_dict(
     }
 )
 HUGE = 1e5
-SURE = 1 - 2e-7
+SURE = 1 - 1e-8
+"""Of a test's few dozen intervals one misses the truth less than once in a million runs."""
 
 
 def made(rows: int = 600) -> tuple[pa.Table, dict[str, np.ndarray]]:
@@ -126,8 +127,10 @@ def test_who_takes_them_and_who_says_what_to_do() -> None:
 
 @pytest.mark.parametrize("mechanism", ["mwem", "iterative", "projection", "boosting"])
 def test_fitted_histograms_answer_them(mechanism: str) -> None:
+    """With so little noise that fits were within 0.06 of the means, and reach 1 less than once in a billion runs. At a
+    tenth of the budget `iterative`, which stops at a noisy threshold, would do so once in 100,000."""
     workload = cs.means(SCHEMA, "age", by=["sex"]) + cs.marginal(SCHEMA, ["sex"])
-    release = cs.release(TABLE, workload, epsilon=200.0, delta=1e-6, mechanism=mechanism)
+    release = cs.release(TABLE, workload, epsilon=2000.0, delta=1e-6, mechanism=mechanism)
     assert release.answers[:2] == pytest.approx(expected()[:2], abs=1.0)
     answer = release.ask(workload[0])
     assert answer.low is None or answer.low <= answer.value <= answer.high
