@@ -5,6 +5,10 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")  # how long an example takes on a busy machine is no test
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -226,7 +226,8 @@ def test_intervals_of_rare_records_are_hardly_wider_than_the_noise(m, s, widest)
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 @pytest.mark.parametrize("form", ["sparse", "dense"])
 def test_the_noise_is_the_stated_one(form, neighbours, noise):
-    """The mean square of 4,096 coordinates of an empty projection within five deviations of the law's variance."""
+    """The mean square of 4,096 coordinates of an empty projection within 5.5 deviations of the law's variance. Squares
+    of Laplace noise are skewed (0.1 in their mean): it is beyond that once in three million runs."""
     size = 4096
     rows = cs.open_records(["a", "b"])
     asked = cs.sparse([["a"]])
@@ -235,7 +236,7 @@ def test_the_noise_is_the_stated_one(form, neighbours, noise):
     law = release.synopsis.noise
     second, fourth = moments_of(law)
     found = float(np.square(release.synopsis.values.astype(float)).mean())
-    assert abs(found - second) < FIVE * math.sqrt((fourth - second**2) / size) + 4
+    assert abs(found - second) < 5.5 * math.sqrt((fourth - second**2) / size) + 4
     far = 2 if neighbours == "replace" else 1
     if noise == "gaussian":
         rho = release.guarantee.rho

@@ -359,19 +359,21 @@ def test_moments_cover_and_bounds_hold_together() -> None:
 
 @pytest.mark.parametrize("mechanism", ["laplace", "pmw"])
 def test_a_session_answers_selects_for_what_it_quoted(data, mechanism) -> None:
+    """Intervals that fail once in 10⁸ runs."""
+    sure = 1 - 1e-9
     with cs.open_session(cs.open_table(data, SCHEMA), epsilon=20.0, mechanism=mechanism, questions=200) as session:
         query = "SELECT job, COUNT(*), AVG(owner) AS rate FROM clients GROUP BY job ORDER BY job"
         before, quote = session.spent, session.quote(query)
         assert session.spent == before
-        found = session.query(query)
+        found = session.query(query, confidence=sure)
         assert found.cost <= quote.cost * (1 + 1e-9)
         assert session.spent - before == pytest.approx(found.cost, abs=1e-9)
         assert (quote.questions, session.asked) == (12, 12)
-        again = session.query(query)
+        again = session.query(query, confidence=sure)
         assert again.equals(found)
         assert (again.cost, session.quote(query).cost) == (0.0, 0.0)
         true = dict(truth(data, "SELECT job, AVG(owner::INT) FROM clients GROUP BY job"))
-        assert all(line["rate_low"] - 0.1 <= true[line["job"]] <= line["rate_high"] + 0.1 for line in found.to_pylist())
+        assert all(line["rate_low"] <= true[line["job"]] <= line["rate_high"] for line in found.to_pylist())
         spent = session.spent
         for refused in ("SELECT MAX(age) FROM clients", "SELECT job, age, since, COUNT(*) FROM clients GROUP BY ALL"):
             with pytest.raises(ValueError, match=r"."):

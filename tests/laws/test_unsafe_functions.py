@@ -24,6 +24,13 @@ SCHEMA, TABLE = people(400)
 N = 400
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """Ten times the usual time, so that a busy machine gets through the walks of the search, too: each of them refutes
+    what is wrong here with a chance of a third or more, and forty of them miss it once in ten million runs."""
+    monkeypatch.setattr(refuter, "SECONDS", 20.0)
+
+
 def smokers(codes):
     return float((codes[:, 2] == 1).sum()) / N
 
@@ -259,7 +266,7 @@ def test_the_right_sensitivity_of_the_same_functions_is_not_refuted():
     )
     start = time.monotonic()
     examine(right, Relation("replace"), rows=N)
-    assert time.monotonic() - start < 30  # it stops by itself; how soon is not a test
+    assert time.monotonic() - start < 240  # it stops by itself; how soon is not a test
 
 
 def test_the_relation_and_the_unit_decide_what_is_refuted():

@@ -172,7 +172,7 @@ def test_a_query_that_takes_long_is_cancelled_at_the_server(
     with cs.open_table(stored, SCHEMA) as table:
         with pressed_when(lambda: busy(server, "pg_sleep") > 0) as pressed, pytest.raises(KeyboardInterrupt):
             cs.release(table, ASKED, **LAPLACE, ledger=ledger)  # type: ignore[arg-type]
-        assert time.monotonic() - pressed[0] < 10
+        assert time.monotonic() - pressed[0] < 120  # not the 600 seconds of the query
         assert busy(server, "pg_sleep") == 0
     assert ledger.spent == 0
     assert ledger.entries() == ()
@@ -238,7 +238,7 @@ def test_partitions_of_a_spark_frame_are_told(frame: Any) -> None:
 
 def idle(tracker: Any) -> None:
     """Wait until no job is active: Spark writes down a little later that one ended."""
-    for _ in range(100):
+    for _ in range(600):
         if not list(tracker.getActiveJobsIds()):
             return
         time.sleep(0.1)
@@ -251,7 +251,7 @@ def test_stopping_a_spark_job_cancels_it_and_spends_nothing(frame: Any, session:
     tracker = session.sparkContext.statusTracker()
     with pressed_when(lambda: any(marks.iterdir())) as pressed, pytest.raises(KeyboardInterrupt):
         cs.open_table(frame.repartition(2), SCHEMA).fold(_Waits(str(marks), 600.0))
-    assert time.monotonic() - pressed[0] < 30
+    assert time.monotonic() - pressed[0] < 120  # not the 600 seconds of the job
     idle(tracker)
     ledger = ledger_at(tmp_path / "ledger")
     table = cs.open_table(frame, SCHEMA)

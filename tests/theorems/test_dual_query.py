@@ -292,7 +292,7 @@ def test_the_exact_oracle_plays_too():
     schema, table = people(rows=400)
     workload = cs.marginals(schema, 2)
     counts, rows = truth(table, workload)
-    settings = {"mechanism": "dual-query", "oracle": "exact", "rounds": 12, "seconds": 2.0}
+    settings = {"mechanism": "dual-query", "oracle": "exact", "rounds": 12, "seconds": 120.0}
     made = cs.release(table, workload, epsilon=200, delta=1e-3, **settings)
     assert made.parameters["responses"] == 1
     assert np.abs(made.answers - counts / rows).max() < 0.3
