@@ -12,7 +12,7 @@ import pytest
 from conspectus import audit
 
 TRIALS = 8_000
-MORE = {"inside-bins": 3}
+MORE = {"inside-bins": 3, "net-enumerated": 3, "net-laminar": 3}
 """Times as many trials, where a twin is so near to the claim that five deviations would let it pass for honest."""
 LATER = ("subsample-ranks", "top-exponential", "top-noisy-max", "stream-user", "residuals-joint")
 """Left to `make audit`: the same doors are attacked by the others."""
