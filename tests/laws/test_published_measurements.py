@@ -14,7 +14,7 @@ from conspectus.mechanisms.mwem import first_measured
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
-from conspectus.releases import cell_estimates as cells
+from conspectus.releases.cells import cell_estimates as cells
 from conspectus.releases.cells.cell_estimates import CellCounts, Values
 from conspectus.releases.selecting import VAGUE
 from conspectus.synopses.synopsis import Total

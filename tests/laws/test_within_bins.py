@@ -18,7 +18,7 @@ from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.query import VALUE_STEPS
-from conspectus.releases import cell_estimates
+from conspectus.releases.cells import cell_estimates
 from conspectus.releases.cells.binned_cells import with_inside
 from conspectus.releases.within_bins import WithinBins, asked_inside
 from conspectus.synopses import files
