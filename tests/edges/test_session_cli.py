@@ -131,13 +131,13 @@ def test_what_a_file_says_cannot_move_on_a_terminal(place, command: Command, typ
     assert "\x1b" not in said.err
 
 
-def test_typing_ends_with_an_empty_line_or_an_interruption(place, command: Command, monkeypatch) -> None:
+def test_typing_ends_with_a_word_or_an_interruption(place, command: Command, monkeypatch) -> None:
     class Keyboard(io.StringIO):
         def isatty(self) -> bool:
             return True
 
     monkeypatch.setattr(sys, "stdin", Keyboard())
-    script = iter(["ill", "no such", "", "ill"])
+    script = iter(["ill", "no such", "", "ill", "exit", "smoker"])
     monkeypatch.setattr(builtins, "input", lambda prompt: next(script))
     said = command(*OPEN, *BUDGET)
     assert said.code == 0  # a person sees what was wrong, and goes on

@@ -388,8 +388,11 @@ def test_bounds_of_an_ensemble_are_for_single_answers():
     schema, table = bits(2000, 3)
     release = cs.release(table, cs.marginals(schema, 2), epsilon=1, delta=1e-6, mechanism="boosting", rounds=3)
     assert isinstance(release.synopsis, MedianEnsemble)
-    assert release.ask("b0 AND b1").basis == "guessed"
-    assert release.ask("b0").basis == "unguaranteed", "the median of a sum is not the sum of medians"
+    one, two = release.ask("b0 AND b1"), release.ask("b0")
+    assert (one.basis, two.basis) == ("guessed", "guessed")
+    # The median of a sum is no sum of medians: two released cells are off by one bound each.
+    assert release.certificate is not None
+    assert two.high - two.low > 1.5 * (one.high - one.low)
 
 
 def test_boosted_rows_follow_the_boosted_answers(tmp_path):

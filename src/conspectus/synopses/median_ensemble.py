@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain, code_dtype, in_words
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate
 from conspectus.queries.rules import demand
 from conspectus.queries.workload import Workload
@@ -102,7 +103,7 @@ class MedianEnsemble(Synopsis):
         released. It does say how far the released cells that add up to it are from the truth, each by one bound.
         """
         found = super().estimate(query, confidence, beside)
-        asked = query.query(0)
+        asked = canonical_query(self.domain, query.query(0))
         if found.low is not None or beside is None or not isinstance(asked, Predicate):
             return found
         columns = tuple(sorted(asked.columns))
