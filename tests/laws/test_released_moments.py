@@ -64,8 +64,8 @@ def release(request):
     ],
 )
 def test_a_select_reads_what_was_released(release, select, truth):
-    """The same rows, however they are chosen; rows without a value are in neither."""
-    found = release.query(select).to_dict()
+    """The same rows, however they are chosen; rows without a value are in neither. It fails once in 10⁸ runs."""
+    found = release.query(select, confidence=1 - 1e-9).to_dict()
     assert found["x"] == pytest.approx(truth, rel=1e-2)
     for low, true, high in zip(found["x_low"], truth, found["x_high"], strict=True):
         assert low is not None
@@ -75,7 +75,7 @@ def test_a_select_reads_what_was_released(release, select, truth):
 
 
 def test_a_mean_of_bins_counts_that_values_lie_anywhere_in_them(release):
-    found = release.query("SELECT sex, AVG(age) AS x FROM people GROUP BY sex")
+    found = release.query("SELECT sex, AVG(age) AS x FROM people GROUP BY sex", confidence=1 - 1e-9)
     for place, (low, high) in enumerate(zip(found.to_dict()["x_low"], found.to_dict()["x_high"], strict=True)):
         assert low <= AGE[place == SEX].mean() <= high
         assert high - low < 11
