@@ -177,6 +177,8 @@ def resume_stream(path: str | Path, *, ledger: str | Path | Ledger | None = None
         plan = StreamPlan(schema, workload, terms, Budget(**terms["budget"]))
         plan.spending.admit(plan.act)
         file.check(len(plan.measured), plan.horizon.going_on)
+        if plan.horizon.steps is not None and file.steps() > plan.horizon.steps:
+            raise file.damaged()  # no tree holds the steps behind the horizon
         marks: StepMarks | None = None
         if terms.get("reservation") is not None:
             kept = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger or terms["ledger"])
