@@ -29,6 +29,13 @@ def markdown(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
+def lines_of_page(name: str) -> list[list[str]]:
+    """The lines of the table that the page has under a name now, for what is not measured again."""
+    page = PAGE.read_text().partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    return [row for row in rows[2:] if len(row) == len(rows[0])]
+
+
 def record(name: str, title: str, text: str, command: str) -> None:
     """Print a result and put it into its section of docs/benchmarks.md, with the command that reproduces it."""
     section = f"<!-- {name} -->\n## {title}\n\n{text}\n\nReproduce with `{command}`.\n<!-- /{name} -->"

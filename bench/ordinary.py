@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import conspectus as cs
-from bench import PAGE, markdown, record
+from bench import lines_of_page, markdown, record
 from bench.ordinary_tables import CASES, Case
 from conspectus.counting.counters import count
 from conspectus.queries.blocks.marginal import Marginal
@@ -71,7 +71,7 @@ NOTE = (
 def main() -> None:
     names = [name for name in os.environ.get("BENCH_TABLES", ",".join(CASES)).split(",") if name]
     fresh = {name: measured(CASES[name]()) for name in names}
-    kept = [line for line in _lines_of_page() if line[2] not in TITLES.values()]
+    kept = [line for line in lines_of_page("ordinary") if line[2] not in TITLES.values()]
     lines: list[list[str]] = []
     for name, title in _titles().items():
         lines += fresh.get(name, [line for line in kept if line[0] == title])
@@ -96,13 +96,6 @@ def _titles() -> dict[str, str]:
         "kdd": "KDD Cup 99, 41 columns",
         "onehot": "made one-hot groups, 200 columns",
     }
-
-
-def _lines_of_page() -> list[list[str]]:
-    """The lines that the page has now, for tables that are not measured again."""
-    page = PAGE.read_text().partition("<!-- ordinary -->")[2].partition("<!-- /ordinary -->")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
-    return [row for row in rows[2:] if len(row) == len(HEADS)]
 
 
 def measured(case: Case) -> list[list[str]]:

@@ -30,9 +30,9 @@ RUNS = (
     *(f"{table}:{peer}:1:5" for table in ("adult", "small") for peer in ("opendp-mst", "dpmm-mst", "opendp-aim")),
     *(f"{table}:opendp-mst:1:5" for table in ("nltcs", "census", "diabetic", "acs")),
     "adult:opendp-pairs:1",
-    *(f"{table}-train:{peer}:1" for table in TARGETS for peer in ("opendp-mst", "dpmm-mst", "opendp-pairs")),
+    *(f"{table}-train:{peer}:1:5" for table in TARGETS for peer in ("opendp-mst", "dpmm-mst", "opendp-pairs")),
 )
-"""What is run where no run is named: five runs a line, and one set of rows for the classifier."""
+"""What is run where no run is named: five runs a line, and as many sets of rows for the classifier."""
 
 
 def main() -> None:
@@ -56,10 +56,10 @@ def _run(python: str, table: str, peer: str, epsilon: float, number: int) -> dic
     case = CASES[name]()
     codes, sizes = case.matrix()
     if table.endswith("-train"):
-        codes, sizes = _training(name, case)
+        codes, sizes = _training(name, case, number)
     folder = Path(os.environ.get("CONSPECTUS_PEER_ROWS") or tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
-    source, target = folder / f"{table}.npz", folder / f"{table}-{peer}-{epsilon:g}.json"
+    source, target = folder / f"{table}-{number}.npz", folder / f"{table}-{peer}-{epsilon:g}-{number}.json"
     np.savez_compressed(source, codes=codes.astype(np.int32), sizes=sizes)
     # -P: our folder is not on the path, where `bench/numbers.py` would stand before the standard library's.
     terms = (SCRIPT, peer, source, epsilon, case.delta, case.order, target)
@@ -87,9 +87,9 @@ def _run(python: str, table: str, peer: str, epsilon: float, number: int) -> dic
     return found
 
 
-def _training(name: str, case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that a classifier is trained on, of `rows_quality`."""
-    kept, _, sizes = parted(name, case)
+def _training(name: str, case: Case, run: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that a classifier is trained on in this run of `rows_quality`."""
+    kept, _, sizes = parted(name, case, run)
     return kept, sizes
 
 

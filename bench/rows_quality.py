@@ -1,8 +1,9 @@
 """What synthetic rows are good for: a classifier trained on them, tested on real rows that were held out.
 
 The classifier is scikit-learn's gradient boosting, which is not among our dependencies: install it to run this. It sees
-the codes of all columns but one, which it predicts. `BENCH_TABLES` names some of the tables, `BENCH_RUNS` the number of
-runs. Rows of peers are taken from the folder that CONSPECTUS_PEER_ROWS names, where `bench/peers.py` put them.
+the codes of all columns but one, which it predicts. `BENCH_TABLES` names some of the tables, whose lines are measured
+again while the others stay as they are; `BENCH_RUNS` is the number of runs. Rows of peers are taken from the folder
+that CONSPECTUS_PEER_ROWS names, where `bench/peers.py` put them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import conspectus as cs
-from bench import markdown, record
+from bench import lines_of_page, markdown, record
 from bench.ordinary import TITLES
 from bench.ordinary_tables import CASES, Case
 
@@ -33,9 +34,11 @@ def main() -> None:
         from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: F401
     except ImportError:
         raise SystemExit("rows_quality trains a classifier: install scikit-learn beside conspectus") from None
-    lines = []
-    for name in os.environ.get("BENCH_TABLES", ",".join(TARGETS)).split(","):
-        lines += _measured(name, CASES[name]())
+    named = os.environ.get("BENCH_TABLES", ",".join(TARGETS)).split(",")
+    kept, lines = lines_of_page("rows-quality"), []
+    for name in TARGETS:
+        case = CASES[name]()
+        lines += _measured(name, case) if name in named else [line for line in kept if line[0] == case.title]
     heads = ["table", "trained on", "AUC on held-out real rows", "of real training", "processor seconds to make"]
     note = (
         f"ε = {EPSILON:g}, δ = 1e-9, add-remove; {RUNS} run{'s' if RUNS > 1 else ''}, peers one. A third of the real "
@@ -110,8 +113,8 @@ def _training_sets(
         chunk = release.synopsis.sample(times * len(kept), public_seed=run)
         made = np.stack([chunk.column(c).astype(np.int64) for c in range(len(names))], axis=1)
         yield what, made, spent + time.process_time() - start
-    for peer, what in PEER_ROWS.items() if run == 0 else ():
-        path = Path(os.environ.get("CONSPECTUS_PEER_ROWS", ".")) / f"{name}-train-{peer}-{EPSILON:g}.npz"
+    for peer, what in PEER_ROWS.items():
+        path = Path(os.environ.get("CONSPECTUS_PEER_ROWS", ".")) / f"{name}-train-{peer}-{EPSILON:g}-{run}.npz"
         if path.exists():
             with np.load(path) as rows:
                 yield what, rows["codes"].astype(np.int64), 0.0
