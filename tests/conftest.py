@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import lines_run
+
+WATCHED = lines_run.watch() if os.environ.get("LINES_RUN") else None
+"""The lines that `make test` asks about; before any test module imports them."""
 
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")  # how long an example takes on a busy machine is no test
@@ -16,3 +21,9 @@ def ctrl_c() -> None:
     """Some tests press Ctrl-C, which a shell lets its background jobs ignore: their passes would then never end."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if WATCHED is not None:
+        WATCHED.write(session.config.rootpath / f".coverage.{os.getpid()}")
