@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Images of containers often forbid bytecode: every worker and child of the tests would then compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test format docs bench audit browser clean
 
 setup: $(STAMP)

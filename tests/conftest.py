@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -23,7 +24,13 @@ def ctrl_c() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish() -> None:
+    """What is loaded now stays; the garbage collector need not look through all of it again and again."""
+    gc.freeze()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    gc.unfreeze()  # libraries look for what is left at the end
     if WATCHED is not None:
         WATCHED.write(session.config.rootpath / f".coverage.{os.getpid()}")
