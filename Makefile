@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Coverage is cheapest by sys.monitoring, which Python has from 3.12 on; before that, by the tracer in C.
-CORE = $$($(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')
+# Images of containers often forbid bytecode: every worker and child of the tests would then compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test format docs bench audit browser clean
 
@@ -21,12 +21,14 @@ demo: setup
 	$(BIN)/conspectus demo
 
 # Three workers for two processors: tests that wait for a disk, a server or a browser leave one to another.
-# The rooms on which privacy rests are covered to 95 %, but for kernels, which numba runs where coverage sees nothing.
+# The rooms on which privacy rests are covered to 95 %, but for kernels; tests/lines_run.py writes which lines were run.
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 3 --dist worksteal -m "not audit" --cov --cov-report=term
+	rm -f .coverage .coverage.*
+	LINES_RUN=1 $(BIN)/python -m pytest -n 3 --dist worksteal -m "not audit"
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 
 format: setup

@@ -296,9 +296,9 @@ def test_of_those_who_race_for_the_last_delta_one_wins(tmp_path: Path, processes
         for racer in racers:
             racer.start()
         os.write(writer, b"!" * processes)
-        granted = [results.get(timeout=60) for _ in racers]
+        granted = [results.get(timeout=600) for _ in racers]
         for racer in racers:
-            racer.join(timeout=60)
+            racer.join(timeout=600)
         os.close(reader)
         os.close(writer)
         assert sum(granted) == 1
@@ -332,7 +332,7 @@ def test_kills_between_debit_and_draw_lose_delta_and_never_hide_it(tmp_path: Pat
         time.sleep(moments.uniform(0.0, 0.1))
         assert victim.pid is not None
         os.kill(victim.pid, signal.SIGKILL)
-        victim.join(timeout=30)
+        victim.join(timeout=600)
         assert victim.exitcode == -signal.SIGKILL
         os.close(reader)
         os.close(writer)
@@ -390,7 +390,7 @@ def test_a_release_that_dies_between_debit_and_draw_has_spent_its_delta(tmp_path
     ledger = ledger_of(records, tmp_path / "ledger")
     child = FORK.Process(target=_die_before_the_sampler, args=(ledger, records))
     child.start()
-    child.join(timeout=60)
+    child.join(timeout=600)
     assert child.exitcode == -signal.SIGKILL
     kinds = [entry.kind for entry in ledger.entries()]
     assert kinds == ["reserve", "debit", "debit"]  # the number of rows, and the keys
@@ -566,8 +566,8 @@ def test_a_hard_link_to_a_ledger_is_refused_in_every_process(tmp_path: Path) -> 
     said: multiprocessing.Queue[str] = FORK.Queue()
     child = FORK.Process(target=_by_another_name, args=(link, said))
     child.start()
-    assert "2 names (hard links)" in said.get(timeout=60)
-    child.join(timeout=60)
+    assert "2 names (hard links)" in said.get(timeout=600)
+    child.join(timeout=600)
     with pytest.raises(LedgerError, match="hard links"):
         reservation.debit(keys(1e-9))
     link.unlink()
@@ -575,8 +575,8 @@ def test_a_hard_link_to_a_ledger_is_refused_in_every_process(tmp_path: Path) -> 
     link.symlink_to(ledger.path)
     child = FORK.Process(target=_by_another_name, args=(link, said))
     child.start()
-    assert said.get(timeout=60) == "granted"
-    child.join(timeout=60)
+    assert said.get(timeout=600) == "granted"
+    child.join(timeout=600)
     assert len(ledger.entries()) == 3
 
 

@@ -57,7 +57,7 @@ class Browser:
         options.add_experimental_option("prefs", self._prefs())
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
-        self.driver.set_script_timeout(60)
+        self.driver.set_script_timeout(600)
         self.shape(width=width, dark=dark)
 
     def shape(self, *, width: int, dark: bool) -> None:
@@ -98,7 +98,7 @@ class Browser:
         several = {"profile.default_content_setting_values.automatic_downloads": 1}
         return {"download.default_directory": str(self.downloads), **several}
 
-    def wait(self, script: str, seconds: float = 120.0) -> Any:
+    def wait(self, script: str, seconds: float = 600.0) -> Any:
         """Until a script in the page returns something that is true."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -107,7 +107,7 @@ class Browser:
             time.sleep(0.05)
         raise AssertionError(f"{script} did not come true; the page says: {self.text('main')[:2000]}")
 
-    def downloaded(self, ending: str, seconds: float = 120.0) -> Path:
+    def downloaded(self, ending: str, seconds: float = 600.0) -> Path:
         """The file that a click has saved."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:

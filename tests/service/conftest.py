@@ -112,7 +112,7 @@ class Service:
         if token is not None:
             request.add_header("Authorization", f"Bearer {token}")
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
+            with urllib.request.urlopen(request, timeout=600) as response:
                 said = response.read()
                 return response.status, json.loads(said) if said[:1] in b"{[" else said
         except urllib.error.HTTPError as problem:
@@ -135,7 +135,7 @@ class Service:
 
     def wait(self, *, sessions: bool = False) -> None:
         """Until the service answers, and with `sessions` until the homes do."""
-        until = time.monotonic() + 90
+        until = time.monotonic() + 600
         while time.monotonic() < until:
             try:
                 status, said = self.call("/health")
@@ -150,7 +150,7 @@ class Service:
     def stop(self) -> int:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        return self.process.wait(600)
 
 
 def serve(folder: Path, *options: str) -> Service:

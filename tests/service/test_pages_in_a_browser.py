@@ -182,7 +182,7 @@ def studio(tmp_path: Path) -> Iterator[str]:
     assert process.stdout is not None
     yield process.stdout.readline().split()[-1]
     process.terminate()
-    process.wait(60)
+    process.wait(600)
 
 
 def test_the_studio_from_a_file_to_a_release(browser: Browser, studio: str, tmp_path: Path) -> None:
@@ -389,4 +389,4 @@ def test_the_studio_with_a_ledger_that_refuses(browser: Browser, tmp_path: Path)
         sound(browser, address)
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(600)
