@@ -17,7 +17,7 @@ from conspectus.queries.ordering import groups, row_keys, starts_of, stretches
 from conspectus.queries.query import Box, Indices, Literal, Predicate
 from conspectus.queries.sensitivity import ArrayValue, CountingBlock, WorkloadError, fixed
 
-from .conjunction_sensitivity import MOST_WORK, conjunction_bounds
+from .conjunction_sensitivity import conjunction_bounds
 
 Terms = NDArray[np.int32]
 
@@ -151,12 +151,26 @@ class Conjunctions(ArrayValue, CountingBlock):
         """The counts of the queries, from those of their boxes."""
         return np.diff(np.append(0, np.cumsum(counts))[self.starts])
 
+    def keys(self) -> Indices:
+        """One number for each query, equal for equal queries and different for different ones."""
+        boxes = row_keys(self.terms, len(self.literals))
+        if self.single:
+            return boxes
+        number: dict[bytes, int] = {}
+        lists = (boxes[first:last].tobytes() for first, last in pairwise(self.starts.tolist()))
+        return np.array([number.setdefault(listed, len(number)) for listed in lists], dtype=np.int64)
+
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers it holds: what may be spent on looking at it is in proportion."""
+        return self.terms.size + self.starts.size + 2 * sum(len(runs_of(literal.codes)) for literal in self.literals)
+
     @cached_property
     def _bounds(self) -> tuple[int, int]:
-        return self.bounds(MOST_WORK)
+        return self.bounds()
 
-    def bounds(self, work: int) -> tuple[int, int]:
-        """`max_satisfied` and `max_differing`, from at most so many multiplications: fewer may leave them larger."""
+    def bounds(self, work: int | None = None) -> tuple[int, int]:
+        """`max_satisfied` and `max_differing`, from at most so many steps: fewer may leave them larger."""
         return conjunction_bounds(self.domain, self.literals, self.terms, self.starts, work)
 
     def max_satisfied(self) -> int:
