@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.code_sets import runs_of
+from conspectus.data.code_sets import CodeSet, runs_of
 from conspectus.queries.ordering import starts_of, stretches
 
-from .query import Literal
+
+class Literal(Protocol):
+    """What is needed of a literal: its column and its codes."""
+
+    @property
+    def column(self) -> int: ...
+
+    @property
+    def codes(self) -> CodeSet: ...
 
 
 class LiteralArrays:

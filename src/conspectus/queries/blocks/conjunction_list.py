@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from conspectus.data.code_sets import runs_of
 from conspectus.data.domain import Domain
+from conspectus.queries.disjoint_boxes import disjoint_boxes
+from conspectus.queries.literals import LiteralRuns
 from conspectus.queries.ordering import groups, row_keys, starts_of, stretches
-from conspectus.queries.query import Box, Indices, Literal, Predicate
+from conspectus.queries.query import FEW_BOXES, Box, Indices, Literal, Predicate
 from conspectus.queries.sensitivity import ArrayValue, CountingBlock, WorkloadError, fixed
 
 from .conjunction_sensitivity import conjunction_bounds
@@ -128,7 +130,8 @@ class Conjunctions(ArrayValue, CountingBlock):
         return tuple(self.literals[t] for t in self.terms[number].tolist() if t >= 0)
 
     def query(self, index: int) -> Predicate:
-        return Predicate(tuple(self.box(number) for number in range(self.starts[index], self.starts[index + 1])))
+        boxes = tuple(self.box(number) for number in range(self.starts[index], self.starts[index + 1]))
+        return Predicate.of_disjoint(boxes)
 
     def take(self, indices: Indices) -> Conjunctions:
         """Some queries, in the order given."""
@@ -225,5 +228,10 @@ def _check(block: Conjunctions) -> None:
         keys, owner = row_keys(terms, len(block.literals)), np.repeat(np.arange(len(block)), np.diff(starts))
         if ((owner[1:] == owner[:-1]) & (keys[1:] <= keys[:-1])).any():
             raise WorkloadError("the boxes of a query must be sorted and distinct")
-    for index in np.flatnonzero(np.diff(starts) > 1).tolist():
-        block.query(index)  # a predicate refuses boxes that overlap
+    count = np.diff(starts)
+    many = np.flatnonzero(count > FEW_BOXES).tolist()
+    runs = LiteralRuns(block.literals if many else ())
+    if not all(disjoint_boxes(runs, terms[starts[index] : starts[index + 1]]) for index in many):
+        raise WorkloadError("the boxes of a predicate must be disjoint")
+    for index in np.flatnonzero((count > 1) & (count <= FEW_BOXES)).tolist():
+        Predicate(block.query(index).boxes)  # which refuses boxes that overlap
