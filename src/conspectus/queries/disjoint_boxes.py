@@ -1,7 +1,7 @@
 """Whether the boxes of a query are disjoint: all pairs at once, column by column.
 
-A predicate may have hundreds of boxes and a file thousands of predicates. Boxes that overlap would count a record twice,
-so every pair is looked at; one by one, that took longer than anything else that is done with a file.
+A predicate may have hundreds of boxes, and a file thousands of predicates. Boxes that overlap would count a record
+twice, so every pair is looked at; one by one, that took longer than anything else that is done with a file.
 """
 
 from __future__ import annotations
