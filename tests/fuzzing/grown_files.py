@@ -9,12 +9,16 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import sqlite3
 import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import closing, redirect_stdout
+from fractions import Fraction
 from functools import cache
-from itertools import combinations
+from io import StringIO
+from itertools import accumulate, combinations
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,18 +29,35 @@ from tests.fuzzing.mutations import at, paths
 from tests.fuzzing.releases import packed, unpacked
 
 import conspectus as cs
+from conspectus.cli import ledger_commands
 from conspectus.cli.exit_codes import BAD_INPUT, explain
+from conspectus.data.code_sets import of_runs
 from conspectus.data.domain import Domain
-from conspectus.privacy.relation import Relation
+from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.query import VALUE_STEPS, Linear, Literal, Predicate, Weighting
 from conspectus.queries.workload import Workload
 
-SECONDS, LARGE = 20.0, 3 << 20
-"""Seconds of processor, and KiB, that no file of at most `LONGEST` bytes may take."""
+SECONDS, LARGE = 4.0, 600 << 10
+"""Seconds of processor, and KiB, that no file of at most `LONGEST` bytes may take; a longer one in proportion."""
 LONGEST = 1 << 18
-KINDS = ("linear", "boxes", "moments", "statistics", "parities", "values", "release")
+KINDS = (
+    "linear",
+    "boxes",
+    "moments",
+    "statistics",
+    "parities",
+    "values",
+    "release",
+    "ranges",
+    "small_blocks",
+    "unions",
+    "chains",
+    "ledger",
+    "acts",
+)
 RELATIONS = (Relation("replace"), Relation("add-remove", 2, False))
 
 
@@ -126,6 +147,156 @@ def parities(random: Random) -> Any:
     return {**Workload(domain, ()).to_json(), "blocks": blocks}
 
 
+def ranges(random: Random) -> Any:
+    """Ranges over columns that are far too long to look through, in lists and as the blocks that name them."""
+    sizes = [random.choice((1 << 24, 1 << 27, 1 << 31, 1 << 40, 1 << 62)) for _ in range(random.choice((1, 2, 4)))]
+    domain = Domain(tuple(f"c{place}" for place in range(len(sizes))), tuple(sizes))
+    predicates = []
+    for _ in range(random.choice((1, 2, 30, 1_000))):
+        box = []
+        for column in sorted(random.sample(range(len(sizes)), random.randint(1, len(sizes)))):
+            first = random.choice((0, random.randrange(sizes[column] - 1)))
+            last = random.randrange(first, sizes[column] - 1)
+            box.append(Literal(column, of_runs([(first, last)])))
+        predicates.append(Predicate((tuple(box),)))
+    stored = Workload(domain, (Conjunctions.of(domain, predicates),)).to_json()
+    long = random.choice((1, 1_000, 16_000, 1 << 27, 1 << 31))
+    stored["blocks"] += random.choice(
+        (
+            [],
+            [{"kind": "ranges", "column": 0, "regular": long}],
+            [{"kind": "prefixes", "column": 0, "regular": long}],
+            [{"kind": "tree", "column": 0, "columns": [], "fanout": random.choice((2, 256, 1 << 16))}],
+            [{"kind": "marginal", "columns": [0]}],
+        )
+    ) * random.choice((1, 1_000))
+    return stored
+
+
+def small_blocks(random: Random) -> Any:
+    """Many lists of few questions, each of which is looked at by itself."""
+    columns, size, width = random.choice(((2, 3_000, 2), (3, 50, 2), (7, 300, 7), (5, 9, 3)))
+    domain = Domain(tuple(f"c{place}" for place in range(columns)), (size,) * columns)
+    questions = random.choice((1, 2, 12, 40))
+    blocks, left = [], LONGEST
+    while left > 0 and len(blocks) < 1_500:
+        predicates = []
+        for _ in range(questions):
+            box = []
+            for column in sorted(random.sample(range(columns), width)):
+                first = random.randrange(size - 1)
+                box.append(Literal(column, of_runs([(first, random.randrange(first, size - 1))])))
+            predicates.append(Predicate((tuple(box),)))
+        blocks.append(Conjunctions.of(domain, predicates))
+        left -= len(json.dumps(blocks[-1].to_json()))
+    return Workload(domain, tuple(blocks)).to_json()
+
+
+def unions(random: Random) -> Any:
+    """Predicates of hundreds of boxes, whose literals have one run or several."""
+    runs, many = random.choice((1, 1, 5, 18)), random.choice((9, 100, 512))
+    literals = [[0, *(end for k in range(runs) for end in (2_000 * k + 3 * j,) * 2)] for j in range(many)]
+    each = [sorted(random.sample(range(many), random.randint(2, many))) for _ in range(random.choice((1, 60)))]
+    for queries in ([*range(many)], *each):
+        if sum(map(len, each)) < LONGEST // 6:
+            each.append(queries)
+    stored = Workload(Domain(("a",), (40_000,)), ()).to_json()
+    terms = [number for query in each for number in query]
+    starts = [0, *accumulate(map(len, each))]
+    used = sorted(set(terms))
+    literals, terms = [literals[number] for number in used], [used.index(number) for number in terms]
+    stored["blocks"] = [{"kind": "conjunctions", "literals": literals, "width": 1, "terms": terms, "starts": starts}]
+    return stored
+
+
+def chains(random: Random) -> Any:
+    """Short weightings of two columns each, one column shared with the next: together they read all columns."""
+    many, size = random.choice(((9, 2), (8, 3), (5, 16), (4, 30)))
+    domain = Domain(tuple(f"c{place}" for place in range(many)), (size,) * many)
+    rng = np.random.default_rng(random.randrange(1 << 30))
+    weighed = [
+        Linear(Predicate(((),)), Weighting((place, place + 1), rng.integers(0, VALUE_STEPS + 1, size * size)))
+        for place in range(many - 1)
+    ]
+    block = LinearQueries.of(domain, weighed)
+    copies = min(random.choice((1, 30, 400)), LONGEST // len(json.dumps(block.to_json())))
+    return Workload(domain, (block,) * copies).to_json()
+
+
+def _fraction(random: Random, digits: int) -> str:
+    return str(Fraction(random.randrange(1, 10**digits), random.randrange(10 ** (digits - 1), 10**digits)))
+
+
+def ledger(random: Random) -> bytes:
+    """A ledger of many lines, whose prices and acts are all different."""
+    kind, digits = random.choice(("reserve", "settle", "debit", "study")), random.choice((5, 18, 100, 1_000))
+    many = min(3_000, LONGEST // (80 + {"reserve": 1, "settle": 3, "debit": 5, "study": 2}[kind] * digits))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "made.ledger"
+        cs.Ledger.create(
+            path,
+            budget=Budget(epsilon=1.0, delta=1e-6),
+            neighbours=Neighbours.REPLACE,
+            unit="row",
+            schema_fingerprint="made",
+            table="made",
+        )
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("BEGIN")
+
+            def add(line: str, owner: int | None, price: str, total: str, content: Any) -> int:
+                made = (line, owner, price, total, json.dumps(content), "2026-01-01T00:00:00+00:00")
+                insert = "INSERT INTO entries VALUES (NULL, ?, ?, ?, ?, '0', '0', ?, ?)"
+                return int(connection.execute(insert, made).lastrowid or 0)
+
+            first = add("reserve", None, "0", "0", {"label": "first"})
+            if kind == "study":
+                said = {"name": "s", "purpose": "p", "cap": None}
+                add("reserve", None, "0", "0", {"label": "s", "declares": said})
+            for _ in range(many):
+                price = _fraction(random, digits)
+                if kind == "debit":
+                    bounds = {name: _fraction(random, digits) for name in ("replace", "add_remove")}
+                    act = {"event": "gaussian", "reach_squared": bounds, "sigma_squared": _fraction(random, digits)}
+                    add("debit", first, price, price, {"event": act})
+                    continue
+                named = {"label": "made"} | ({"study": "s"} if kind == "study" else {})
+                number = add("reserve", None, price, "0", named)
+                if kind == "settle":
+                    add("settle", number, price, price, {})
+            connection.execute("COMMIT")
+        return path.read_bytes()
+
+
+def acts(random: Random) -> bytes:
+    """A release whose acts are many and different, or say that they are very many."""
+    members = dict(random.choice(_made()[1]))
+    manifest = json.loads(members["manifest.json"])
+    large = random.choice((1 << 20, 1 << 27, 1 << 30, 10**12, 10**300))
+    digits = random.choice((3, 30, 1_000))
+    many = min(random.choice((1, 2, 300, 3_000)), LONGEST // (150 + 4 * digits))
+    tiny = dict.fromkeys(("replace", "add_remove"), f"1/{large * 10 ** digits}")
+    few = {name: str(large) for name in ("replace", "add_remove")}
+    one = dict.fromkeys(("replace", "add_remove"), "1")
+    made: list[dict[str, Any]] = []
+    for place in range(many):
+        match random.randrange(4):
+            case 0:
+                made.append({"event": "exponential", "range": tiny, "draws": large + place})
+            case 1:
+                made.append({"event": "noisy-maxima", "epsilon": tiny, "draws": large + place})
+            case 2:
+                reach = {"reach": few, "reach_squared": few, "reach_max": one}
+                made.append({"event": "laplace", **reach, "scale": str(large * 10**6 + place)})
+            case _:
+                bound = Fraction(_fraction(random, digits)) / 10**9
+                made.append({"event": "threshold", "epsilon": dict.fromkeys(one, str(bound))})
+    said = manifest["release"]
+    said["events"] = [*said["events"], *made] if random.random() < 0.5 else made
+    said["guarantee"] |= {"epsilon": 5.5, "rho": None, "delta": 1e-6}
+    return packed(members, top=manifest)
+
+
 @cache
 def _made() -> tuple[dict[str, bytes], list[dict[str, bytes]]]:
     """A file of a value, and some releases, taken apart."""
@@ -201,8 +372,11 @@ def _read(kind: str, path: Path) -> None:
     """What a command does with such a file."""
     if kind == "values":
         cs.load_value(path)
-    elif kind == "release":
+    elif kind in ("release", "acts"):
         cs.load(path).ask("ill")
+    elif kind == "ledger":
+        with redirect_stdout(StringIO()):
+            ledger_commands.show(str(path))
     else:
         read = Workload.from_json(json.loads(path.read_text(encoding="utf-8")))
         for relation in RELATIONS:
@@ -219,7 +393,8 @@ def judged(kind: str, file: Any, folder: Path) -> tuple[str, str]:
     except Exception as problem:
         code, said = explain(problem)
     took, grown = time.process_time() - started, _peak() - peak
-    if took > SECONDS or grown > LARGE:
+    room = max(1.0, path.stat().st_size / LONGEST)
+    if took > SECONDS * room or grown > LARGE * room:
         return "broken", f"{took:.0f} s and {grown >> 10} MiB for {path.stat().st_size:,} bytes"
     return ("read" if not code else "refused" if code == BAD_INPUT else "broken"), said
 

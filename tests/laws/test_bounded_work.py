@@ -6,6 +6,7 @@ A file may come from anyone. So whatever reads one has to do work that grows wit
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,18 @@ from hypothesis import strategies as st
 from tests.reference import true_sensitivity
 
 import conspectus as cs
+from conspectus.data.code_sets import of_runs
 from conspectus.data.domain import Domain
+from conspectus.privacy import accounting, composition
+from conspectus.privacy.events import ByRelation, ExponentialDraws, LaplaceNoise
+from conspectus.privacy.prices import add_up, total_of
 from conspectus.privacy.relation import Neighbours, Relation
-from conspectus.queries.blocks import linear_queries, moments, statistic
+from conspectus.queries.blocks import conjunction_sensitivity, linear_queries, moments, statistic
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.parity_list import Parities
+from conspectus.queries.disjoint_boxes import disjoint_boxes
+from conspectus.queries.literals import LiteralRuns
 from conspectus.queries.query import VALUE_STEPS, Linear, Literal, Predicate, Weighting
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
@@ -244,3 +251,152 @@ def test_functions_that_share_a_list_of_classes_are_read_up_to_a_limit(monkeypat
     monkeypatch.setattr(statistic, "MOST_LOOKED_THROUGH", 50 * 100)
     with pytest.raises(WorkloadError, match="more than 5,000 times"):
         Workload.from_json(stored)
+
+
+def _looked_at(monkeypatch: pytest.MonkeyPatch, block: Conjunctions) -> tuple[int, tuple[int, int]]:
+    """How many cells, entries and pairs of cells are looked at to bound a list; and the bounds."""
+    looked: list[int] = []
+    real = conjunction_sensitivity._products, conjunction_sensitivity._farthest
+
+    def products(*given: Any) -> Any:
+        looked.append((made := real[0](*given)).size)
+        return made
+
+    def farthest(patterns: Any) -> int:
+        looked.append(patterns.size * len(patterns))
+        return real[1](patterns)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(conjunction_sensitivity, "_products", products)
+        patch.setattr(conjunction_sensitivity, "_farthest", farthest)
+        return sum(looked), block.bounds()
+
+
+@pytest.mark.parametrize("size", [100, 1 << 27, 1 << 31, 1 << 62])
+def test_ranges_over_long_columns_are_as_quick_as_over_short_ones(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Two ranges that overlap, over as many codes as one likes, have five stretches at most."""
+    part = size // 10
+    boxes = [((Literal(0, of_runs([(part, 5 * part)])),),), ((Literal(0, of_runs([(3 * part, 8 * part)])),),)]
+    block = Conjunctions.of(Domain(("a",), (size,)), map(Predicate, boxes))
+    looked, bounds = _looked_at(monkeypatch, block)
+    assert bounds == (2, 2)
+    assert looked <= 100
+
+
+@pytest.mark.parametrize("queries", [2, 12, 100, 600])
+@pytest.mark.parametrize("columns", [1, 2, 3, 7])
+def test_what_is_looked_at_is_in_proportion_to_what_is_stored(
+    monkeypatch: pytest.MonkeyPatch, queries: int, columns: int
+) -> None:
+    rng = np.random.default_rng(queries * 10 + columns)
+    domain = Domain(tuple("abcdefg"[:columns]), (10_000,) * columns)
+    ends = np.sort(rng.integers(1, 9_999, (queries, columns, 2)), axis=2).tolist()
+    boxes = [tuple(Literal(c, of_runs([(a, b)])) for c, (a, b) in enumerate(box)) for box in ends]
+    block = Conjunctions.of(domain, [Predicate((box,)) for box in boxes])
+    looked, bounds = _looked_at(monkeypatch, block)
+    assert looked <= conjunction_sensitivity.work_for(block.numbers)
+    assert all(1 <= bound <= queries for bound in bounds)
+
+
+runs_of_codes = st.lists(st.integers(0, 11), min_size=1, max_size=5, unique=True).map(
+    lambda codes: tuple(sorted(codes))
+)
+LONG = Domain(("a", "b"), (12, 12))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.dictionaries(st.integers(0, 1), runs_of_codes, max_size=2), min_size=1, max_size=10),
+    st.sampled_from([0, 1 << 17, 1 << 18, 1 << 20, None]),
+)
+def test_bounds_over_stretches_are_those_over_all_codes(boxes: list[dict[int, Any]], most: int | None) -> None:
+    """Exact with work enough where all read the same columns, and never below the truth with less."""
+    block = Conjunctions.of(LONG, [Predicate((tuple(Literal(c, box[c]) for c in sorted(box)),)) for box in boxes])
+    table = np.array(
+        [[all(code[c] in codes for c, codes in box.items()) for box in boxes] for code in np.ndindex(12, 12)], dtype=int
+    )
+    table = np.unique(table, axis=0)
+    true = int(table.sum(axis=1).max()), int(np.abs(table[:, None, :] - table[None, :, :]).sum(axis=2).max())
+    said = block.bounds(most)
+    assert said[0] >= true[0]
+    assert said[1] >= true[1]
+    if most is None and len({tuple(sorted(box)) for box in boxes}) == 1:
+        assert said == true
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.dictionaries(st.integers(0, 1), runs_of_codes, max_size=2), min_size=2, max_size=12))
+def test_boxes_are_disjoint_exactly_where_no_record_lies_in_two(boxes: list[dict[int, Any]]) -> None:
+    listed = [Literal(column, codes) for box in boxes for column, codes in sorted(box.items())]
+    number = iter(range(len(listed)))
+    terms = np.array([([next(number) for _ in box] + [-1, -1])[:2] for box in boxes], dtype=np.int32)
+    held = [sum(all(code[c] in codes for c, codes in box.items()) for box in boxes) for code in np.ndindex(12, 12)]
+    assert disjoint_boxes(LiteralRuns(listed), terms) == (max(held) < 2)
+
+
+def test_the_bounds_of_lists_side_by_side_are_the_sum_of_theirs() -> None:
+    """Acts that paid for lists one by one have paid for them together, however many there are."""
+    rng = np.random.default_rng(7)
+    domain = Domain(("a", "b"), (500, 500))
+    blocks = []
+    for _ in range(40):
+        ends = np.sort(rng.integers(1, 499, (30, 2, 2)), axis=2).tolist()
+        boxes = [tuple(Literal(c, of_runs([(x, y)])) for c, (x, y) in enumerate(box)) for box in ends]
+        blocks.append(Conjunctions.of(domain, [Predicate((box,)) for box in boxes]))
+    for each in Neighbours:
+        alone = [Workload(domain, (block,)).sensitivity(Relation(each)).l1 for block in blocks]
+        assert Workload(domain, tuple(blocks)).sensitivity(Relation(each)).l1 == sum(alone)
+
+
+def _on_both(bound: int | str) -> ByRelation:
+    return ByRelation(replace=Fraction(bound), add_remove=Fraction(bound))
+
+
+@pytest.mark.parametrize("draws", [1 << 28, 10**12, 10**300])
+def test_an_act_that_says_very_many_draws_is_priced_without_listing_them(
+    monkeypatch: pytest.MonkeyPatch, draws: int
+) -> None:
+    """Neither alone nor beside others: one loss for each draw would fill the memory."""
+    monkeypatch.setattr(composition, "optimal_epsilon", None)
+    act = ExponentialDraws(range=_on_both(f"1/{draws}"), draws=draws)
+    epsilon, _, _ = accounting.best([act], 1e-6, Neighbours.REPLACE)
+    assert epsilon is not None
+    assert epsilon <= 1
+    noise = LaplaceNoise(l1=_on_both(1), l2_squared=_on_both(1), linf=_on_both(1), scale=Fraction(2))
+    both, _, _ = accounting.best([act, noise], 1e-6, Neighbours.REPLACE)
+    assert both is not None
+    assert Fraction(1, 2) <= both <= Fraction(3, 2) + Fraction(1, 1_000)
+
+
+def test_different_acts_beyond_a_limit_are_not_convolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def spied(acts: Any, delta: float) -> float:
+        seen.append(len(acts))
+        return 1.0
+
+    monkeypatch.setattr(composition, "loss_distribution_epsilon", spied)
+    for many in (2, accounting.MOST_DIFFERENT, accounting.MOST_DIFFERENT + 1, 2_000):
+        listed = [
+            LaplaceNoise(l1=_on_both(1), l2_squared=_on_both(1), linf=_on_both(1), scale=Fraction(10**5 + place))
+            for place in range(many)
+        ]
+        accounting.best(listed, 1e-6, Neighbours.REPLACE)
+    assert seen == [2, accounting.MOST_DIFFERENT]
+
+
+def test_sums_of_prices_stay_short_and_are_rounded_up() -> None:
+    prices = [Fraction(1, (1 << 61) - 2 * place - 1) for place in range(300)]
+    total = total_of(prices)
+    assert total.denominator.bit_length() <= 4_097
+    assert 0 <= total - sum(prices) <= Fraction(300, 1 << 4_096)
+    assert total_of(prices[:3]) == sum(prices[:3]) == add_up(prices[0] + prices[1], prices[2])
+
+
+def test_columns_longer_than_their_numbers_are_not_weighed() -> None:
+    """A size is declared in ten digits; its weights would take megabytes."""
+    schema = cs.Schema.from_dict({"name": "made", "columns": {"a": {"type": "integer", "min": 0, "max": 9}}})
+    stored = cs.means(schema, "a").to_json()
+    stored["sizes"][0] = 1 << 21
+    with pytest.raises(WorkloadError, match="too few numbers"):
+        Workload.from_json(json.loads(json.dumps(stored)))

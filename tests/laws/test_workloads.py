@@ -435,7 +435,7 @@ def test_the_bounds_of_many_prefixes_are_known_at_once() -> None:
     assert (block.max_satisfied(), block.max_differing()) == (1 << 24, (1 << 24) - 1)
 
 
-@pytest.mark.parametrize("limit", ["MOST_TABLE", "MOST_PAIRS", "MOST_WORK"])
+@pytest.mark.parametrize("limit", ["MOST_TABLE", "MOST_PAIRS", "WORK_OF_A_NUMBER"])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(queries=st.lists(predicates(SMALL), min_size=1, max_size=8))
 def test_bounds_never_understate_where_the_exact_ones_are_too_dear(

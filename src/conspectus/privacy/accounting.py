@@ -24,7 +24,14 @@ from .prices import price_approximate as price_approximate
 from .prices import price_pure as price_pure
 from .prices import price_rho as price_rho
 from .prices import scale_up as scale_up
+from .prices import total_of as total_of
 from .relation import Neighbours
+
+MOST_EQUAL = 1 << 27
+"""Equal pure acts that are composed optimally: as many as the largest workload has queries."""
+
+MOST_DIFFERENT = 256
+"""Different pure acts whose losses are convolved: each is one more distribution, and a list may come from a file."""
 
 GAUSSIAN = "composition of Gaussian noise"
 """The theorem of `composition.gaussian_epsilon`, as guarantees name it."""
@@ -211,7 +218,7 @@ def set_aside(budget: Budget, missing: float) -> Fraction:
 def sum_of_deltas(events: Iterable[Event], neighbours: Neighbours) -> Fraction:
     """What those δ that are the acts' own add up to."""
     own = (event for event in events if isinstance(event, Approximate))
-    return sum((price_approximate(event, neighbours)[1] for event in own), Fraction(0))
+    return total_of(price_approximate(event, neighbours)[1] for event in own)
 
 
 class Declared:
@@ -275,7 +282,7 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
     approximate = [event for event in events if isinstance(event, Approximate)]
     if approximate:
         prices = [price_approximate(event, neighbours) for event in approximate]
-        added, missing = (sum(parts, Fraction(0)) for parts in zip(*prices))
+        added, missing = (total_of(parts) for parts in zip(*prices))
         theorem = "basic composition of approximate acts"
         rest = [event for event in events if not isinstance(event, Approximate)]
         left_over = Fraction(delta) - missing
@@ -283,21 +290,21 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
             return None, None, theorem
         epsilon, _, _ = best(rest, float(left_over * (1 - Fraction(1, 2**50))), neighbours)
         return (None if epsilon is None else epsilon + added), None, theorem
-    rho = sum((price_rho(event, neighbours) for event in events), Fraction(0))
+    rho = total_of(price_rho(event, neighbours) for event in events)
     pure = all(not isinstance(event, GaussianNoise | MixedGaussianNoise) for event in events)
     proofs: list[tuple[Fraction, str]] = []
     if pure:
-        proofs.append((sum((price_pure(event, neighbours) for event in events), Fraction(0)), "basic composition"))
+        proofs.append((total_of(price_pure(event, neighbours) for event in events), "basic composition"))
     if delta > 0:
         converted = Fraction(epsilon_of(rho, delta))
         proofs.append((converted, "zero-concentrated composition with the tight conversion"))
     if pure and delta > 0:
         acts = pure_acts(events, neighbours)
-        if len(acts) == 1:
+        if len(acts) == 1 and acts.total() <= MOST_EQUAL:
             [(share, times)] = acts.items()
             optimal = composition.optimal_epsilon(times, scale_up(share), delta)
             proofs.append((Fraction(optimal), "optimal composition of pure acts"))
-        elif len(acts) > 1 and delta >= 1e-10 and min(epsilon for epsilon, _ in proofs) < 50:
+        elif 1 < len(acts) <= MOST_DIFFERENT and delta >= 1e-10 and min(epsilon for epsilon, _ in proofs) < 50:
             numerical = composition.loss_distribution_epsilon(acts, delta)
             proofs.append((Fraction(numerical), "composition of privacy loss distributions"))
     noisy = gaussian_acts(events, neighbours) if delta > 0 else None
@@ -317,7 +324,7 @@ def keeps(promised: Guarantee, events: Sequence[Event]) -> bool:
         return False
     if promised.rho is None and not promised.delta and promised.epsilon is not None:
         # Some acts have a pure price alone: a promise of pure ε asks for no other.
-        spent = sum((price_pure(event, promised.neighbours) for event in events), Fraction(0))
+        spent = total_of(price_pure(event, promised.neighbours) for event in events)
         return spent <= Fraction(promised.epsilon) * slack
     if promised.missing:
         return _keeps_approximately(promised, events, slack)
@@ -353,7 +360,7 @@ def calibrate_laplace(l1: Fraction, l2_squared: Fraction, linf: Fraction, budget
         return Fraction(scale_up(l1 / cap))
     scales = [calibrate_gaussian(l2_squared, cap)]
     if budget.epsilon is not None:
-        for acts in (1, math.floor(l1)) if linf <= 1 else (1,):
+        for acts in (1, math.floor(l1)) if linf <= 1 and l1 <= MOST_EQUAL else (1,):
             share = composition.optimal_share(budget.epsilon, acts, budget.delta)
             scales.append(Fraction(scale_up(l1 / acts / Fraction(share))))
     scale = float(min(scales))

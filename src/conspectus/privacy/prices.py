@@ -194,6 +194,14 @@ def add_up(spent: Fraction, cost: Fraction) -> Fraction:
     return Fraction(-(-(total.numerator << _LONGEST) // total.denominator), 1 << _LONGEST)
 
 
+def total_of(costs: Iterable[Fraction]) -> Fraction:
+    """The sum of any number of costs, by `add_up`: denominators of a long list would grow with it."""
+    total = Fraction(0)
+    for cost in costs:
+        total = add_up(total, cost)
+    return total
+
+
 def scale_up(number: Fraction) -> float:
     """The smallest float that is at least `number`; record `Fraction` of it, which is what the sampler honours."""
     nearest = float(number)
@@ -236,7 +244,7 @@ def pure_acts(events: Iterable[Event], neighbours: Neighbours) -> Counter[Fracti
     for event in listed:
         epsilon = price_pure(event, neighbours)
         if kept and isinstance(event, ThresholdWatch | FurtherHit):
-            watched += epsilon
+            watched = add_up(watched, epsilon)
         elif isinstance(event, LaplaceNoise) and _bound(event.linf, neighbours) <= 1:
             acts[1 / event.scale] += math.floor(_bound(event.l1, neighbours))
         elif isinstance(event, ExponentialDraws):

@@ -17,7 +17,7 @@ from conspectus.queries.blocks.statistic import Statistics
 from conspectus.queries.blocks.unsafe_functions import UnsafeFunctions
 
 from .block import Block
-from .ordering import distinct_keys, first_of_each, row_keys, stretches
+from .ordering import distinct_keys, first_of_each, row_keys
 from .query import Indices
 
 Listing = Conjunctions | ParityList | Statistics | UnsafeFunctions | SparseQueries | LinearQueries | Moments
@@ -90,14 +90,7 @@ def _keys(block: Listing) -> Indices:
         return distinct_keys(_keys(block.given))[1] * len(block.weightings) + block.which
     if isinstance(block, ParityList):
         return row_keys(block.matrix, len(block.domain))
-    boxes = row_keys(block.terms, len(block.literals))
-    if block.single:
-        return boxes
-    counts = np.diff(block.starts)
-    table = np.full((len(block), int(counts.max(initial=0))), -1, dtype=np.int64)
-    owner = np.repeat(np.arange(len(block)), counts)
-    table[owner, stretches(np.zeros_like(counts), counts)] = np.unique(boxes, return_inverse=True)[1].reshape(-1)
-    return row_keys(table, len(boxes))
+    return block.keys()
 
 
 def _numbered(values: Iterable[object]) -> Indices:

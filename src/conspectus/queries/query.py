@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from conspectus.data.code_sets import CodeSet, code_set, common
 from conspectus.data.domain import Domain
 
+from .disjoint_boxes import disjoint_boxes
+from .literals import LiteralRuns
 from .sensitivity import ArrayValue, WorkloadError, fixed
 
 VALUE_STEPS = 1 << 24
@@ -29,6 +31,9 @@ MOST_WEIGHTS = 1 << 22
 
 WEIGHT_STEPS = 1 << 16
 """Steps to one in the weight of a record: what is lost by rounding is below 1/65,536 of it."""
+
+FEW_BOXES = 8
+"""As many are compared one by one, more of them all at once."""
 
 _NO_LITERAL = "a literal needs a column and a non-empty sorted set of codes"
 
@@ -74,8 +79,15 @@ class Predicate:
             if any(a.column >= b.column for a, b in pairwise(box)):
                 raise WorkloadError("a box needs its literals sorted by column, one for each")
         # Overlapping boxes would count a record twice, and sensitivities would be understated.
-        if any(not _disjoint(a, b) for a, b in combinations(self.boxes, 2)):
+        if not _all_disjoint(self.boxes):
             raise WorkloadError("the boxes of a predicate must be disjoint")
+
+    @classmethod
+    def of_disjoint(cls, boxes: tuple[Box, ...]) -> Self:
+        """From boxes that were looked at before, in sorted order: a list of predicates hands out its own this way."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "boxes", boxes)
+        return made
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -213,6 +225,16 @@ class Linear:
 
 
 Query = Predicate | Parity | TableFunction | Sparse | Linear
+
+
+def _all_disjoint(boxes: tuple[Box, ...]) -> bool:
+    if len(boxes) <= FEW_BOXES:
+        return all(_disjoint(a, b) for a, b in combinations(boxes, 2))
+    number: dict[Literal, int] = {}
+    rows = [[number.setdefault(literal, len(number)) for literal in box] for box in boxes]
+    width = max(map(len, rows))
+    terms = np.array([[*row, *[-1] * (width - len(row))] for row in rows], dtype=np.int32)
+    return disjoint_boxes(LiteralRuns(list(number)), terms)
 
 
 def _disjoint(a: Box, b: Box) -> bool:

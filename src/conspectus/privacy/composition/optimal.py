@@ -11,6 +11,9 @@ import numpy as np
 
 from .outward import MARGIN, CompositionError, check, is_real, largest, up
 
+_FINEST = 1 << 12
+"""Bits of the denominators of shares that are put on a lattice together exactly."""
+
 
 @lru_cache(maxsize=4096)
 def optimal_delta(epsilon: float, count: int, share: float) -> float:
@@ -148,8 +151,11 @@ def loss_distribution_epsilon(acts: Mapping[Fraction, int], delta: float) -> flo
     if not total:
         return 0.0
     step = _common_measure(acts)
-    if total / step > 1 << 18:
+    if not step or total / step > 1 << 18:
         step = total / (1 << 18)
+    if sum(math.ceil(share / step) * times for share, times in acts.items()) > 1 << 22:
+        # Most acts are far smaller than a step, and would each be rounded up to one: nothing is gained by this.
+        return up(float(total))
     width = math.nextafter(float(step), math.inf)
     together = None
     for share, times in acts.items():
@@ -167,6 +173,10 @@ def loss_distribution_epsilon(acts: Mapping[Fraction, int], delta: float) -> flo
 
 
 def _common_measure(acts: Iterable[Fraction]) -> Fraction:
-    shares = [share for share in acts if share]
-    bottom = math.lcm(*(share.denominator for share in shares))
-    return Fraction(math.gcd(*(int(share * bottom) for share in shares)), bottom)
+    """The largest number of which all shares are multiples; 0 where that is far finer than any lattice."""
+    bottom = 1
+    for share in acts:
+        bottom = math.lcm(bottom, share.denominator)
+        if bottom.bit_length() > _FINEST:
+            return Fraction(0)
+    return Fraction(math.gcd(*(int(share * bottom) for share in acts if share)), bottom)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.events import read_fraction
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.prices import Cost, Currency
+from conspectus.privacy.prices import Cost, Currency, add_up
 from conspectus.suggestions import did_you_mean, suggest_keywords
 
 from .ledger_store import Entry, LedgerStore, Lines, damaged
@@ -230,7 +230,7 @@ def _studies(path: Path | str, lines: Lines) -> dict[str, Study]:
             study = _read(path, entry.declares, entry.by)
             declared[study.name] = study
         elif entry.study:
-            spent[entry.study] = spent.get(entry.study, Fraction(0)) + cost.price
+            spent[entry.study] = add_up(spent.get(entry.study, Fraction(0)), cost.price)
     return {
         name: Study(name=name, purpose=each.purpose, cap=each.cap, spent=spent.get(name, Fraction(0)), by=each.by)
         for name, each in declared.items()

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from conspectus.data.code_sets import runs_of
 from conspectus.data.domain import Domain
+from conspectus.queries.disjoint_boxes import disjoint_boxes
+from conspectus.queries.literals import LiteralRuns
 from conspectus.queries.ordering import groups, row_keys, starts_of, stretches
-from conspectus.queries.query import Box, Indices, Literal, Predicate
+from conspectus.queries.query import FEW_BOXES, Box, Indices, Literal, Predicate
 from conspectus.queries.sensitivity import ArrayValue, CountingBlock, WorkloadError, fixed
 
-from .conjunction_sensitivity import MOST_WORK, conjunction_bounds
+from .conjunction_sensitivity import conjunction_bounds
 
 Terms = NDArray[np.int32]
 
@@ -128,7 +130,8 @@ class Conjunctions(ArrayValue, CountingBlock):
         return tuple(self.literals[t] for t in self.terms[number].tolist() if t >= 0)
 
     def query(self, index: int) -> Predicate:
-        return Predicate(tuple(self.box(number) for number in range(self.starts[index], self.starts[index + 1])))
+        boxes = tuple(self.box(number) for number in range(self.starts[index], self.starts[index + 1]))
+        return Predicate.of_disjoint(boxes)
 
     def take(self, indices: Indices) -> Conjunctions:
         """Some queries, in the order given."""
@@ -151,12 +154,26 @@ class Conjunctions(ArrayValue, CountingBlock):
         """The counts of the queries, from those of their boxes."""
         return np.diff(np.append(0, np.cumsum(counts))[self.starts])
 
+    def keys(self) -> Indices:
+        """One number for each query, equal for equal queries and different for different ones."""
+        boxes = row_keys(self.terms, len(self.literals))
+        if self.single:
+            return boxes
+        number: dict[bytes, int] = {}
+        lists = (boxes[first:last].tobytes() for first, last in pairwise(self.starts.tolist()))
+        return np.array([number.setdefault(listed, len(number)) for listed in lists], dtype=np.int64)
+
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers it holds: what may be spent on looking at it is in proportion."""
+        return self.terms.size + self.starts.size + 2 * sum(len(runs_of(literal.codes)) for literal in self.literals)
+
     @cached_property
     def _bounds(self) -> tuple[int, int]:
-        return self.bounds(MOST_WORK)
+        return self.bounds()
 
-    def bounds(self, work: int) -> tuple[int, int]:
-        """`max_satisfied` and `max_differing`, from at most so many multiplications: fewer may leave them larger."""
+    def bounds(self, work: int | None = None) -> tuple[int, int]:
+        """`max_satisfied` and `max_differing`, from at most so many steps: fewer may leave them larger."""
         return conjunction_bounds(self.domain, self.literals, self.terms, self.starts, work)
 
     def max_satisfied(self) -> int:
@@ -211,5 +228,10 @@ def _check(block: Conjunctions) -> None:
         keys, owner = row_keys(terms, len(block.literals)), np.repeat(np.arange(len(block)), np.diff(starts))
         if ((owner[1:] == owner[:-1]) & (keys[1:] <= keys[:-1])).any():
             raise WorkloadError("the boxes of a query must be sorted and distinct")
-    for index in np.flatnonzero(np.diff(starts) > 1).tolist():
-        block.query(index)  # a predicate refuses boxes that overlap
+    count = np.diff(starts)
+    many = np.flatnonzero(count > FEW_BOXES).tolist()
+    runs = LiteralRuns(block.literals if many else ())
+    if not all(disjoint_boxes(runs, terms[starts[index] : starts[index + 1]]) for index in many):
+        raise WorkloadError("the boxes of a predicate must be disjoint")
+    for index in np.flatnonzero((count > 1) & (count <= FEW_BOXES)).tolist():
+        Predicate(block.query(index).boxes)  # which refuses boxes that overlap

@@ -24,10 +24,13 @@ from conspectus.queries.sensitivity import ArrayValue, Sensitivity, WorkloadErro
 from conspectus.queries.stored_parts import REFUSAL, integers, packed, unpacked
 
 from .conjunction_list import Conjunctions
-from .conjunction_sensitivity import MOST_WORK
+from .conjunction_sensitivity import work_for
 
 MOST_COMPARED = 1 << 22
 """Weights that may be listed, or compared pair by pair, to find the sensitivity of one block."""
+
+COMPARED_FOR_A_NUMBER = 1 << 13
+"""The same for each number that the block holds: a short one takes little time."""
 
 MOST_REPEATED = 1 << 14
 """Queries whose squared weights are added up in 64 bits: VALUE_STEPS² has 48 of them."""
@@ -125,9 +128,12 @@ class LinearQueries(ArrayValue):
         if not classes:
             return Sensitivity(0, 0, 0), Sensitivity(0, 0, 0)
         every = Conjunctions.join([predicates for _, predicates in classes]).max_satisfied()
-        # What is compared is bounded for the whole block, however many classes it has: each has an equal share.
-        ones, twos = zip(*(self._norms(kinds, MOST_COMPARED // len(classes)) for kinds, _ in classes))
-        held = [predicates.bounds(MOST_WORK // len(classes)) for _, predicates in classes]
+        # What is looked at is bounded for the whole block, however many classes it has, by the numbers that it holds.
+        stored = len(self) + sum(weighting.steps.size for weighting in self.weightings)
+        share = min(MOST_COMPARED, COMPARED_FOR_A_NUMBER * stored) // len(classes)
+        ones, twos = zip(*(self._norms(kinds, share) for kinds, _ in classes))
+        work, every_predicate = work_for(self.given.numbers), sum(len(predicates) for _, predicates in classes)
+        held = [predicates.bounds(work * len(predicates) // every_predicate) for _, predicates in classes]
         satisfied = [most for most, _ in held]
         norms = [one.l1 for one in ones], [one.l2_squared for one in ones]
         sums = [min(every * max(norm), sum(k * one for k, one in zip(satisfied, norm))) for norm in norms]
@@ -143,7 +149,7 @@ class LinearQueries(ArrayValue):
 
     def _classes(self) -> list[tuple[Kinds, Conjunctions]]:
         """The distinct predicates by which weightings they have, and how often: (weighting, times) for each."""
-        first, number = first_of_each(self._predicate_keys())
+        first, number = first_of_each(self.given.keys())
         kinds: dict[int, dict[int, int]] = {}
         for predicate, weighting in zip(number.tolist(), self.which.tolist()):
             times = kinds.setdefault(predicate, {})
@@ -152,10 +158,6 @@ class LinearQueries(ArrayValue):
         for predicate, times in kinds.items():
             groups.setdefault(tuple(sorted(times.items())), []).append(int(first[predicate]))
         return [(kind, self.given.take(np.array(places))) for kind, places in groups.items()]
-
-    def _predicate_keys(self) -> Indices:
-        number: dict[Any, int] = {}
-        return np.array([number.setdefault(self.given.query(i), len(number)) for i in range(len(self))], dtype=np.int64)
 
     def _norms(self, kinds: Kinds, work: int) -> tuple[Sensitivity, Sensitivity]:
         """The norms of one record's weights, and of the difference of two records' weights, at most.
@@ -192,11 +194,14 @@ class LinearQueries(ArrayValue):
         read = ({c for number, _ in part for c in self.weightings[number].columns} for part in found.values())
         return [(tuple(sorted(columns)), tuple(part)) for columns, part in zip(read, found.values())]
 
+    @cached_property
+    def _ends(self) -> list[tuple[int, int]]:
+        """The least and the largest weight of each weighting."""
+        return [(int(weighting.steps.min()), int(weighting.steps.max())) for weighting in self.weightings]
+
     def _bounds(self, part: Kinds) -> tuple[Sensitivity, Sensitivity]:
         """Both norms from the largest weight and the range of each weighting: exact where there is one of them."""
-        ends = [
-            (int(self.weightings[number].steps.min()), int(self.weightings[number].steps.max())) for number, _ in part
-        ]
+        ends = [self._ends[number] for number, _ in part]
         sizes = [[high for _, high in ends], [high - low for low, high in ends]]
         times = [times for _, times in part]
         one, two = (
@@ -220,10 +225,7 @@ class LinearQueries(ArrayValue):
         weights, times = np.stack(lines), np.array([times for _, times in part], dtype=np.int64)
         one = Sensitivity(int((times @ weights).max()), int((times @ (weights * weights)).max()), int(weights.max()))
         if weights.shape[1] * weights.size <= work:
-            distinct = np.unique(weights, axis=1)
-            gaps = np.abs(distinct[:, :, None] - distinct[:, None, :])
-            pairs = [int(np.einsum("kij,k->ij", each, times).max()) for each in (gaps, gaps * gaps)]
-            return one, Sensitivity(pairs[0], pairs[1], apart.linf)
+            return one, Sensitivity(*_farthest(np.unique(weights, axis=1), times.tolist()), apart.linf)
         # Weights are not negative, so a difference is no longer than the two together.
         return one, Sensitivity(min(apart.l1, 2 * one.l1), min(apart.l2_squared, 2 * one.l2_squared), apart.linf)
 
@@ -234,6 +236,22 @@ class LinearQueries(ArrayValue):
             "weightings": [[list(weighting.columns), packed(weighting.steps, "<i4")] for weighting in self.weightings],
             "which": self.which.tolist(),
         }
+
+
+def _farthest(weights: NDArray[np.int64], times: list[int]) -> tuple[int, int]:
+    """The largest L1 and squared L2 distance of two columns, of which a line counts as often as `times` says."""
+    l1 = l2_squared = 0
+    many = weights.shape[1]
+    step = max(1, (1 << 15) // many)
+    for start in range(0, many, step):
+        sums = np.zeros((min(step, many - start), many - start), dtype=np.int64)
+        squares = np.zeros_like(sums)
+        for line, often in zip(weights, times):
+            gaps = np.abs(line[start : start + step, None] - line[None, start:])
+            sums += gaps * often
+            squares += gaps * gaps * often
+        l1, l2_squared = max(l1, int(sums.max())), max(l2_squared, int(squares.max()))
+    return l1, l2_squared
 
 
 def read_linear(domain: Domain, given: object, stored: Mapping[str, Any]) -> LinearQueries:

@@ -38,8 +38,10 @@ from .linear_queries import LinearQueries
 KINDS = ("sum", "mean", "variance", "covariance")
 LARGEST = 1e15
 """The largest value of a column that sums are made of: their last digits are still whole numbers."""
-MOST_WEIGHED = 1 << 26
-"""Combinations of codes that the moments of one list may weigh: a gigabyte of weights."""
+MOST_WEIGHED = 1 << 24
+"""Combinations of codes that the moments of one table may weigh: a quarter of a gigabyte."""
+WEIGHED_FOR_A_NUMBER, WEIGHED_ANYWAY = 1 << 12, 1 << 16
+"""The most that those of one list may weigh for each number that it holds, and besides: sizes are only declared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +69,10 @@ class Numbers(ArrayValue):
         """The largest number."""
         return float(self.values[-1])
 
-    def places(self, size: int) -> NDArray[np.float64]:
-        """Where each number lies between the least and the largest, from 0 to 1; NaN for codes that are left out."""
+    def places(self) -> NDArray[np.float64]:
+        """Where each number lies between the least and the largest, from 0 to 1."""
         span = self.high - self.low
-        inside = (self.values - self.low) / span if span else np.zeros(self.values.size)
-        return np.concatenate([inside, np.full(size - self.values.size, np.nan)])
+        return (self.values - self.low) / span if span else np.zeros(self.values.size)
 
 
 @dataclass(frozen=True)
@@ -114,37 +115,41 @@ def _weightings(kind: str, numbers: tuple[Numbers, ...], domain: Domain) -> tupl
     columns = tuple(axis.column for axis in numbers)
     first = numbers[0]
     if kind == "sum":
-        tables = _signed(first, domain.sizes[first.column])
-        return tuple(Weighting(columns, _steps(table)) for table in tables)
-    w = first.places(domain.sizes[first.column])
-    if kind == "mean":
-        tables = [w, 1 - w]
-    elif kind == "variance":
-        tables = [w * w, 2 * w * (1 - w), (1 - w) ** 2]
+        steps = [_steps(table) for table in _signed(first)]
     else:
-        v = numbers[1].places(domain.sizes[numbers[1].column])
-        tables = [np.multiply.outer(a, b).ravel() for a in (w, 1 - w) for b in (v, 1 - v)]
-    steps = [_steps(table) for table in tables]
-    # The middle one of a variance takes what rounding leaves: together they are one, to the step.
-    last = 1 if kind == "variance" else -1
-    there = np.where(np.isfinite(tables[0]), VALUE_STEPS, 0)
-    steps[last] = np.zeros_like(steps[0])
-    steps[last] = np.maximum(there - np.sum(steps, axis=0), 0).astype(np.int32)
-    return tuple(Weighting(columns, each) for each in steps)
+        w = first.places()
+        if kind == "mean":
+            tables = [w, 1 - w]
+        elif kind == "variance":
+            tables = [w * w, 2 * w * (1 - w), (1 - w) ** 2]
+        else:
+            v = numbers[1].places()
+            tables = [np.multiply.outer(a, b) for a in (w, 1 - w) for b in (v, 1 - v)]
+        # The middle one of a variance takes what rounding leaves: together they are one, to the step.
+        last = 1 if kind == "variance" else len(tables) - 1
+        steps = [_steps(table) for place, table in enumerate(tables) if place != last]
+        steps.insert(last, np.maximum(VALUE_STEPS - sum(steps[1:], start=steps[0]), 0))
+    return tuple(Weighting(columns, _over_all_codes(each, numbers, domain)) for each in steps)
 
 
-def _signed(axis: Numbers, size: int) -> list[NDArray[np.float64]]:
+def _over_all_codes(steps: NDArray[np.int32], numbers: tuple[Numbers, ...], domain: Domain) -> NDArray[np.int32]:
+    """Weights of ordinary codes beside zeros for those that are left out."""
+    table = np.zeros([domain.sizes[axis.column] for axis in numbers], dtype=np.int32)
+    table[tuple(slice(axis.values.size) for axis in numbers)] = steps
+    return table
+
+
+def _signed(axis: Numbers) -> list[NDArray[np.float64]]:
     """The parts of a sum above and below 0, as shares of the largest number in size."""
-    values = np.concatenate([axis.values, np.full(size - axis.values.size, np.nan)])
     largest = max(abs(axis.low), abs(axis.high))
     if largest == 0:
-        return [values]
-    both = [np.maximum(values, 0) / largest, np.maximum(-values, 0) / largest]
-    return [part for part in both if np.nanmax(part) > 0]
+        return [axis.values]
+    both = [np.maximum(axis.values, 0) / largest, np.maximum(-axis.values, 0) / largest]
+    return [part for part in both if part.max() > 0]
 
 
 def _steps(shares: NDArray[np.float64]) -> NDArray[np.int32]:
-    return np.rint(np.nan_to_num(shares) * VALUE_STEPS).astype(np.int32)
+    return np.rint(shares * VALUE_STEPS).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +206,13 @@ def check_weighed(lists: Sequence[Moments]) -> None:
             f"a moment weighs at most {MOST_WEIGHTS:,} combinations of codes, and all of them {MOST_WEIGHED:,}: "
             "declare wider bins, or ask fewer questions"
         )
+    if len(lists) == 1:
+        held = sum(axis.values.size for axis in {axis for numbers in named for axis in numbers})
+        if sum(weights) > WEIGHED_FOR_A_NUMBER * held + WEIGHED_ANYWAY:
+            raise WorkloadError(
+                f"moments weigh {sum(weights):,} combinations of codes, for which their columns have too few numbers "
+                f"({held:,}): declare wider bins, or ask fewer questions"
+            )
 
 
 def read_moments(domain: Domain, given: object, stored: Mapping[str, Any]) -> Moments:
