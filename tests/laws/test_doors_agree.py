@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from tests.made import people
 
@@ -41,3 +43,26 @@ def test_noise_far_below_nothing_leaves_the_interval_of_a_fitted_count():
     assert estimate.possible_ends(100.0) == (0.0, 46.0)
     assert Estimate.within(170.0, 46.0, basis="measured").possible_ends(100.0) == (54.0, 146.0)
     assert Estimate.unguaranteed(0.1, 100.0).possible_ends(100.0) is None
+
+
+MOMENTS = {"AVG": cs.means, "SUM": cs.sums, "VAR_POP": cs.variances}
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("mechanism", ["gaussian", "histogram", "projection", "mwem", "boosting"])
+def test_numbers_of_a_column_are_the_same_by_both(mechanism, neighbours):
+    """A mean of the rows that a condition leaves, from marginals: by `cs.means` and by AVG."""
+    made = np.random.Generator(np.random.PCG64(3))
+    columns = {"x": {"type": "integer", "min": 0, "max": 9}, "y": {"type": "boolean"}, "z": {"type": "boolean"}}
+    schema = cs.Schema.from_dict({"name": "made", "columns": columns, "neighbours": neighbours})
+    y = made.random(2000) < 0.3
+    rows = pa.table({"x": np.where(y, made.integers(4, 10, 2000), made.integers(0, 8, 2000)), "y": y, "z": ~y})
+    release = cs.release(
+        cs.open_table(rows, schema), cs.marginals(schema, 2), epsilon=1.0, delta=1e-6, mechanism=mechanism
+    )
+    for called, build in MOMENTS.items():
+        for where in ("y", "NOT z", None):
+            asked = release.ask(build(schema, "x", where=where))
+            line = release.query(f"SELECT {called}(x) AS a FROM made" + (f" WHERE {where}" if where else ""))
+            told = line.to_arrow().to_pylist()[0]
+            assert (asked.value, asked.low, asked.high) == (told["a"], told["a_low"], told["a_high"])
