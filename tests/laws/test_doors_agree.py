@@ -26,7 +26,9 @@ def test_ask_and_query_say_the_same(mechanism, neighbours):
     schema, table = people(300, neighbours=neighbours)
     for _ in range(3):
         release = cs.release(table, cs.marginals(schema, 2), epsilon=0.3, delta=1e-6, mechanism=mechanism)
-        lines = release.query("SELECT region, ill, COUNT(*) AS n FROM people GROUP BY region, ill").to_arrow().to_pylist()
+        lines = (
+            release.query("SELECT region, ill, COUNT(*) AS n FROM people GROUP BY region, ill").to_arrow().to_pylist()
+        )
         for line in lines:
             asked = release.ask(f"region = '{line['region']}' AND {'' if line['ill'] else 'NOT '}ill")
             rows = release.total.divisor
