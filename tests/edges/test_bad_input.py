@@ -269,3 +269,15 @@ def test_a_process_of_its_own_behaves_the_same(place: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_a_table_where_none_is_read(place: Path, command: Command) -> None:
+    """`plan` is given the table first, as `release` is: the refusal says what to write in its place."""
+    refused(command("plan", "small.csv", "--schema", "small.toml", "--marginals", "2", "--epsilon", "1"), "--rows")
+    refused(command("export", "a.conspectus", "--table", "sex", "age", "-o", "t.csv"), "quotes")
+
+
+def test_a_select_of_another_table_or_in_another_place(released: Path, command: Command) -> None:
+    """What to type instead stands in the refusal."""
+    refused(command("sql", released, "SELECT COUNT(*) FROM others"), 'write FROM "small"')
+    refused(command("ask", released, "SELECT COUNT(*) FROM small"), "conspectus sql")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 DONE, BUG, BAD_INPUT, REFUSED, NO_MECHANISM = 0, 1, 2, 3, 4
 
 # By class and home, so that nothing is imported before something went wrong; the first that fits decides.
@@ -18,7 +20,7 @@ def explain(error: Exception) -> tuple[int, str]:
     Only errors of our own classes speak for themselves: the text of any other may quote what was read from a table.
     """
     if hasattr(error, "format_message"):  # the parser's own usage errors
-        return BAD_INPUT, str(error.format_message())
+        return BAD_INPUT, _of_parser(error)
     if type(error).__name__ == "Abort":
         return BUG, "interrupted"
     ours = [kind for kind in type(error).__mro__ if kind.__module__.split(".")[0] == "conspectus"]
@@ -34,3 +36,17 @@ def explain(error: Exception) -> tuple[int, str]:
         return BAD_INPUT, f"{error.filename}: {error.strerror}"
     advice = "set CONSPECTUS_DEBUG=1 to see where, away from strangers' eyes"
     return BUG, f"internal error ({type(error).__name__}): {advice}"
+
+
+def _of_parser(error: Any) -> str:
+    """What the parser says, and what a command takes that was given too much: for `plan` that is no table."""
+    said, context = str(error.format_message()), getattr(error, "ctx", None)
+    if "unexpected extra argument" not in said or context is None:
+        return said
+    takes = [
+        (one.metavar or one.name or "").upper() for one in context.command.params if one.param_type_name == "argument"
+    ]
+    if takes:
+        return f"{said}: {context.command_path} takes {', '.join(takes)}; write a text with spaces in quotes"
+    what = "it reads no table, and --rows says how many rows to plan for; " if context.info_name == "plan" else ""
+    return f"{said}: {context.command_path} takes options alone: {what}--help lists them"

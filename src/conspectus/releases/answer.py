@@ -162,10 +162,9 @@ def value_answer(found: MomentEstimate, total: Total, confidence: float, notes: 
 def answer_of(estimate: Estimate, total: Total, confidence: float, query: Query) -> Answer:
     """An estimate in counts as an answer in fractions.
 
-    The interval is cut to what is possible, but never so that it leaves the count out. It is taken around the count or,
-    where noise made that impossible, around the nearest possible one. That is no farther from the truth, so the
-    interval holds as often; and large noise never shrinks it to a point. An answer in shares that leaves its interval
-    is moved to the nearer end. What the schema says of every row is no estimate: it is all rows or none.
+    The interval is cut to what is possible (`Estimate.possible_ends`), but never so that it leaves the count out. An
+    answer in shares that leaves its interval is moved to the nearer end. What the schema says of every row is no
+    estimate: it is all rows or none.
 
     Args:
         estimate: An estimate that holds at `count_confidence(total, confidence)`.
@@ -178,14 +177,14 @@ def answer_of(estimate: Estimate, total: Total, confidence: float, query: Query)
     divisor, slip = total.divisor, total.margin((1 + confidence) / 2)
     most, least = total.value + slip, total.value - slip
     estimate = estimate.for_real_values(query, most)
-    if estimate.low is None or estimate.high is None:
+    ends = estimate.possible_ends(max(most, 1.0))
+    if ends is None:
         share = estimate.count / divisor if estimate.share is None else estimate.share
         return Answer(
             fraction=share, count=share * divisor, low=None, high=None, basis="unguaranteed", confidence=confidence
         )
     fraction = estimate.count / divisor
-    moved = min(max(estimate.count, 0.0), max(most, 1.0)) - estimate.count
-    low, high = max(0.0, estimate.low + moved), max(0.0, estimate.high + moved)
+    low, high = ends
     answer = Answer(
         fraction=fraction,
         count=estimate.count,

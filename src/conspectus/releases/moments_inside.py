@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,24 +20,31 @@ from conspectus.synopses.synopsis import CannotAnswer
 from conspectus.tabular import ResultTable
 
 from .answer import Answer, standing_notes, value_answer
-from .numbers_from_parts import moment_answer
+from .numbers_from_parts import moment_answer, one_value_each
 from .released_counts import ReleasedCounts
 from .selecting import measured_alone
 
 
 def answer_moment(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer:
-    """A moment with its interval: of the values themselves where that was bought, else with bins by their middles."""
+    """A moment with its interval: of the values themselves where that was bought, else with bins by their middles.
+
+    A moment that was not released by itself is the one that a SELECT finds, from the same cells: one question has one
+    answer. Cells do not speak of bins by their middles, and parts are taken where cells have no interval.
+    """
     inside = moment_inside(source, moment, confidence)
     if inside is not None:
         return inside
-    found = moment_answer(source.schema, source.synopsis, source.evidence, moment, confidence)
-    # Cells may have an interval where the parts have none; of bins by their middles they do not speak.
-    told = (
-        _from_cells(source, moment, confidence)
-        if found.low is None and found.notes == standing_notes(source.schema)
-        else None
-    )
-    return found if told is None or told.low is None else replace(told, notes=standing_notes(source.schema))
+    parts = partial(moment_answer, source.schema, source.synopsis, source.evidence, moment, confidence)
+    cells = partial(_from_cells, source, moment, confidence)
+    if not one_value_each(source.schema, moment):
+        return parts()
+    first, second = (parts, cells) if moment in source.moments else (cells, parts)
+    found = first()
+    if found is None or found.low is None:
+        other = second()
+        found = other if found is None or (other is not None and other.low is not None) else found
+    assert found is not None
+    return replace(found, notes=standing_notes(source.schema))
 
 
 def moment_inside(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer | None:

@@ -195,7 +195,7 @@ class Release(Quantiles, Learning):
         if isinstance(asked, Moment):
             return answer_moment(self.counts, asked, confidence)
         estimate = self.synopsis.estimate(put, count_confidence(self.total, confidence), self.evidence)
-        answer = answer_of(estimate, self.total, confidence, asked)
+        answer = answer_of(self.counts.as_counted(estimate, asked, confidence), self.total, confidence, asked)
         counted = self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows)
         return dataclasses.replace(answer, question=words, notes=notes, count=answer.count if counted else None)
 

@@ -15,8 +15,9 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.formulas import all_of, any_box, literal, predicate
-from conspectus.queries.query import Predicate
+from conspectus.queries.query import Predicate, Query
 from conspectus.queries.workload import Workload
+from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.noisy_answers import NoisyAnswers
@@ -54,15 +55,37 @@ class ReleasedCounts:
         return self.synopsis.total
 
     def count(self, query: Predicate, failure: float) -> Interval:
-        """How many rows satisfy a predicate."""
+        """How many rows satisfy a predicate.
+
+        An answer in shares lies in the interval that was cut to what is possible, as that of `ask` does: the two say
+        the same, and noise far below 0 leaves a fitted count where it is.
+        """
         domain = self.schema.domain
         asked = Workload(domain, (Conjunctions.of(domain, [query]),))
         self.check_seen(asked)
         found = self.synopsis.estimate(asked, 1 - failure, self.evidence)
-        value = found.count if found.share is None else found.share * self.total.divisor
-        if found.low is not None and found.high is not None:
-            value = min(max(value, found.low), found.high)
-        return Interval(value=value, low=found.low, high=found.high, basis=found.basis)
+        if found.share is None:
+            return Interval(value=found.count, low=found.low, high=found.high, basis=found.basis)
+        fitted, ends = found.share * self.total.divisor, found.possible_ends(self._most)
+        if ends is None:
+            return Interval(value=fitted, low=None, high=None, basis=found.basis)
+        low, high = ends
+        return Interval(value=min(max(fitted, low), high), low=low, high=high, basis=found.basis)
+
+    def as_counted(self, estimate: Estimate, query: Query, confidence: float) -> Estimate:
+        """An estimate for a share of the rows, with the count that `count` gives.
+
+        Where the number of rows is private, a share has a wider interval than its count, since both are uncertain. The
+        fitted count lies in the narrower one, whether it is asked for as a count or as a share.
+        """
+        if estimate.share is None or self.total.exact or not isinstance(query, Predicate):
+            return estimate
+        counted = self.count(query, 1 - confidence).value
+        return estimate if counted is None else replace(estimate, share=counted / self.total.divisor)
+
+    @property
+    def _most(self) -> float:
+        return max(self.total.value, 1.0) if self.total.exact else math.inf
 
     def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
         """A moment that was released, of the same rows; None for any other, which follows from the cells.

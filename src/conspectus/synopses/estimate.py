@@ -47,6 +47,18 @@ class Estimate:
         high = count + (below if above is None else above)
         return cls(count=count, low=count - below, high=high, basis=basis, share=share)
 
+    def possible_ends(self, most: float) -> tuple[float, float] | None:
+        """The interval, cut to what is possible: no less than 0. None where there is none.
+
+        It is taken around the count or, where noise made that impossible, around the nearest possible one, between 0
+        and `most`. That is no farther from the truth, so the interval holds as often; and large noise never shrinks it
+        to a point.
+        """
+        if self.low is None or self.high is None:
+            return None
+        moved = min(max(self.count, 0.0), most) - self.count
+        return max(0.0, self.low + moved), max(0.0, self.high + moved)
+
     def for_real_values(self, query: Query, rows: float) -> Estimate:
         """Widened by what rounding did: the interval then holds the real value of a query that is counted in steps.
 

@@ -161,7 +161,8 @@ class _Selection:
             raise CannotQuery(f'FROM names the table that was released, "{self.schema.name}", or is left out')
         _check_parts(table)
         if table.name.casefold() != self.schema.name.casefold():
-            raise CannotQuery(f'this is about "{self.schema.name}", and knows no table "{table.name}": write FROM it')
+            name = f'"{self.schema.name}"'
+            raise CannotQuery(f'this is about {name}, and knows no table "{table.name}": write FROM {name}')
         return str(table.alias)
 
     def _grouped(self) -> list[exp.Expression]:

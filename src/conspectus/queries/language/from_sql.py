@@ -93,7 +93,7 @@ def read(schema: Schema, text: str, *, snap: bool = False) -> Reading:
     if text.lstrip().casefold().startswith(("select ", "select\n", "with ")):
         raise NotAPredicate(
             "this is a whole SELECT, and here a condition on rows is asked for, as in age >= 30 AND sex = 'Female': "
-            "query(…) answers a SELECT"
+            "query(…) answers a SELECT, or conspectus sql on the command line"
         )
     try:
         tree = unqualified(schema, _tree(schema, text), NotAPredicate)
