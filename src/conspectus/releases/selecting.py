@@ -22,7 +22,7 @@ from conspectus.queries.language.numbers import code_values
 from conspectus.queries.language.select_plan import Measure, Select, columns_in, ends_of
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Literal, Predicate
-from conspectus.synopses.moment_estimates import MomentEstimate
+from conspectus.synopses.moment_estimates import RARELY, MomentEstimate
 from conspectus.synopses.synopsis import Total
 
 from .answer import standing_notes
@@ -30,6 +30,7 @@ from .cells import cell_estimates as cells
 from .cells.binned_cells import code_ends, with_inside
 from .cells.cell_estimates import CellCounts, Interval, Values
 from .cells.ranks import quantile
+from .cells.samples import of_sample
 from .query_result import QueryResult, table_of
 from .released_counts import ReleasedCounts
 from .select_lines import Line, QuantileValue, example_of, nearest, number_of, rank_of, rounded, value_of
@@ -143,12 +144,11 @@ class _Asked:
             return None
         rows = predicate(self.domain, all_of(self.domain, [self.plan.where, measure.where, *group]))
         axes = tuple(Numbers(self.domain.position(column.name), code_values(column)) for column in columns)
-        found = self.source.moment(Moment(kind, rows, axes), self.failure)
+        found = self.source.moment(Moment(kind, rows, axes), self._left(measure))
         if found is None:
             return None
         told = Interval(value=found.value, low=found.low, high=found.high, basis=found.basis)
-        held = max(found.count or 2.0, 2.0)
-        told = told.scaled(held / (held - 1)) if measure.sample else told
+        told = of_sample(told, found.count or 0.0, found.rows) if measure.sample else told
         return _rooted(told) if measure.kind == "deviation" else told
 
     def _count(self, where: Formula, group: tuple[Formula, ...]) -> Interval:
@@ -261,13 +261,22 @@ class _Asked:
         if measure.kind == "quantile":
             return self._quantile(measure, chosen, taken[0])
         if measure.kind in ("variance", "deviation"):
-            found = cells.variance(chosen, taken[0], self.failure)
-            found = _of_sample(found, counts.taken(held)) if measure.sample else found
+            found = cells.variance(chosen, taken[0], self._left(measure))
+            found = self._of_sample(found, counts.taken(held)) if measure.sample else found
             return _rooted(found) if measure.kind == "deviation" else found
         if measure.kind == "covariance":
-            found = cells.covariance(chosen, taken[0], taken[1], self.failure)
-            return _of_sample(found, chosen) if measure.sample else found
+            found = cells.covariance(chosen, taken[0], taken[1], self._left(measure))
+            return self._of_sample(found, chosen) if measure.sample else found
         return cells.correlation(chosen, taken[0], taken[1], self.failure)
+
+    def _left(self, measure: Measure) -> float:
+        """What may go wrong: of a sample the number of rows needs a little of it."""
+        return self.failure * (1 - RARELY) if measure.sample else self.failure
+
+    def _of_sample(self, found: Interval, chosen: CellCounts) -> Interval:
+        ones = np.ones(len(chosen.counts))
+        count, off = float(chosen.measured.sum()), chosen.margin(ones, RARELY * self.failure)
+        return of_sample(found, float(chosen.counts.sum()), (count - off, count + off))
 
     def _inside(self, measure: Measure, shape: tuple[int, ...]) -> BinValues | None:
         """What is known inside bins, where the cells are those of the column alone: then all rows of a bin count."""
@@ -332,11 +341,6 @@ def _mask(formula: Formula, columns: tuple[int, ...], shape: tuple[int, ...]) ->
         return np.broadcast_to(held.reshape([-1 if n == axis else 1 for n in range(len(shape))]), shape)
     parts = [_mask(part, columns, shape) for part in formula.parts]
     return reduce(operator.and_ if formula.conjunctive else operator.or_, parts)
-
-
-def _of_sample(found: Interval, chosen: CellCounts) -> Interval:
-    rows = max(float(chosen.counts.sum()), 2.0)
-    return found.scaled(rows / (rows - 1))
 
 
 def _rooted(found: Interval) -> Interval:

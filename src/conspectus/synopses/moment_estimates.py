@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -28,6 +28,9 @@ from .noisy_vectors import NoisyVector
 Coefficients = NDArray[np.float64]
 Bounding = Callable[[Coefficients], tuple[float, float]]
 """From what a row adds to the numerator of a ratio, by part, to the ends of the ratio."""
+RARELY = 0.02
+"""Of a failure probability, what the number of rows may take where a variance is that of a sample."""
+
 SURE = 0.999
 """With this confidence a centre is as near to the mean as is assumed where a variance is widened for it."""
 
@@ -42,6 +45,8 @@ class MomentEstimate:
         high: The truth is at most this.
         count: The number of rows that it is over; None for a sum, of which rows are not counted.
         basis: What it rests on.
+        rows: Between which numbers of rows it is over, but for `RARELY` of what may go wrong besides; None where that
+            is not known, or nobody needs it.
     """
 
     value: float
@@ -49,6 +54,7 @@ class MomentEstimate:
     high: float | None
     count: float | None
     basis: Basis
+    rows: tuple[float, float] | None = None
 
 
 def moment_value(moment: Moment, parts: Coefficients) -> float:
@@ -77,7 +83,7 @@ def estimate_noisy(moment: Moment, parts: NoisyVector, confidence: float, rows: 
         combination = _sum(moment)
         reach = parts.margin(combination, confidence) + _rounded(combination, rows)
         return MomentEstimate(value=value, low=value - reach, high=value + reach, count=None, basis="measured")
-    return _within(
+    found = _within(
         moment,
         value,
         parts.counts,
@@ -85,6 +91,10 @@ def estimate_noisy(moment: Moment, parts: NoisyVector, confidence: float, rows: 
         lambda line: _fieller(line, parts, confidence, _range(moment)),
         lambda mean: _fieller(mean, parts, SURE, (float(mean.min()), float(mean.max()))),
     )
+    if moment.kind == "mean":
+        return found
+    count, off = float(parts.counts.sum()), parts.margin(np.ones(len(parts.counts)), 1 - RARELY * (1 - confidence))
+    return replace(found, rows=(count - off, count + off))
 
 
 def estimate_boxed(moment: Moment, parts: Sequence[Estimate], total: float | None = None) -> MomentEstimate:
@@ -113,15 +123,17 @@ def estimate_boxed(moment: Moment, parts: Sequence[Estimate], total: float | Non
     if moment.kind == "sum":
         sums = [float(_sum(moment) @ corner) for corner in corners]
         return MomentEstimate(value=value, low=min(sums), high=max(sums), count=None, basis=basis)
-    if any(corner.sum() <= 0 for corner in corners):
+    sizes = [float(corner.sum()) for corner in corners]
+    rows = min(sizes), max(sizes)
+    if rows[0] <= 0:
         low, high = _range(moment)
-        return MomentEstimate(value=value, low=low, high=high, count=count, basis=basis)
+        return MomentEstimate(value=value, low=low, high=high, count=count, basis=basis, rows=rows)
 
     def ends(line: Coefficients) -> tuple[float, float]:
         found = [float(line @ corner) / float(corner.sum()) for corner in corners]
         return min(found), max(found)
 
-    return _within(moment, value, counts, basis, ends, ends)
+    return replace(_within(moment, value, counts, basis, ends, ends), rows=rows)
 
 
 def _within(
@@ -146,8 +158,11 @@ def _fieller(
     """All ratios r with |(line − r)·counts| within what the noise may be, as far as they are possible.
 
     The bound on the noise of (line − r)·counts is nearly a multiple of its deviation. The multiple is taken as large
-    as it is at the estimate and at both ends, so that the ends solve a quadratic equation.
+    as it is at the estimate and at both ends, so that the ends solve a quadratic equation. Its coefficients are squares
+    of what rows add, and values far from 0 would leave nothing of their difference: so they are taken from the middle.
     """
+    middle = float(line.min() + line.max()) / 2
+    line, possible = line - middle, (possible[0] - middle, possible[1] - middle)
     ones = np.ones(len(line))
     spread = parts.covariance
     n, d = float(line @ parts.counts), float(parts.counts.sum())
@@ -163,7 +178,8 @@ def _fieller(
     times = multiple(centre)
     ends = _solved(n, d, moments, times, possible)
     times = max(times, *(multiple(end) for end in ends))
-    return _solved(n, d, moments, times, possible)
+    low, high = _solved(n, d, moments, times, possible)
+    return low + middle, high + middle
 
 
 def _solved(

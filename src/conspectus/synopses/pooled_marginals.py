@@ -33,6 +33,8 @@ MOST_COLUMNS, MOST_CELLS = 8, 1 << 20
 """Queries about more columns, or over more cells of them, are not taken apart."""
 
 NOTHING = 1e-12
+"""Of the largest weight, or of 1 for sets of cells: less is what floats lost."""
+
 _LEAST_VARIANCE = 1e-30
 
 Table = NDArray[np.float64]
@@ -251,10 +253,12 @@ def noise_terms(
 def counted_terms(weighted: Iterable[Weighted]) -> tuple[Term, ...]:
     """Noises by law and size of weight."""
     found: dict[tuple[Noise, float], int] = {}
-    for law, weights, steps, copies in weighted:
+    listed = list(weighted)
+    largest = max((float(np.abs(weights).max(initial=0.0)) for _, weights, _, _ in listed), default=0.0)
+    for law, weights, steps, copies in listed:
         sizes, times = np.unique(np.abs(weights.ravel()) / steps, return_counts=True)
         for size, often in zip(sizes.tolist(), times.tolist()):
-            if size > NOTHING / steps:
+            if size > NOTHING * largest / steps:
                 key = law, float(f"{size:.10g}")
                 found[key] = found.get(key, 0) + often * copies
     return tuple((law, size, times) for (law, size), times in sorted(found.items()))

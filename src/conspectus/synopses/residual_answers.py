@@ -38,7 +38,6 @@ from .noisy_vectors import NoisyVector
 from .pooled_marginals import (
     MOST_CELLS,
     MOST_COLUMNS,
-    NOTHING,
     TermsOfBoxes,
     Weighted,
     counted_terms,
@@ -49,6 +48,8 @@ from .synopsis import BadSynopsis, CannotAnswer, Ends, Synopsis, Total, checked_
 
 Table = NDArray[np.float64]
 Columns = tuple[int, ...]
+_LOST = 2.0**-48
+"""The share of a number that floats may lose where means are taken away from it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +184,10 @@ class ResidualAnswers(Synopsis):
         """
         held = tuple(column for column in columns if self.domain.sizes[column] > 1)
         parts: dict[Columns, Table] = {}
+        # Weights may be in any unit: nothing is what floats lose of the largest of them.
+        nothing = _LOST * float(np.abs(weights).max(initial=0.0))
         for chosen, share in interactions_of(held, weights.reshape(self.domain.shape(held))):
-            if float(np.square(share).sum()) <= NOTHING:
+            if float(np.abs(share).max(initial=0.0)) <= nothing:
                 continue
             if chosen and chosen not in self.tables:
                 return None

@@ -45,6 +45,11 @@ class Interval:
     high: float | None
     basis: Basis
 
+    def moved(self, by: float) -> Interval:
+        """The same counted from another number."""
+        value, low, high = (None if end is None else end + by for end in (self.value, self.low, self.high))
+        return Interval(value=value, low=low, high=high, basis=self.basis)
+
     def scaled(self, factor: float) -> Interval:
         """The same in other units."""
         ends = [None if end is None else end * factor for end in (self.low, self.high)]
@@ -212,12 +217,24 @@ def total(
 def mean(cells: CellCounts, values: Values, failure: float, known: float | None = None) -> Interval:
     """A sum over the number of rows. `known` is that number where it is public: then only the sum is uncertain."""
     if known is None or known <= 0 or not len(values.low):
-        return ratio(cells, values, values.ones, failure)
+        return _by_rows(cells, values, failure)
     least, most = values.possible or (float(values.low.min()), float(values.high.max()))
     found = total(cells, values, failure, known).scaled(1 / known)
     ends = (found.value, found.low, found.high)
     value, low, high = (None if end is None else min(max(end, least), most) for end in ends)
     return said(cells, Interval(value=value, low=low, high=high, basis=found.basis), least, most)
+
+
+def _by_rows(cells: CellCounts, values: Values, failure: float) -> Interval:
+    """A sum over a number of rows that is not known.
+
+    Values are counted from their middle: of noise with values far from 0 floats would lose what tells these apart.
+    """
+    if not len(values.low):
+        return ratio(cells, values, values.ones, failure)
+    least, most = values.possible or (float(values.low.min()), float(values.high.max()))
+    middle = (least + most) / 2
+    return ratio(cells, values.minus(middle), values.ones, failure).moved(middle)
 
 
 def said(cells: CellCounts, found: Interval, least: float, most: float) -> Interval:
@@ -324,7 +341,7 @@ def _crossing(test: Callable[[float], float], least: float, most: float, *, risi
 def variance(cells: CellCounts, values: Values, failure: float) -> Interval:
     """The mean squared distance from the mean."""
     ones = values.ones
-    mean = ratio(cells, values, ones, failure / 2)
+    mean = _by_rows(cells, values, failure / 2)
     if mean.value is None:
         return mean
     found = ratio(cells, values.minus(mean.value).squared(), ones, failure / 2)
@@ -345,7 +362,7 @@ def variance(cells: CellCounts, values: Values, failure: float) -> Interval:
 def covariance(cells: CellCounts, first: Values, second: Values, failure: float) -> Interval:
     """The mean product of distances from two means."""
     ones = np.ones(len(first.middle))
-    means = [ratio(cells, values, ones, failure / 3) for values in (first, second)]
+    means = [_by_rows(cells, values, failure / 3) for values in (first, second)]
     a, b = means
     if a.value is None or b.value is None:
         return a
