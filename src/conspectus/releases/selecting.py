@@ -36,6 +36,8 @@ from .select_lines import Line, QuantileValue, example_of, nearest, number_of, r
 from .within_bins import BinValues, WithinBins
 
 MOST_CELLS = 1 << 20
+OF_SIZE = 0.02
+"""Of what a variance of a sample may fail by, for the number of its rows."""
 Mask = NDArray[np.bool_]
 VAGUE = (
     "what bounds every single count leaves anything possible for numbers made of many of them, which have no interval "
@@ -147,8 +149,8 @@ class _Asked:
         if found is None:
             return None
         told = Interval(value=found.value, low=found.low, high=found.high, basis=found.basis)
-        held = max(found.count or 2.0, 2.0)
-        told = told.scaled(held / (held - 1)) if measure.sample else told
+        if measure.sample:  # of a moment that is asked by itself, how far its rows are off is not told
+            told = _of_sample(told, found.count or 0.0, 0.0)
         return _rooted(told) if measure.kind == "deviation" else told
 
     def _count(self, where: Formula, group: tuple[Formula, ...]) -> Interval:
@@ -261,13 +263,24 @@ class _Asked:
         if measure.kind == "quantile":
             return self._quantile(measure, chosen, taken[0])
         if measure.kind in ("variance", "deviation"):
-            found = cells.variance(chosen, taken[0], self.failure)
-            found = _of_sample(found, counts.taken(held)) if measure.sample else found
+            found = cells.variance(chosen, taken[0], self._of_moment(measure))
+            found = self._sampled(found, counts.taken(held), rows if every else None) if measure.sample else found
             return _rooted(found) if measure.kind == "deviation" else found
         if measure.kind == "covariance":
-            found = cells.covariance(chosen, taken[0], taken[1], self.failure)
-            return _of_sample(found, chosen) if measure.sample else found
+            found = cells.covariance(chosen, taken[0], taken[1], self._of_moment(measure))
+            return self._sampled(found, chosen, rows if every else None) if measure.sample else found
         return cells.correlation(chosen, taken[0], taken[1], self.failure)
+
+    def _of_moment(self, measure: Measure) -> float:
+        """What a variance or covariance may fail by: that of a sample leaves something for its number of rows."""
+        return self.failure * (1 - OF_SIZE) if measure.sample else self.failure
+
+    def _sampled(self, found: Interval, chosen: CellCounts, known: float | None) -> Interval:
+        """A variance or covariance of a sample, from that of the rows themselves."""
+        if known is not None:
+            return _of_sample(found, known, 0.0)
+        off = chosen.margin(np.ones(len(chosen.counts)), OF_SIZE * self.failure) if chosen.known else 0.0
+        return _of_sample(found, float(chosen.measured.sum()), off)
 
     def _inside(self, measure: Measure, shape: tuple[int, ...]) -> BinValues | None:
         """What is known inside bins, where the cells are those of the column alone: then all rows of a bin count."""
@@ -334,9 +347,18 @@ def _mask(formula: Formula, columns: tuple[int, ...], shape: tuple[int, ...]) ->
     return reduce(operator.and_ if formula.conjunctive else operator.or_, parts)
 
 
-def _of_sample(found: Interval, chosen: CellCounts) -> Interval:
-    rows = max(float(chosen.counts.sum()), 2.0)
-    return found.scaled(rows / (rows - 1))
+def _of_sample(found: Interval, rows: float, off: float) -> Interval:
+    """What is divided by one less than the number of rows, as many as there may be; null of what is one row or none.
+
+    A sample has two rows or more: of fewer it has no variance.
+    """
+    if rows < 1.5 or found.value is None:
+        return Interval(value=None, low=None, high=None, basis="unguaranteed")
+    least, most = max(rows - off, 2.0), max(rows + off, 2.0)
+    ends = [end * n / (n - 1) for end in (found.low, found.high) if end is not None for n in (least, most)]
+    value = found.value * max(rows, 2.0) / (max(rows, 2.0) - 1)
+    low, high = (min(ends[:2]), max(ends[2:])) if len(ends) == 4 else (None, None)
+    return Interval(value=value, low=low, high=high, basis=found.basis)
 
 
 def _rooted(found: Interval) -> Interval:

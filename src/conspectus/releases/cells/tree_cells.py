@@ -68,7 +68,7 @@ class TreeCells(CellCounts):
         without bias, such as those over the leaves, which weigh 1 − q up to a code and q beyond it.
         """
         if size * self.tree.leaves.size <= MOST_SOLVED:
-            return np.array([self.deviation((codes <= code) - q) for code in range(size)])
+            return np.array([self.deviation((codes <= code).astype(np.float64) - q) for code in range(size)])
         copies = self.tree.leaves.size // self.tree.marginal(self.columns).size
         held = np.cumsum(np.bincount(codes, minlength=size))
         squares = (1 - q) ** 2 * held + q**2 * (len(codes) - held)
