@@ -136,9 +136,7 @@ def test_means_and_sums_are_compared_in_their_own_units(place, capsys) -> None:
     told = json.loads(capsys.readouterr().out)
     rows = pyarrow.csv.read_csv("people.csv").to_pandas()
     middles = 18 + 12 * ((rows["age"] - 18) // 12) + 5.5
-    true = {
-        f"mean of age where region = '{name}'": middles[rows["region"] == name].mean() for name in set(rows["region"])
-    }
+    regions = {name: rows["region"] == name for name in ("north", "east", "south", "west")}
     found = {miss["question"]: miss for miss in told["worst"]}
     assert told["questions"] == len(found) == 7
     assert told["covered"] == 1.0
