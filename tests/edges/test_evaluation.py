@@ -87,8 +87,8 @@ def test_workloads_by_columns_ranges_prefixes_and_means(place, capsys) -> None:
     budget = ("--epsilon", "1", "-o", "o.conspectus")
     assert run(["release", "people.csv", "--schema", "people.toml", "--columns", "age", *budget]) == 2
     assert "--marginals" in capsys.readouterr().err
-    assert run(["evaluate", "out.conspectus", "people.csv"]) == 2
-    assert "counts of rows" in capsys.readouterr().err
+    assert run(["evaluate", "out.conspectus", "people.csv"]) == 0
+    assert "mean of age" in capsys.readouterr().out
 
 
 def test_plans_know_which_releases_give_synthetic_rows() -> None:
@@ -119,3 +119,33 @@ def test_the_report_says_who_answers_and_what_it_is_good_for(place) -> None:
                 "--mechanism", "laplace", "-o", "out.conspectus", "--quiet"]) == 0  # fmt: skip
     assert run(["report", "out.conspectus", "-o", "out.html"]) == 0
     assert "Noise: do not use" in Path("out.html").read_text(encoding="utf-8")
+
+
+def test_means_and_sums_are_compared_in_their_own_units(place, capsys) -> None:
+    """Bins by their middles, as they were released; errors as shares of what each of them can be."""
+    schema = cs.Schema.load("people.toml")
+    table = cs.open_table("people.csv", schema)
+    asked = cs.means(schema, "age", by=["region"]) + cs.sums(schema, "smoker") + cs.marginal(schema, ["ill"])
+    release = cs.release(table, asked, epsilon=2.0, mechanism="laplace")
+    release.save("numbers.conspectus")
+    capsys.readouterr()
+    assert (
+        run(["evaluate", "numbers.conspectus", "people.csv", "--worst", "9", "--json", "--confidence", "0.99999999"])
+        == 0
+    )
+    told = json.loads(capsys.readouterr().out)
+    rows = pyarrow.csv.read_csv("people.csv").to_pandas()
+    middles = 18 + 12 * ((rows["age"] - 18) // 12) + 5.5
+    regions = {name: rows["region"] == name for name in ("north", "east", "south", "west")}
+    found = {miss["question"]: miss for miss in told["worst"]}
+    assert told["questions"] == len(found) == 7
+    assert told["covered"] == 1.0
+    assert told["intervals"] == 7
+    for name, there in regions.items():
+        (mean,) = (miss for question, miss in found.items() if question.startswith("mean of age") and name in question)
+        assert mean["true"] == pytest.approx(middles[there].mean(), abs=1e-4)
+        assert mean["error"] == pytest.approx(abs(mean["answered"] - mean["true"]) / 60, abs=1e-5)
+    (smokers,) = (miss for question, miss in found.items() if question.startswith("sum of smoker"))
+    assert smokers["true"] == pytest.approx(rows["smoker"].sum(), abs=1e-3)
+    assert run(["evaluate", "numbers.conspectus", "people.csv"]) == 0
+    assert "of what is possible" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from conspectus.queries.blocks.moments import Moment, Moments, Numbers
 from conspectus.queries.query import VALUE_STEPS, Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
+from conspectus.releases.numbers_from_parts import moment_estimate
 from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.moment_estimates import estimate_boxed, estimate_noisy, moment_value
 from conspectus.synopses.noisy_vectors import NoisyVector
@@ -263,3 +265,50 @@ def test_the_number_of_rows_is_bought_apart_where_no_answer_is_a_share_of_it(del
     again = cs.load(tmp_path / "sums.synopsis")
     assert again.answers.tolist() == made.answers.tolist()
     assert again.query("SELECT COUNT(*) AS n FROM made").to_pylist()[0]["n_low"] is not None
+
+
+BELOW = cs.Schema.from_dict({"name": "below", "columns": {"x": {"type": "integer", "min": -5, "max": 4}}})
+BELOW_ROWS = np.random.default_rng(3).integers(-5, 5, 500)
+
+
+def below(workload: cs.Workload, mechanism: str = "laplace", epsilon: float = 1.0) -> cs.Release:
+    table = cs.open_table(pa.table({"x": BELOW_ROWS}), BELOW)
+    return cs.release(table, workload, epsilon=epsilon, delta=1e-6, mechanism=mechanism)
+
+
+def test_which_of_two_ways_to_a_number_is_taken_does_not_hang_on_the_noise() -> None:
+    """Of a sum and a mean that were both measured the less noisy one says both, wherever the noise went: also where it
+    made the interval of the other one narrower, by pushing it out of the range of the column."""
+    release = below(cs.sums(BELOW, "x") + cs.means(BELOW, "x"))
+    both, every = release.synopsis, Numbers(0, np.arange(-5.0, 5.0))
+    total, mean = (Moment(kind, EVERY, (every,)) for kind in ("sum", "mean"))
+    widths = set()
+    for around in (-3000.0, 0.0, 250.0, 490.0, 505.0, 3000.0):
+        for up in (0.0, 200.0, 4000.0):
+            seen = replace(both, counts=np.array([up, 260.0, around]))  # Σ x⁺/5, Σ x⁻/5, and Σ (x + 5)/9
+            found = moment_estimate(seen, release.evidence, total, 0.95)
+            assert found.value == 5 * (up - 260)  # its deviation is √2·5 scales, and that of the mean 9
+            widths.add(round(found.high - found.low, 6))
+            same = moment_estimate(seen, release.evidence, mean, 0.95)
+            assert same.value == pytest.approx(min(max((up - 260) / 100, -5.0), 4.0))
+            assert same.low <= same.value <= same.high
+            whole = min(max(end / 500, -5.0) for end in (found.high, 2000.0))
+            assert same.high == pytest.approx(whole)
+    assert len(widths) == 1
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "projection", "boosting", "tree"])
+def test_a_sum_over_a_public_number_of_rows_is_as_good_as_their_mean(mechanism: str) -> None:
+    """At a confidence that does not fail by chance."""
+    for released, other in ((cs.means, cs.sums), (cs.sums, cs.means)):
+        release = below(released(BELOW, "x"), mechanism)
+        first, second = (release.ask(build(BELOW, "x"), confidence=SURE) for build in (released, other))
+        factor = 500 if other is cs.sums else 1 / 500
+        assert second.low is not None
+        assert (second.value, second.low, second.high) == pytest.approx(
+            (first.value * factor, first.low * factor, first.high * factor), rel=1e-3, abs=1e-3
+        )
+        assert second.low <= (BELOW_ROWS.sum() if other is cs.sums else BELOW_ROWS.mean()) <= second.high
+        found = release.query("SELECT SUM(x) AS s, AVG(x) AS m FROM below", confidence=SURE).to_dict()
+        told = {cs.sums: "s", cs.means: "m"}[other]
+        assert (found[f"{told}_low"][0], found[f"{told}_high"][0]) == pytest.approx((second.low, second.high), rel=0.02)

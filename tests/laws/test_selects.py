@@ -416,3 +416,28 @@ def test_selects_on_the_command_line(sure, tmp_path, capsys, monkeypatch) -> Non
     assert json.loads(said[said.index("{\n") :])["lines"][0]["count"] == ROWS
     assert run(["sql"]) == 2
     assert run(["sql", str(out), "--quote", "SELECT COUNT(*) FROM clients"]) == 2
+
+
+def test_a_sample_of_one_row_has_no_variance_and_small_ones_count_that_their_size_is_noisy() -> None:
+    """As in SQL; and with noise, at a confidence that does not fail by chance, whatever the number of rows is."""
+    x = np.array([3, 1, 4, 0, 2, 2, 4, 1])
+    g = np.array(["a", "b", "b", "c", "c", "c", "c", "c"])
+    columns = {
+        "x": {"type": "integer", "min": 0, "max": 4},
+        "g": {"type": "categorical", "values": ["a", "b", "c", "d"]},
+    }
+    schema = cs.Schema.from_dict({"name": "few", "columns": columns})
+    table = cs.open_table(pa.table({"x": x, "g": g}), schema)
+    select = "SELECT g, VARIANCE(x) AS v, STDDEV(x) AS d, VAR_POP(x) AS p FROM few GROUP BY g"
+    sharp = cs.release(table, cs.marginal(schema, ["x", "g"]), epsilon=1e4, mechanism="laplace").query(select).to_dict()
+    groups = [x[g == name] for name in ("b", "c")]
+    assert sharp["v"] == [None, *(pytest.approx(one.var(ddof=1)) for one in groups), None]
+    assert sharp["d"] == [None, *(pytest.approx(one.std(ddof=1)) for one in groups), None]
+    assert (sharp["v_low"][0], sharp["p"][0]) == (None, 0)
+    for _ in range(5):
+        release = cs.release(table, cs.marginal(schema, ["x", "g"]), epsilon=8.0, mechanism="laplace")
+        found = release.query(select, confidence=1 - 1e-8).to_dict()
+        for at, one in enumerate(groups, start=1):
+            if found["v"][at] is not None and found["v_low"][at] is not None:
+                assert found["v_low"][at] <= one.var(ddof=1) <= found["v_high"][at]
+                assert found["v_low"][at] <= found["v"][at] <= found["v_high"][at]

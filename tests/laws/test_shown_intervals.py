@@ -102,6 +102,30 @@ def test_a_question_about_records_that_were_not_shown_keeps_its_interval():
     assert held.interval(none, 0.95) == (0.0, (0.0, 28 + each))
 
 
+@pytest.mark.parametrize("counts", [(6, 6), (8, 9), (9, 14), (30, 30)])
+def test_two_records_together_hold_given_that_both_were_shown(counts):
+    """By enumeration of what may be shown of both, which are independent."""
+    scale, threshold, confidence = 1.0, 8, 0.8
+    asked = cs.sparse([["one", "other"]])
+    keys = np.sort(asked.blocks[0].addresses)
+    laws = [law_given_shown(scale, count, threshold, threshold + count + 40) for count in counts]
+    laws = [(shown[law > 1e-4], law[law > 1e-4]) for shown, law in laws]
+    missed = 0.0
+    for first, likely in zip(*laws[0]):
+        for second, also in zip(*laws[1]):
+            held = SparseTable(
+                RECORDS,
+                keys,
+                np.array([first, second]),
+                threshold,
+                Noise("laplace", scale),
+                Total(value=99.0, exact=True),
+            )
+            count, (below, above) = held.interval(asked, confidence)
+            missed += likely * also * (not count - below <= sum(counts) <= count + above)
+    assert missed <= 1 - confidence
+
+
 def test_keys_with_other_noise_are_refused():
     with pytest.raises(BadSynopsis, match="Laplace"):
         SparseTable(RECORDS, np.array([3], dtype=np.uint64), np.array([40]), 30, Noise("gaussian", 2.0), TOTAL)

@@ -20,6 +20,8 @@ from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
+from conspectus.releases.cells import tree_cells
+from conspectus.releases.cells.tree_cells import TreeCells
 from conspectus.synopses.synopsis import Total
 from conspectus.synopses.tree_counts import TreeCounts, solved
 
@@ -178,3 +180,73 @@ def test_box_plots_by_group_and_refusals() -> None:
         release.quantile("group", 0.5)
     with pytest.raises(WorkloadError, match="between 0 and 1"):
         release.quantile("minute", 1.5)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("tree", TREES, ids=range(3))
+def test_cells_of_a_tree_have_the_noise_of_its_queries(tree: DyadicTree, exact: bool) -> None:
+    """Sums, quotients and ranks over any cells, against the weights that single queries have over the nodes."""
+    rng = np.random.default_rng(8)
+    total = (
+        Total(value=90.0, exact=True) if exact else Total(value=90.0, exact=False, kind="laplace", scale=2.0, terms=1)
+    )
+    held = TreeCounts(DOMAIN, tree, rng.integers(0, 30, len(tree)).astype(float), Noise("laplace", 3.0), total)
+    for columns in {(1,), tree.columns}:
+        shape = DOMAIN.shape(columns)
+        cells = TreeCells.of(held, columns)
+        some = rng.random(cells.counts.size) < 0.7
+        taken, places = cells.taken(some), np.flatnonzero(some)
+        codes = np.unravel_index(places, shape)
+        asked = [
+            Predicate((tuple(Literal(c, (int(codes[a][i]),)) for a, c in enumerate(columns)),))
+            for i in range(len(places))
+        ]
+        vector = held.vector(asked)
+        np.testing.assert_allclose(taken.measured, vector.counts)
+        first, second = rng.normal(size=(2, len(places)))
+        line = first - 0.4 * second
+        deviation = np.sqrt(line @ vector.covariance @ line)
+        assert taken.deviation(line) == pytest.approx(deviation)
+        assert taken.along(first, second)(0.4) == pytest.approx(deviation)
+        assert taken.margin(line, 0.05) == pytest.approx(vector.margin(line, 0.95), rel=0.01)
+        ranked = codes[columns.index(1)]
+        found = taken.rank_deviations(ranked, 5, 0.3, 1)
+        for code in range(5):
+            rank = (ranked <= code) - 0.3
+            known = np.sqrt(max(rank @ vector.covariance @ rank, 0.0))
+            assert found[code] == pytest.approx(known, abs=1e-6)
+
+
+def test_ranks_of_long_columns_are_bounded_by_sums_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = Domain(("g", "x"), (2, 40))
+    tree = DyadicTree(domain, 1, (0,), 3)
+    held = TreeCounts(domain, tree, np.zeros(len(tree)), Noise("laplace", 3.0), Total(value=9.0, exact=True))
+    for columns, some in (((1,), np.arange(40) < 40), ((1,), np.arange(40) % 3 == 1), ((0, 1), np.arange(80) >= 40)):
+        cells = TreeCells.of(held, columns).taken(some)
+        codes = np.flatnonzero(some) % 40
+        for q in (0.1, 0.5):
+            exact = cells.rank_deviations(codes, 40, q, 1)
+            with monkeypatch.context() as patch:
+                patch.setattr(tree_cells, "MOST_SOLVED", 0)
+                bound = cells.rank_deviations(codes, 40, q, 1)
+            assert (exact <= bound * (1 + 1e-9)).all()
+
+
+def test_a_select_over_a_tree_has_the_intervals_of_its_nodes() -> None:
+    """The same as `ask` says, and for medians, rates and some rows; at a confidence that does not fail by chance."""
+    rng = np.random.default_rng(2)
+    x, g = rng.integers(0, 30, 2000), rng.random(2000) < 0.4
+    columns = {"x": {"type": "integer", "min": 0, "max": 29}, "g": {"type": "boolean"}}
+    schema = cs.Schema.from_dict({"name": "t", "columns": columns})
+    table = cs.open_table(pa.table({"x": x, "g": g}), schema)
+    release = cs.release(table, cs.marginal(schema, ["x", "g"]), epsilon=1.0, mechanism="tree")
+    select = "SELECT AVG(x) AS m, SUM(x) AS s, VAR_POP(x) AS v, MEDIAN(x) AS q, AVG(x < 9) AS r FROM t"
+    for where, mine in (("", x), (" WHERE g", x[g])):
+        found = {key: line[0] for key, line in release.query(select + where, confidence=SURE).to_dict().items()}
+        true = {"m": mine.mean(), "s": mine.sum(), "v": mine.var(), "q": np.median(mine), "r": (mine < 9).mean()}
+        for name, value in true.items():
+            assert found[f"{name}_low"] <= value <= found[f"{name}_high"]
+        assert found["m_high"] - found["m_low"] < 6
+    mean = release.ask(cs.means(schema, "x", where="g"))
+    found = release.query("SELECT AVG(x) AS m FROM t WHERE g").to_dict()
+    assert (found["m_low"][0], found["m_high"][0]) == pytest.approx((mean.low, mean.high), rel=0.01)

@@ -21,7 +21,8 @@ MOST_ASKED = 2_000
 
 @dataclass(frozen=True)
 class Part:
-    """The errors of one marginal, or of the single questions: as shares of the rows. NOT PRIVATE."""
+    """The errors of one marginal, of the single questions, or of numbers such as means: as shares of what is possible,
+    which for counts is all rows, and for a mean the range of its column. NOT PRIVATE."""
 
     columns: str
     questions: int
@@ -53,6 +54,7 @@ class Evaluation:
     covered: float | None
     parts: tuple[Part, ...]
     worst: tuple[Miss, ...]
+    of: str = "the rows"
 
 
 def evaluate(
@@ -84,20 +86,32 @@ def evaluated(release: Release, table: Any, *, gamma: float, confidence: float, 
     import numpy as np
 
     from conspectus.curator.truth import Truth
+    from conspectus.queries.blocks.moments import Moment
     from conspectus.queries.query import Parity, Predicate
+    from conspectus.releases.numbers_from_parts import derived_answers
+    from conspectus.synopses.synopsis import Total
 
     workload = release.workload
     if release.left_out:
         raise options.OptionError("this release lists no questions to compare: save it with them")
-    if not release.counts_rows or not all(isinstance(q, Predicate | Parity) for q in workload.queries()):
-        raise options.OptionError("evaluate compares counts of rows: this release answers other questions, too")
+    queries = list(workload.queries())
+    if not release.counts_rows or not all(isinstance(q, Predicate | Parity | Moment) for q in queries):
+        raise options.OptionError(
+            "evaluate compares counts of rows, sums, means, variances and covariances with the table: this release "
+            "answers other questions, too, for which conspectus ask gives intervals"
+        )
     truth = Truth.of(table)
     rows = max(truth.rows(), 1)
-    counts = truth.counts(workload) / workload.grid
-    answered = release.answers * release.total.divisor
-    errors = np.abs(answered - counts) / rows
+    measured = workload.measured(total_known=True)
+    shares = truth.counts(measured) / (measured.grid * rows)
+    true = derived_answers(workload, shares, Total(value=float(rows), exact=True))
+    possible = np.array([_possible(query, rows) for query in queries])
+    counted = np.array([not isinstance(query, Moment) for query in queries])
+    counts = np.where(counted, true * rows, true)
+    answered = np.where(counted, release.answers * release.total.divisor, release.answers)
+    errors = np.abs(answered - counts) / possible
     asked = np.unique(np.linspace(0, len(workload) - 1, min(len(workload), MOST_ASKED)).astype(int))
-    held = [_holds(release, place, counts[place] / rows, confidence) for place in asked.tolist()]
+    held = [_holds(release, place, float(true[place]), confidence) for place in asked.tolist()]
     known = [one for one in held if one is not None]
     order = np.argsort(-errors, kind="stable")[:worst]
     return Evaluation(
@@ -114,11 +128,28 @@ def evaluated(release: Release, table: Any, *, gamma: float, confidence: float, 
             Miss(_words(release, place), float(answered[place]), float(counts[place]), float(errors[place]))
             for place in order.tolist()
         ),
+        of="the rows" if counted.all() else "what is possible",
     )
+
+
+def _possible(query: Any, rows: int) -> float:
+    """How far two answers to a query can be apart: all rows, or the range of a mean, a sum and the like."""
+    from conspectus.queries.blocks.moments import Moment
+    from conspectus.synopses.moment_estimates import range_of
+
+    if not isinstance(query, Moment):
+        return float(rows)
+    if query.kind == "sum":
+        low, high = (rows * end for end in (min(query.numbers[0].low, 0.0), max(query.numbers[0].high, 0.0)))
+    else:
+        low, high = range_of(query)
+    return max(high - low, 1e-300)
 
 
 def _holds(release: Release, place: int, true: float, confidence: float) -> bool | None:
     answer = release.ask(release.workload[place], confidence=confidence)
+    if answer.value is not None and release.within is not None:
+        return None  # of the values inside bins, which are not those that are compared here
     return None if answer.low is None or answer.high is None else bool(answer.low <= true <= answer.high)
 
 
@@ -135,10 +166,15 @@ def _parts(release: Release, errors: Any) -> list[Part]:
 
 
 def _words(release: Release, place: int) -> str:
+    from conspectus.queries.blocks.moments import Moment
     from conspectus.queries.language.to_sql import to_sql
 
+    asked = release.workload.query(place)
+    if isinstance(asked, Moment):
+        what = " and ".join(release.schema.domain.names[axis.column] for axis in asked.numbers)
+        return f"{asked.kind} of {what} where {to_sql(release.schema, asked.given)}"
     try:
-        return to_sql(release.schema, release.workload.query(place))
+        return to_sql(release.schema, asked)
     except ValueError:
         return f"question {place}"
 
@@ -151,7 +187,7 @@ def _show(found: Evaluation, confidence: float) -> None:
     printing.facts(
         [
             ("questions", f"{found.questions:,}, about {found.rows:,} rows"),
-            ("error", f"{found.mean:.5f} of the rows on average, {found.largest:.5f} at worst"),
+            ("error", f"{found.mean:.5f} of {found.of} on average, {found.largest:.5f} at worst"),
             ("all but", f"{found.gamma:.0%} of the questions are within {found.within:.5f}"),
             ("intervals", covered),
         ]
@@ -159,5 +195,9 @@ def _show(found: Evaluation, confidence: float) -> None:
     parts = [(p.columns, f"{p.questions:,}", f"{p.mean:.5f}", f"{p.largest:.5f}") for p in found.parts[:20]]
     printing.table(("columns", "questions", "mean error", "largest"), parts, right=(1, 2, 3))
     if found.worst:
-        lines = [(m.question, f"{m.answered:,.1f}", f"{m.true:,.0f}", f"{m.error:.5f}") for m in found.worst]
+        digits = 0 if found.of == "the rows" else 3
+        lines = [
+            (m.question, f"{m.answered:,.{max(digits, 1)}f}", f"{m.true:,.{digits}f}", f"{m.error:.5f}")
+            for m in found.worst
+        ]
         printing.table(("the worst questions", "answered", "true", "error"), lines, right=(1, 2, 3))

@@ -143,19 +143,20 @@ def _moment_bound(terms: Sequence[Term], failure: float) -> float:
 
     Discrete Gaussian noise is sub-Gaussian with parameter σ; of Laplace noise the moments are exact.
     """
+    if all(law.kind == "gaussian" for law, _, _ in terms):
+        square = math.fsum(times * (weight * law.scale) ** 2 for law, weight, times in terms)
+        return math.sqrt(2 * square * math.log(2 / failure)) * (1 + MARGIN)
     widest = max(weight * law.scale for law, weight, _ in terms)
     # From a small λ, for many terms whose sum is like a Gaussian one, to the largest that a single Laplace noise has.
     slopes = np.concatenate((np.geomspace(1e-4, 0.5, 60), 1 - np.geomspace(1e-4, 0.5, 30))) / widest
     logs = np.zeros_like(slopes)
-    for law, weight, times in terms:
+    for law in dict.fromkeys(law for law, _, _ in terms):
+        sizes, often = np.array([(weight, times) for each, weight, times in terms if each == law], dtype=np.float64).T
         if law.kind == "gaussian":
-            logs += times * np.square(slopes * weight * law.scale) / 2
+            logs += float(often @ np.square(sizes * law.scale)) * np.square(slopes) / 2
             continue
-        spread = laplace_spread(law.scale, np.minimum(slopes * weight, 1400.0))
-        logs += np.where(spread < 1, -times * np.log1p(-np.minimum(spread, 1 - 1e-15)), np.inf)
-    if all(law.kind == "gaussian" for law, _, _ in terms):
-        square = math.fsum(times * (weight * law.scale) ** 2 for law, weight, times in terms)
-        return math.sqrt(2 * square * math.log(2 / failure)) * (1 + MARGIN)
+        spread = laplace_spread(law.scale, np.minimum(np.outer(sizes, slopes), 1400.0))
+        logs += np.where((spread < 1).all(axis=0), -often @ np.log1p(-np.minimum(spread, 1 - 1e-15)), np.inf)
     return float(np.min((logs + math.log(2 / failure)) / slopes)) * (1 + MARGIN)
 
 

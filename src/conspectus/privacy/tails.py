@@ -50,8 +50,7 @@ def _upper_sum(sigma: float, start: int) -> float:
 
 def lower_quantile(law: Noise, failure: float) -> int:
     """The smallest t ≥ 0 with P(Z < −t) ≤ failure for one noise: by symmetry the tail P(|Z| > t) halved."""
-    tail = laplace_tail if law.kind == "laplace" else gaussian_tail
-    return _smallest(lambda t: tail(law.scale, t) / 2 <= failure * (1 - MARGIN), law.scale)
+    return _quantile(law.kind, law.scale, 2 * failure)
 
 
 def sum_quantile(kind: Kind, scale: float, terms: int, confidence: float) -> int:
@@ -140,7 +139,9 @@ def characteristic(kind: Kind, scale: float, angles: NDArray[np.float64]) -> NDA
         return law
     if scale >= 1:  # by Poisson's summation: images of a Gaussian, of which the third is below e^(−40)
         near = angles - 2 * np.pi * np.round(angles / (2 * np.pi))
-        images = [np.exp(-np.square(scale * (near + 2 * np.pi * k)) / 2) for k in (-2, -1, 0, 1, 2)]
+        # At a scale of 4 or more the nearest other image is below e^(−78), which is lost beside 1e-16.
+        others = () if scale >= 4 else (-2, -1, 1, 2)
+        images = [np.exp(-np.square(scale * (near + 2 * np.pi * k)) / 2) for k in (0, *others)]
         mass = 1 + 2 * math.fsum(math.exp(-((2 * math.pi * scale * k) ** 2) / 2) for k in (1, 2))
         return np.asarray(sum(images) / mass)
     integers = np.arange(1, math.ceil(40 * scale) + 2)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.moments import Moment, Moments
 from conspectus.queries.workload import Workload
 from conspectus.synopses.evidence import Evidence
-from conspectus.synopses.moment_estimates import MomentEstimate, estimate_boxed, estimate_noisy, moment_value
+from conspectus.synopses.moment_estimates import (
+    MomentEstimate,
+    deviation,
+    estimate_boxed,
+    estimate_noisy,
+    moment_value,
+    range_of,
+)
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
 from conspectus.synopses.residual_answers import ResidualAnswers
@@ -30,12 +39,29 @@ def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment
 
 def moment_estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
     """One moment with its interval, where a bin counts as its middle."""
-    total, domain = synopsis.total, synopsis.domain
+    total = synopsis.total
     vector = _vector(synopsis, evidence, moment)
-    known = total.exact and moment.complete(domain)
+    twin = over_all_rows(moment, synopsis.domain, total)
+    other = None if twin is None else _vector(synopsis, evidence, twin)
+    if (
+        twin is not None
+        and other is not None
+        and (vector is None or deviation(twin, other) < deviation(moment, vector))
+    ):
+        return _times(estimate_noisy(twin, other, confidence, total.value), moment, total.value)
     if vector is not None:
-        found = estimate_noisy(moment, vector, confidence, total.value + total.margin((1 + confidence) / 2))
-        return _narrower(found, _over_all_rows(synopsis, evidence, moment, confidence))
+        return estimate_noisy(moment, vector, confidence, total.value + total.margin((1 + confidence) / 2))
+    found = _boxed(synopsis, evidence, moment, confidence)
+    if found.low is not None or twin is None:
+        return found
+    same = _boxed(synopsis, evidence, twin, confidence)  # which of both a bound covers is public
+    return found if same.low is None else _times(same, moment, total.value)
+
+
+def _boxed(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
+    """One moment from what the synopsis says of its parts."""
+    total, domain = synopsis.total, synopsis.domain
+    known = total.exact and moment.complete(domain)
     parts = moment.parts(domain, total_known=known)
     # A bound on all released answers holds for the parts together; intervals of their own share what may go wrong.
     each = confidence if evidence.bound is not None else 1 - (1 - confidence) / len(parts)
@@ -55,26 +81,32 @@ def _vector(synopsis: Synopsis, evidence: Evidence, moment: Moment) -> NoisyVect
     return part_vector(measured, synopsis.total, moment)
 
 
-def _over_all_rows(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate | None:
-    """A sum over all rows as the public number of rows times their mean; None where it is none."""
-    if moment.kind != "sum" or not synopsis.total.exact:
+def over_all_rows(moment: Moment, domain: Domain, total: Total) -> Moment | None:
+    """The mean that a sum over all rows is the number of rows times, or the sum that a mean is; None without one.
+
+    Either may have been measured. The narrower of two intervals that each hold in 95 % of all cases holds in fewer, if
+    the noise decides which it is: and the ends of a mean are cut to the range of its column, so that its width says how
+    the noise went. So the one of less deviation is taken, which follows from weights and laws alone: whatever the noise
+    is, it is the same one, and holds as often as it does by itself.
+    """
+    if moment.kind not in ("sum", "mean") or not total.exact or total.value <= 0:
         return None
-    rows, mean = synopsis.total.value, replace(moment, kind="mean")
-    if not mean.complete(synopsis.domain):
+    mean = replace(moment, kind="mean")
+    if not mean.complete(domain):
         return None
-    vector = _vector(synopsis, evidence, mean)
-    if vector is None:
-        return None
-    found = estimate_noisy(mean, vector, confidence, rows)
-    low, high = (None if end is None else end * rows for end in (found.low, found.high))
-    return MomentEstimate(value=found.value * rows, low=low, high=high, count=None, basis=found.basis)
+    return mean if moment.kind == "sum" else replace(moment, kind="sum")
 
 
-def _narrower(found: MomentEstimate, other: MomentEstimate | None) -> MomentEstimate:
-    if other is None or None in (found.low, found.high, other.low, other.high):
-        return found
-    widths = [one.high - one.low for one in (found, other) if one.high is not None and one.low is not None]
-    return found if widths[0] <= widths[1] else other
+def _times(found: MomentEstimate, moment: Moment, rows: float) -> MomentEstimate:
+    """A sum over all rows from their mean, or a mean from their sum, cut to the range of its column."""
+    factor, ends = (rows, (-math.inf, math.inf)) if moment.kind == "sum" else (1 / rows, range_of(moment))
+    value, low, high = (
+        None if each is None else min(max(each * factor, ends[0]), ends[1])
+        for each in (found.value, found.low, found.high)
+    )
+    assert value is not None
+    count = None if moment.kind == "sum" else rows
+    return MomentEstimate(value=value, low=low, high=high, count=count, basis=found.basis)
 
 
 def part_vector(measured: NoisyAnswers | ResidualAnswers, total: Total, moment: Moment) -> NoisyVector | None:

@@ -203,7 +203,7 @@ def quantile_answer(asked: Ordered, q: float, confidence: float) -> Answer:
 def _kept(asked: Ordered, ranks: Ranks | None, q: float, confidence: float) -> tuple[tuple[int, int] | None, Basis]:
     """The first and the last code that may be the quantile, None where it is not known; and what that rests on."""
     if ranks is not None:
-        return possible_codes(*ranks.tested(q, 1 - confidence)), ranks.basis
+        return ranks.kept(q, 1 - confidence), ranks.basis
     found = asked.estimated(q, confidence)
     return (None, "unguaranteed") if found is None else (possible_codes(*found[:2]), found[2])
 

@@ -22,11 +22,13 @@ from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
+from conspectus.synopses.tree_counts import TreeCounts
 
 from .cells.binned_cells import code_ends
 from .cells.cell_estimates import CellCounts, Interval
 from .cells.known_cells import measured_cells, simulated_cells
-from .numbers_from_parts import moment_estimate, one_value_each
+from .cells.tree_cells import TreeCells
+from .numbers_from_parts import moment_estimate, one_value_each, over_all_rows
 from .within_bins import WithinBins
 
 
@@ -90,9 +92,13 @@ class ReleasedCounts:
     def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
         """A moment that was released, of the same rows; None for any other, which follows from the cells.
 
-        A released mean counts each bin as its middle: that of the values is off by half of the widest bin at most.
+        A sum over a public number of rows is as good as released where their mean is, and a mean where their sum is. A
+        released mean counts each bin as its middle: that of the values is off by half of the widest bin at most.
         """
         released = self._released.get(self._key(moment)) if self._released else None
+        if released is None and self._released and one_value_each(self.schema, moment):
+            twin = over_all_rows(moment, self.schema.domain, self.total)
+            released = moment if twin is not None and self._key(twin) in self._released else None
         binned = released is not None and not one_value_each(self.schema, released)
         if released is None or (binned and (released.kind != "mean" or self.within is not None)):
             return None
@@ -119,6 +125,8 @@ class ReleasedCounts:
         domain = self.schema.domain
         asked = Workload(domain, (Marginal(domain, columns),))
         self.check_seen(asked)
+        if isinstance(self.synopsis, TreeCounts):
+            return TreeCells.of(self.synopsis, columns)
         measured = self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.evidence.measured
         noisy = measured_cells(measured, columns)
         if noisy is not None and isinstance(self.synopsis, NoisyAnswers):

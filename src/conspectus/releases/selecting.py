@@ -262,21 +262,24 @@ class _Asked:
             return self._quantile(measure, chosen, taken[0])
         if measure.kind in ("variance", "deviation"):
             found = cells.variance(chosen, taken[0], self._left(measure))
-            found = self._of_sample(found, counts.taken(held)) if measure.sample else found
+            found = self._of_sample(found, counts.taken(held), rows if every else None) if measure.sample else found
             return _rooted(found) if measure.kind == "deviation" else found
         if measure.kind == "covariance":
             found = cells.covariance(chosen, taken[0], taken[1], self._left(measure))
-            return self._of_sample(found, chosen) if measure.sample else found
+            return self._of_sample(found, chosen, rows if every else None) if measure.sample else found
         return cells.correlation(chosen, taken[0], taken[1], self.failure)
 
     def _left(self, measure: Measure) -> float:
         """What may go wrong: of a sample the number of rows needs a little of it."""
         return self.failure * (1 - RARELY) if measure.sample else self.failure
 
-    def _of_sample(self, found: Interval, chosen: CellCounts) -> Interval:
-        ones = np.ones(len(chosen.counts))
-        count, off = float(chosen.measured.sum()), chosen.margin(ones, RARELY * self.failure)
-        return of_sample(found, float(chosen.counts.sum()), (count - off, count + off))
+    def _of_sample(self, found: Interval, chosen: CellCounts, known: float | None) -> Interval:
+        """A variance or covariance as that of a sample, of a number of rows that is public or as noisy as the cells."""
+        if known is not None:
+            return of_sample(found, known, (known, known))
+        count = float(chosen.measured.sum())
+        off = chosen.margin(np.ones(len(chosen.counts)), RARELY * self.failure) if chosen.known else math.inf
+        return of_sample(found, count, (count - off, count + off))
 
     def _inside(self, measure: Measure, shape: tuple[int, ...]) -> BinValues | None:
         """What is known inside bins, where the cells are those of the column alone: then all rows of a bin count."""

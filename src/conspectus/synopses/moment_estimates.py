@@ -62,7 +62,7 @@ def moment_value(moment: Moment, parts: Coefficients) -> float:
     if moment.kind == "sum":
         return float(_sum(moment) @ parts)
     count = float(parts.sum())
-    low, high = _range(moment)
+    low, high = range_of(moment)
     if count <= 0:
         return (low + high) / 2
     value = float(_ratio(moment, _centres(moment, parts)) @ parts) / count
@@ -88,13 +88,22 @@ def estimate_noisy(moment: Moment, parts: NoisyVector, confidence: float, rows: 
         value,
         parts.counts,
         "measured",
-        lambda line: _fieller(line, parts, confidence, _range(moment)),
+        lambda line: _fieller(line, parts, confidence, range_of(moment)),
         lambda mean: _fieller(mean, parts, SURE, (float(mean.min()), float(mean.max()))),
     )
     if moment.kind == "mean":
         return found
     count, off = float(parts.counts.sum()), parts.margin(np.ones(len(parts.counts)), 1 - RARELY * (1 - confidence))
     return replace(found, rows=(count - off, count + off))
+
+
+def deviation(moment: Moment, parts: NoisyVector) -> float:
+    """The standard deviation of a sum; of a mean that of the number of rows times it, near the middle of its range.
+
+    It follows from weights and laws alone, so that a choice by it does not hang on the noise.
+    """
+    line = _sum(moment) if moment.kind == "sum" else _ratio(moment, ()) - sum(range_of(moment)) / 2
+    return math.sqrt(max(float(line @ parts.covariance @ line), 0.0))
 
 
 def estimate_boxed(moment: Moment, parts: Sequence[Estimate], total: float | None = None) -> MomentEstimate:
@@ -126,7 +135,7 @@ def estimate_boxed(moment: Moment, parts: Sequence[Estimate], total: float | Non
     sizes = [float(corner.sum()) for corner in corners]
     rows = min(sizes), max(sizes)
     if rows[0] <= 0:
-        low, high = _range(moment)
+        low, high = range_of(moment)
         return MomentEstimate(value=value, low=low, high=high, count=count, basis=basis, rows=rows)
 
     def ends(line: Coefficients) -> tuple[float, float]:
@@ -144,7 +153,7 @@ def _within(
     low, high = ratio_ends(_ratio(moment, centres))
     means = [(centre, *mean_ends(mean)) for mean, centre in zip(_means(moment), centres)]
     slack = math.prod(max(last - centre, centre - first) for centre, first, last in means) if means else 0.0
-    least, most = _range(moment)
+    least, most = range_of(moment)
     rounding = (most - least) * 8 / VALUE_STEPS
     # (m − c)·(m′ − c′) is taken away from the ratio at the centres, and may have moved the ratio by as much again.
     below, above = low - 2 * slack - rounding, high + slack + rounding
@@ -207,8 +216,8 @@ def _sum(moment: Moment) -> Coefficients:
     return np.array(kept or [0.0])
 
 
-def _range(moment: Moment) -> tuple[float, float]:
-    """Between what the moment lies for any rows."""
+def range_of(moment: Moment) -> tuple[float, float]:
+    """Between what a mean, variance or covariance lies for any rows."""
     spans = [axis.high - axis.low for axis in moment.numbers]
     if moment.kind == "mean":
         return moment.numbers[0].low, moment.numbers[0].high

@@ -138,10 +138,16 @@ class SparseTable(Addressed, PublishedKeys):
         above = self.threshold * float(weights[~there].sum()) + together
         if not there.any():
             return count, (0.0, above)
-        shown = self.counts[places[there]]
-        low, high = shown_interval(self.noise.scale, shown, self.threshold, 1 - (1 - confidence) / len(weights))
+        shown, each_may_fail = self.counts[places[there]], (1 - confidence) / len(weights)
+        low, high = shown_interval(self.noise.scale, shown, self.threshold, 1 - each_may_fail)
         below = float((weights[there] * (shown - low)).sum())
-        return count, (below, min(above, float((weights * (high - shown)).sum())) if there.all() else above)
+        if not there.all():
+            return count, (below, above)
+        if len(weights) > 1:
+            # Which of two ends is nearer hangs on the noise: they share the half of the failures that is for this side.
+            _, high = shown_interval(self.noise.scale, shown, self.threshold, 1 - each_may_fail / 2)
+            return count, (below, min(above, float((weights * (high - shown)).sum())))
+        return count, (below, float((weights * (high - shown)).sum()))
 
     def sample(self, rows: int, *, public_seed: int | None = None) -> Chunk:
         """Published rows, each as often as its count says."""

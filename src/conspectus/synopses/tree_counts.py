@@ -137,16 +137,17 @@ class TreeCounts(Synopsis):
         self._check_asked(workload)
         if not workload.linear:
             raise CannotAnswer("a tree answers counts and sums over its columns, not functions of a table or records")
-        return np.asarray(answers_from_marginals(workload, self._marginal) / self.total.divisor)
+        return np.asarray(answers_from_marginals(workload, self.marginal) / self.total.divisor)
 
     @property
-    def _order(self) -> tuple[int, ...]:
+    def order(self) -> tuple[int, ...]:
         """The columns as the lines and entries of its tables have them."""
         return (*self.tree.by, self.tree.column)
 
-    def _marginal(self, columns: tuple[int, ...]) -> Table:
-        table = self.leaves.reshape(self.domain.shape(self._order))
-        table = table.transpose([self._order.index(c) for c in self.tree.columns])
+    def marginal(self, columns: tuple[int, ...]) -> Table:
+        """The consistent counts of some columns, in schema order."""
+        table = self.leaves.reshape(self.domain.shape(self.order))
+        table = table.transpose([self.order.index(c) for c in self.tree.columns])
         return np.asarray(table.sum(axis=tuple(place for place, c in enumerate(self.tree.columns) if c not in columns)))
 
     def estimate(self, query: Workload, confidence: float, beside: Evidence | None = None) -> Estimate:
@@ -166,18 +167,22 @@ class TreeCounts(Synopsis):
 
     def vector(self, queries: Sequence[Query]) -> NoisyVector:
         """Queries about the tree's columns as weighted sums of its nodes."""
-        shape = self.tree.groups, self.tree.leaves
-        on_leaves = [values_on(query, self.domain, self._order).reshape(shape) for query in queries]
-        weights = np.stack([self.tree.sums(solved(self.tree, values)).ravel() for values in on_leaves])
-        nodes = weights @ self.counts
-        if self._adds_up:
-            whole = self.tree.sums(self._along).ravel()
-            # The public total takes away from each query its share of what the nodes say about all rows.
-            shares = np.array([(values * self._along).sum() for values in on_leaves]) / self._along.sum()
-            nodes = nodes + shares * (self.total.value - float(whole @ self.counts))
-            weights = weights - np.outer(shares, whole)
+        found = [self.on_nodes(values_on(query, self.domain, self.order)) for query in queries]
+        weights = np.stack([line for line, _ in found])
+        nodes = weights @ self.counts + np.array([share for _, share in found]) * self.total.value
         used = np.flatnonzero(np.abs(weights).max(axis=0) > 1e-12)
         return NoisyVector(nodes, weights[:, used], ((self.noise, 1),) * len(used))
+
+    def on_nodes(self, values: Table) -> tuple[Table, float]:
+        """A sum with these weights of the codes, in the order of `order`, as one over nodes; and what share of the
+        public total it has besides."""
+        values = values.reshape(self.tree.groups, self.tree.leaves)
+        weights = self.tree.sums(solved(self.tree, values)).ravel()
+        if not self._adds_up:
+            return weights, 0.0
+        # The public total takes away from each query its share of what the nodes say about all rows.
+        share = float((values * self._along).sum() / self._along.sum())
+        return weights - share * self.tree.sums(self._along).ravel(), share
 
     def variance(self, query: Query) -> float:
         """The variance of the answer to a query, in counts."""
@@ -193,7 +198,7 @@ class TreeCounts(Synopsis):
 
     @cached_property
     def _fitted(self) -> Histogram:
-        shares = project_simplex(self._marginal(self.tree.columns).ravel() / self.total.divisor)
+        shares = project_simplex(self.marginal(self.tree.columns).ravel() / self.total.divisor)
         return Histogram(self.domain, shares, self.total, self.tree.columns)
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:

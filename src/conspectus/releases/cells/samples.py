@@ -6,9 +6,12 @@ import math
 
 from .cell_estimates import Interval
 
+_TWO_ROWS = 1.5
+"""A noisy count from here on is nearer to two rows than to one."""
+
 
 def of_sample(found: Interval, count: float, rows: tuple[float, float] | None) -> Interval:
-    """A variance or covariance as that of a sample.
+    """A variance or covariance as that of a sample; null of what is one row or none.
 
     Of few rows that is up to twice as much, and how much it is hangs on their number, which is noisy, too.
 
@@ -17,12 +20,14 @@ def of_sample(found: Interval, count: float, rows: tuple[float, float] | None) -
         count: How many there seem to be.
         rows: Between which numbers they lie; None where that is not known.
     """
-    value = None if found.value is None else found.value * _one_less(count)
+    if found.value is None or count < _TWO_ROWS:
+        return Interval(value=None, low=None, high=None, basis="unguaranteed")
+    value = found.value * _one_less(count)
     if found.low is None or found.high is None or rows is None:
         return Interval(value=value, low=None, high=None, basis="unguaranteed")
     most, least = map(_one_less, rows)
     low, high = found.low * (least if found.low > 0 else most), found.high * (most if found.high > 0 else least)
-    return Interval(value=value and min(max(value, low), high), low=low, high=high, basis=found.basis)
+    return Interval(value=min(max(value, low), high), low=low, high=high, basis=found.basis)
 
 
 def _one_less(rows: float) -> float:
