@@ -135,7 +135,10 @@ def test_of_a_sample_every_number_of_rows_that_there_may_be_is_in_the_interval(l
 
 
 def test_the_variance_of_a_sample_of_two_is_in_its_interval() -> None:
-    """Of two values at the ends of a range the variance is twice what any number of rows has at most."""
+    """Of two values at the ends of a range the variance is twice what any number of rows has at most.
+
+    Where noise leaves less than two rows nothing is said.
+    """
     values, group = np.arange(400) % 10, np.arange(400) < 2
     values[:2] = 0, 9
     columns = {"x": {"type": "integer", "min": 0, "max": 9}, "g": {"type": "boolean"}}
@@ -145,4 +148,4 @@ def test_the_variance_of_a_sample_of_two_is_in_its_interval() -> None:
     for _ in range(8):
         release = cs.release(table, workload, epsilon=2.0, delta=1e-6, mechanism="gaussian")
         found = release.query("SELECT VARIANCE(x) AS v FROM made WHERE g", confidence=1 - 1e-9).to_dict()
-        assert found["v_low"][0] <= 40.5 <= found["v_high"][0]
+        assert found["v"][0] is None or found["v_low"][0] <= 40.5 <= found["v_high"][0]
