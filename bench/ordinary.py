@@ -56,7 +56,7 @@ NOTE = (
     "Means over the runs; add-remove, δ = 1e-9 (Adult, 7 columns: 1/n²), the same for all. L1 is the sum of |released "
     "− true| over the cells of a marginal, as a share of the rows: the mean over all marginals, and the largest; "
     "total variation is half of it. Seconds are those of a whole release, of the processors and on the clock, on two "
-    "processors: busy for Adult's seven columns, NLTCS and one-hot columns. MB is "
+    "processors, with much other work beside ACS Income, one-hot columns and peers, whose clock says nothing. MB is "
     "the largest memory of the process, with the table and its true marginals. *3-way, not "
     f"asked* are {SOME_TRIPLES} marginals of three columns, of up to {MOST_CELLS:,} cells, that are answered by a "
     "release for all 2-way ones. `adaptive` runs without intervals, which are post-processing by reruns. "
