@@ -307,6 +307,7 @@ def kill_clients_and_servers(server: Server, folder: Path, clients: int, servers
     rounds = clients // 4
     for number in range(rounds):
         reader, writer = os.pipe()
+        before = outputs.stat().st_size
         victims = [
             FORK.Process(target=_release_for_ever, args=(place, outputs, writer, 4 * number + each))
             for each in range(4)
@@ -320,6 +321,9 @@ def kill_clients_and_servers(server: Server, folder: Path, clients: int, servers
             server.kill()
         for victim in victims:
             time.sleep(moments.uniform(0.0, 0.15))
+            until = time.monotonic() + 600
+            while victim is victims[-1] and outputs.stat().st_size == before and time.monotonic() < until:
+                time.sleep(0.01)  # the last one lives until something was published, however busy the machine is
             assert victim.pid is not None
             os.kill(victim.pid, signal.SIGKILL)
             victim.join(timeout=600)
