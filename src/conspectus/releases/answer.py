@@ -156,8 +156,16 @@ def standing_notes(schema: Schema) -> tuple[str, ...]:
 def value_answer(found: MomentEstimate, total: Total, confidence: float, notes: tuple[str, ...]) -> Answer:
     """A sum, mean, variance or covariance as an answer in the units of its columns."""
     share = 1.0 if found.count is None else found.count / total.divisor
-    ends = {"value": found.value, "low": found.low, "high": found.high}
-    return Answer(fraction=share, count=found.count, basis=found.basis, confidence=confidence, notes=notes, **ends)
+    return Answer(
+        fraction=share,
+        count=found.count,
+        low=found.low,
+        high=found.high,
+        basis=found.basis,
+        confidence=confidence,
+        notes=notes,
+        value=found.value,
+    )
 
 
 def answer_of(estimate: Estimate, total: Total, confidence: float, query: Query) -> Answer:
