@@ -12,7 +12,13 @@ from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.moments import Moment, Moments
 from conspectus.queries.workload import Workload
 from conspectus.synopses.evidence import Evidence
-from conspectus.synopses.moment_estimates import MomentEstimate, estimate_boxed, estimate_noisy, moment_value
+from conspectus.synopses.moment_estimates import (
+    MomentEstimate,
+    estimate_boxed,
+    estimate_noisy,
+    moment_value,
+    reach_of_sum,
+)
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
 from conspectus.synopses.residual_answers import ResidualAnswers
@@ -34,8 +40,11 @@ def moment_estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, conf
     vector = _vector(synopsis, evidence, moment)
     known = total.exact and moment.complete(domain)
     if vector is not None:
-        found = estimate_noisy(moment, vector, confidence, total.value + total.margin((1 + confidence) / 2))
-        return _narrower(found, _over_all_rows(synopsis, evidence, moment, confidence))
+        rows = total.value + total.margin((1 + confidence) / 2)
+        over_all = _over_all_rows(synopsis, evidence, moment, confidence)
+        if over_all is not None and over_all[0] <= reach_of_sum(moment, vector, confidence, rows):
+            return over_all[1]
+        return estimate_noisy(moment, vector, confidence, rows)
     parts = moment.parts(domain, total_known=known)
     # A bound on all released answers holds for the parts together; intervals of their own share what may go wrong.
     each = confidence if evidence.bound is not None else 1 - (1 - confidence) / len(parts)
@@ -55,8 +64,14 @@ def _vector(synopsis: Synopsis, evidence: Evidence, moment: Moment) -> NoisyVect
     return part_vector(measured, synopsis.total, moment)
 
 
-def _over_all_rows(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate | None:
-    """A sum over all rows as the public number of rows times their mean; None where it is none."""
+def _over_all_rows(
+    synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float
+) -> tuple[float, MomentEstimate] | None:
+    """A sum over all rows as the public number of rows times their mean, behind how far it reaches; None if it is none.
+
+    Which of the two is taken must not be which is narrower: near the end of what is possible an interval is cut, and is
+    narrow just where noise has moved it away. How far they reach before that is public.
+    """
     if moment.kind != "sum" or not synopsis.total.exact:
         return None
     rows, mean = synopsis.total.value, replace(moment, kind="mean")
@@ -67,14 +82,8 @@ def _over_all_rows(synopsis: Synopsis, evidence: Evidence, moment: Moment, confi
         return None
     found = estimate_noisy(mean, vector, confidence, rows)
     low, high = (None if end is None else end * rows for end in (found.low, found.high))
-    return MomentEstimate(value=found.value * rows, low=low, high=high, count=None, basis=found.basis)
-
-
-def _narrower(found: MomentEstimate, other: MomentEstimate | None) -> MomentEstimate:
-    if other is None or None in (found.low, found.high, other.low, other.high):
-        return found
-    widths = [one.high - one.low for one in (found, other) if one.high is not None and one.low is not None]
-    return found if widths[0] <= widths[1] else other
+    made = MomentEstimate(value=found.value * rows, low=low, high=high, count=None, basis=found.basis)
+    return reach_of_sum(mean, vector, confidence, rows), made
 
 
 def part_vector(measured: NoisyAnswers | ResidualAnswers, total: Total, moment: Moment) -> NoisyVector | None:

@@ -28,6 +28,9 @@ from .noisy_vectors import NoisyVector
 Coefficients = NDArray[np.float64]
 Bounding = Callable[[Coefficients], tuple[float, float]]
 """From what a row adds to the numerator of a ratio, by part, to the ends of the ratio."""
+_ROUNDING = 8 / VALUE_STEPS
+"""How far rounding the places of values may move a moment, in spans of what is possible."""
+
 RARELY = 0.02
 """Of a failure probability, what the number of rows may take where a variance is that of a sample."""
 
@@ -80,8 +83,7 @@ def estimate_noisy(moment: Moment, parts: NoisyVector, confidence: float, rows: 
     """
     value = moment_value(moment, parts.counts)
     if moment.kind == "sum":
-        combination = _sum(moment)
-        reach = parts.margin(combination, confidence) + _rounded(combination, rows)
+        reach = reach_of_sum(moment, parts, confidence, rows)
         return MomentEstimate(value=value, low=value - reach, high=value + reach, count=None, basis="measured")
     found = _within(
         moment,
@@ -95,6 +97,19 @@ def estimate_noisy(moment: Moment, parts: NoisyVector, confidence: float, rows: 
         return found
     count, off = float(parts.counts.sum()), parts.margin(np.ones(len(parts.counts)), 1 - RARELY * (1 - confidence))
     return replace(found, rows=(count - off, count + off))
+
+
+def reach_of_sum(moment: Moment, parts: NoisyVector, confidence: float, rows: float) -> float:
+    """How far the interval of a sum reaches before it is cut to what is possible, of a mean that of rows times it.
+
+    It follows from the laws of the noises alone, where parts of a mean add up to a number of rows that is public.
+    """
+    if moment.kind == "sum":
+        combination = _sum(moment)
+        return parts.margin(combination, confidence) + _rounded(combination, rows)
+    line = _ratio(moment, ())
+    least, most = _range(moment)
+    return parts.margin(line - (least + most) / 2, confidence) + rows * (most - least) * _ROUNDING
 
 
 def estimate_boxed(moment: Moment, parts: Sequence[Estimate], total: float | None = None) -> MomentEstimate:
@@ -145,7 +160,7 @@ def _within(
     means = [(centre, *mean_ends(mean)) for mean, centre in zip(_means(moment), centres)]
     slack = math.prod(max(last - centre, centre - first) for centre, first, last in means) if means else 0.0
     least, most = _range(moment)
-    rounding = (most - least) * 8 / VALUE_STEPS
+    rounding = (most - least) * _ROUNDING
     # (m − c)·(m′ − c′) is taken away from the ratio at the centres, and may have moved the ratio by as much again.
     below, above = low - 2 * slack - rounding, high + slack + rounding
     low, high = min(max(below, least), value), max(min(above, most), value)
