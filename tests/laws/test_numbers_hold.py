@@ -177,7 +177,8 @@ def test_a_release_says_the_same_at_every_door(name: str, neighbours: str) -> No
     spread, last = release.ask(cs.variances(schema, "age")), release.quantile("age", 0.9)
     assert found["m"] == pytest.approx(mean.value, rel=1e-4)
     assert found["s"] == pytest.approx(total.value, rel=1e-4)
-    assert found["v"] == pytest.approx(spread.value, rel=1e-3)
+    # Where noise makes it impossible it is 0, or what whole numbers have at least around their mean: up to ¼.
+    assert found["v"] == pytest.approx(spread.value, rel=1e-3, abs=0.25)
     assert (found["m_low"], found["m_high"]) == pytest.approx((mean.low, mean.high), rel=0.02)
     assert (found["s_low"], found["s_high"]) == pytest.approx((total.low, total.high), rel=0.02)
     assert found["q"] == last.value

@@ -149,3 +149,20 @@ def test_the_variance_of_a_sample_of_two_is_in_its_interval() -> None:
         release = cs.release(table, workload, epsilon=2.0, delta=1e-6, mechanism="gaussian")
         found = release.query("SELECT VARIANCE(x) AS v FROM made WHERE g", confidence=1 - 1e-9).to_dict()
         assert found["v"][0] is None or found["v_low"][0] <= 40.5 <= found["v_high"][0]
+
+
+def test_which_of_two_intervals_a_sum_has_does_not_hang_on_the_noise() -> None:
+    """Near the end of its range the narrower of both was that which noise had moved away: 7.4 % missed, for 5 %."""
+    columns = {"x": {"type": "integer", "min": 1, "max": 100}}
+    schema = cs.Schema.from_dict({"name": "made", "columns": columns})
+    workload = cs.sums(schema, "x") + cs.marginal(schema, ["x"])
+    table = cs.open_table(pa.table({"x": np.repeat([1, 100], [2970, 30])}), schema)
+    release = cs.release(table, workload, epsilon=1.0, delta=1e-6, mechanism="gaussian")
+    noisy, widths = release.synopsis, set()
+    for off in (-9.0, -4.0, 0.0, 1.0):
+        # The rows with the last value, and with them the mean over all rows, are moved far beyond the range.
+        counts = noisy.counts.copy()
+        counts[-1] += off * 30
+        answer = replace(release, synopsis=replace(noisy, counts=counts)).ask(cs.sums(schema, "x"))
+        widths.add((round(answer.high - answer.low), answer.value))
+    assert len(widths) == 1, widths
