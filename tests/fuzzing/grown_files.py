@@ -275,7 +275,7 @@ def acts(random: Random) -> bytes:
     large = random.choice((1 << 20, 1 << 27, 1 << 30, 10**12, 10**300))
     digits = random.choice((3, 30, 1_000))
     many = min(random.choice((1, 2, 300, 3_000)), LONGEST // (150 + 4 * digits))
-    tiny = dict.fromkeys(("replace", "add_remove"), f"1/{large * 10 ** digits}")
+    tiny = dict.fromkeys(("replace", "add_remove"), f"1/{large * 10**digits}")
     few = {name: str(large) for name in ("replace", "add_remove")}
     one = dict.fromkeys(("replace", "add_remove"), "1")
     made: list[dict[str, Any]] = []
