@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.made import BareSchema
 from tests.reference import is_true, records, true_sensitivity, truth_table
 
+from conspectus.data.code_sets import Runs
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
 from conspectus.privacy.relation import Relation, RelationError
@@ -447,3 +448,34 @@ def test_bounds_never_understate_where_the_exact_ones_are_too_dear(
         table = truth_table(Workload(SMALL, (block,)))
         assert block.max_satisfied() >= table.sum(1).max()
         assert block.max_differing() >= max(int((one != other).sum()) for one in table for other in table)
+
+
+@pytest.mark.parametrize(("columns", "width"), [(7, 2), (40, 2), (12, 3)])
+def test_many_small_groups_are_each_bounded_exactly(columns: int, width: int) -> None:
+    """Two ranges apart over each set of columns: a record satisfies one of them, and two records differ on both."""
+    domain = Domain(tuple(map(str, range(columns))), (4,) * columns)
+    boxes = [
+        tuple(Literal(column, codes) for column in chosen)
+        for chosen in combinations(range(columns), width)
+        for codes in ((0, 1), (2, 3))
+    ]
+    block = Conjunctions.of(domain, [Predicate((box,)) for box in boxes])
+    assert (block.max_satisfied(), block.max_differing()) == (len(boxes) // 2, len(boxes))
+
+
+def test_bounds_do_not_depend_on_the_words_that_numpy_counts_bits_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that was saved beside one numpy is loaded beside another, and held to the same bounds."""
+    domain, rng = Domain(("x",), (1000,)), np.random.default_rng(1)
+    firsts = rng.integers(0, 900, 2000)
+    queries = [Predicate(((Literal(0, tuple(range(first, first + 90))),),)) for first in firsts.tolist()]
+    found = []
+    for words in (np.uint16, np.uint64):
+        monkeypatch.setattr(conjunction_sensitivity, "_WORDS", np.dtype(words))
+        for work in (None, 1 << 23, 1 << 26):
+            found.append(Conjunctions.of(domain, queries).bounds(work))
+    assert found[:3] == found[3:]
+
+
+def test_a_literal_is_the_same_however_its_codes_are_handed_over() -> None:
+    for codes in ((3,), (3, 4), tuple(range(70))):
+        assert Literal(0, Runs((codes[0],), (codes[-1],))) == Literal(0, codes)

@@ -110,7 +110,7 @@ def runs_of(codes: CodeSet) -> list[tuple[int, int]]:
 def code_set(codes: Sequence[int] | NDArray[np.integer[Any]]) -> CodeSet:
     """The set of these codes, which are sorted and distinct; `ValueError` where they are not."""
     if isinstance(codes, Runs):
-        return codes
+        return of_runs(runs_of(codes))  # short ones have the other form, however they are handed over
     if len(codes) <= _SHORT:
         short = tuple(codes.tolist() if isinstance(codes, np.ndarray) else codes)
         if any(a >= b for a, b in pairwise(short)):

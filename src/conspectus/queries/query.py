@@ -51,7 +51,7 @@ class Literal:
         codes = self.codes
         if self.column < 0 or not codes or codes[0] < 0:
             raise WorkloadError(_NO_LITERAL)
-        if len(codes) > 1:
+        if len(codes) > 1 or not isinstance(codes, tuple):
             try:
                 object.__setattr__(self, "codes", code_set(codes))
             except ValueError as unsorted:

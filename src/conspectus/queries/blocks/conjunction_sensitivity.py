@@ -36,7 +36,8 @@ MOST_PAIRS = 1 << 22
 
 _GROUP, _RUN, _SUMS, _ENTRY, _CELL, _WORD = 1 << 17, 1 << 7, 8, 2, 1 << 9, 2
 """Steps for a group, for a run of a literal; sums that one step adds up; steps for an entry of a truth table, for a
-cell that is put in order, and for words of two cells that are compared."""
+cell that is put in order, and for 64 queries of two cells that are compared. A step is the same whatever the size of a
+word is that numpy counts the bits of: what a list may cost, and so its bound, must not hang on that."""
 
 _WORDS = np.dtype(np.uint64 if hasattr(np, "bitwise_count") else np.uint16)
 _ONES = np.array([number.bit_count() for number in range(1 << 16)], dtype=np.uint8)
@@ -164,37 +165,36 @@ class _Group:
     def __post_init__(self) -> None:
         used = np.unique(self.terms[self.terms >= 0])
         self.used = {column: used[self.runs.column[used] == column] for column in self.over}
-        self.reading = _GROUP + _RUN * int(self.runs.runs[used].sum())
-
-    def cuts(self) -> list[NDArray[np.int64]]:
-        """Where the stretches of each column begin."""
-        return [self.runs.cuts(self.used[column], size) for column, size in zip(self.over, self.shape)]
+        self.cuts: list[NDArray[np.int64]] = []
+        self.sides = _RUN * int(self.runs.runs[used].sum())
+        self.reading = _GROUP + self.sides
 
     def read(self, work: int) -> int:
-        """Count the stretches, if so many steps are enough for it; how many it took."""
+        """Find where the stretches of each column begin, if so many steps are enough for it; how many it took."""
         if self.reading > work:
             return 0
-        self.cells = math.prod(map(len, self.cuts()))
+        self.cuts = [self.runs.cuts(self.used[column], size) for column, size in zip(self.over, self.shape)]
+        self.cells = math.prod(map(len, self.cuts))
         return self.reading
 
     def bounds(self, work: int) -> tuple[tuple[int, int], int]:
         """Both bounds, from at most so many steps, and how many these were; at worst the number of queries for both."""
         queries, boxes = len(self.each), len(self.terms)
         entries = self.cells * max(boxes, queries)
-        if entries > MOST_TABLE or (spent := self.reading + entries // _SUMS) > work:
+        if entries > MOST_TABLE:
             return (queries, queries), 0
-        cuts = self.cuts()
-        first = _halves([len(each) for each in cuts])
-        spent += _ENTRY * boxes * sum(math.prod(map(len, part)) for part in (cuts[:first], cuts[first:]))
+        first = _halves([len(each) for each in self.cuts])
+        held = sum(math.prod(map(len, part)) for part in (self.cuts[:first], self.cuts[first:]))
+        spent = self.sides + entries // _SUMS + _ENTRY * boxes * held
         if spent > work:
-            return (queries, queries), self.reading
-        sides = [self._side(column, each) for column, each in zip(self.over, cuts)]
+            return (queries, queries), 0
+        sides = [self._side(column, each) for column, each in zip(self.over, self.cuts)]
         satisfied = int((_products(sides[:first], boxes).T @ _products(sides[first:], boxes)).max())
         table = _ENTRY * entries + _CELL * self.cells
         if self.cells**2 <= 16 * MOST_PAIRS and spent + table <= work:
             spent += table
             patterns = self._patterns(sides)
-            pairs = _WORD * len(patterns) ** 2 * patterns.shape[1]
+            pairs = _WORD * len(patterns) ** 2 * -(-queries // 64)
             if len(patterns) ** 2 <= MOST_PAIRS and spent + pairs <= work:
                 return (satisfied, _farthest(patterns)), spent + pairs
         return (satisfied, min(self._changing(), 2 * satisfied)), spent
