@@ -57,6 +57,7 @@ KINDS = (
     "chains",
     "ledger",
     "acts",
+    "schema",
 )
 RELATIONS = (Relation("replace"), Relation("add-remove", 2, False))
 
@@ -223,6 +224,20 @@ def chains(random: Random) -> Any:
     return Workload(domain, (block,) * copies).to_json()
 
 
+def schema(random: Random) -> Any:
+    """Many columns that say many codes each."""
+    long = random.choice((10**4, 10**6, (1 << 24) - 10, 1 << 40))
+    kinds: tuple[dict[str, Any], ...] = (
+        {"type": "integer", "min": 0, "max": long},
+        {"type": "integer", "min": -long, "max": long, "width": random.choice((1, 7, 1 << 20)), "default": 3},
+        {"type": "number", "min": 0, "max": long, "width": random.choice((1, 0.5, 1e-9, 1_000))},
+        {"type": "date", "min": "0001-01-01", "max": "9999-12-31", "width": random.choice(("day", "week", "month"))},
+        {"type": "boolean"},
+    )
+    columns = {f"c{place}": random.choice(kinds) for place in range(random.choice((1, 3, 50, 1_000)))}
+    return {"name": "made", "columns": columns}
+
+
 def _fraction(random: Random, digits: int) -> str:
     return str(Fraction(random.randrange(1, 10**digits), random.randrange(10 ** (digits - 1), 10**digits)))
 
@@ -374,6 +389,9 @@ def _read(kind: str, path: Path) -> None:
         cs.load_value(path)
     elif kind in ("release", "acts"):
         cs.load(path).ask("ill")
+    elif kind == "schema":
+        read_schema = cs.Schema.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        assert read_schema.fingerprint
     elif kind == "ledger":
         with redirect_stdout(StringIO()):
             ledger_commands.show(str(path))

@@ -17,11 +17,13 @@ from tests.reference import true_sensitivity
 
 import conspectus as cs
 from conspectus.data.code_sets import of_runs
+from conspectus.data.columns import kinds
 from conspectus.data.domain import Domain
 from conspectus.privacy import accounting, composition
 from conspectus.privacy.events import ByRelation, ExponentialDraws, LaplaceNoise
 from conspectus.privacy.prices import add_up, total_of
 from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.queries import formulas
 from conspectus.queries.blocks import conjunction_sensitivity, linear_queries, moments, statistic
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.linear_queries import LinearQueries
@@ -400,3 +402,37 @@ def test_columns_longer_than_their_numbers_are_not_weighed() -> None:
     stored["sizes"][0] = 1 << 21
     with pytest.raises(WorkloadError, match="too few numbers"):
         Workload.from_json(json.loads(json.dumps(stored)))
+
+
+def test_a_schema_lists_no_bins_of_long_columns() -> None:
+    declared = (
+        {"type": "integer", "min": 0, "max": (1 << 24) - 10, "default": 5},
+        {"type": "date", "min": "0001-01-01", "max": "9999-12-31", "width": "month"},
+    )
+    schema = cs.Schema.from_dict({"name": "made", "columns": {f"c{n}": declared[n % 2] for n in range(100)}})
+    assert schema.fingerprint
+    assert schema.domain.sizes[:2] == ((1 << 24) - 9, 12 * 9_999)
+    assert not any({"lows", "highs", "_code_of_day"} & vars(column).keys() for column in schema.columns)
+
+
+def test_bins_that_are_declared_by_widths_have_a_limit_for_the_whole_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "MOST_BINS", 100)
+    columns = {name: {"type": "number", "min": 0, "max": 60, "width": 1} for name in "ab"}
+    assert len(cs.Schema.from_dict({"columns": {"a": columns["a"]}}).domain) == 1
+    with pytest.raises(kinds.SchemaError, match="together"):
+        cs.Schema.from_dict({"columns": columns})
+    listed = {name: {"type": "number", "edges": list(range(61))} for name in "ab"}
+    assert len(cs.Schema.from_dict({"columns": listed}).domain) == 2
+
+
+def test_a_formula_over_a_long_column_is_expanded_by_stretches() -> None:
+    domain = Domain(("a", "b"), (1 << 40, 10))
+    first = formulas.all_of(
+        domain,
+        [formulas.literal(domain, 0, of_runs([(5, (1 << 40) - 1)])), formulas.literal(domain, 1, [1])],
+    )
+    second = formulas.all_of(
+        domain, [formulas.literal(domain, 0, of_runs([(0, 1 << 39)])), formulas.literal(domain, 1, [2])]
+    )
+    found = formulas.predicate(domain, formulas.any_of(domain, [first, second]))
+    assert [len(box[0].codes) for box in found.boxes] == [5, (1 << 39) - 4, (1 << 39) - 1]

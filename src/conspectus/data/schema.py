@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from conspectus.data.columns.kinds import Boolean, Categorical, Column, SchemaError, check_keys, column_from_dict
+from conspectus.data.columns.kinds import Boolean, Categorical, Column, SchemaError, check_keys, columns_from
 from conspectus.data.columns.values import Nulls, text_of
 from conspectus.suggestions import did_you_mean, suggest_keywords
 
@@ -246,7 +246,7 @@ class Schema:
             raise SchemaError(NULL_VALUES)
         return cls(
             declared.get("name", "table"),
-            tuple(column_from_dict(name, _inline(name, column, folder)) for name, column in named),
+            columns_from((name, _inline(name, column, folder)) for name, column in named),
             _unit(declared.get("unit", {})),
             declared.get("neighbours"),
             tuple(nulls),

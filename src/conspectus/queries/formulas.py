@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conspectus.data.code_sets import CodeSet, Runs, complement, together
+from conspectus.data.code_sets import CodeSet, Runs, complement, of_runs, together
 from conspectus.data.domain import Domain
 
+from .literals import LiteralRuns
 from .query import Box, Literal, Predicate
 from .sensitivity import WorkloadError
 
@@ -117,17 +118,20 @@ class _Expansion:
         leaves = _leaves(formula)
         column = min(leaf.column for leaf in leaves)
         here = sorted(leaf for leaf in leaves if leaf.column == column)
-        member = np.zeros((len(here), self.domain.sizes[column]), dtype=bool)
-        for row, leaf in zip(member, here):
-            row[np.asarray(leaf.codes)] = True
-        kinds, of_code = np.unique(member, axis=1, return_inverse=True)
-        codes_of: dict[tuple[Box, ...], list[int]] = {}
+        # Codes that no leaf tells apart are looked at together: a column may have many more than are named.
+        runs, size = LiteralRuns(here), self.domain.sizes[column]
+        numbers = np.arange(len(here), dtype=np.int32)
+        cuts = runs.cuts(numbers, size)
+        kinds, of_stretch = np.unique(runs.truth(numbers, cuts) == 1, axis=1, return_inverse=True)
+        ends = np.append(cuts[1:], size) - 1
+        codes_of: dict[tuple[Box, ...], list[tuple[int, int]]] = {}
         for kind in range(kinds.shape[1]):
             rest = self._restricted(formula, dict(zip(here, kinds[:, kind].tolist())))
-            codes_of.setdefault(self.boxes(rest), []).extend(np.flatnonzero(of_code.reshape(-1) == kind).tolist())
+            held = np.flatnonzero(of_stretch.reshape(-1) == kind)
+            codes_of.setdefault(self.boxes(rest), []).extend(zip(cuts[held].tolist(), ends[held].tolist()))
         found: list[Box] = []
-        for rests, codes in codes_of.items():
-            head = literal(self.domain, column, codes)
+        for rests, stretches in codes_of.items():
+            head = literal(self.domain, column, together(of_runs([stretch]) for stretch in stretches))
             found += [(head, *rest) if isinstance(head, Literal) else rest for rest in rests]
             if len(found) > MOST_BOXES:
                 raise _too_many()

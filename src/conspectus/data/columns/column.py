@@ -219,8 +219,12 @@ class Column(abc.ABC):
         if self.regular > MOST_CODES - 2:
             advice = "list fewer values" if self.kind == "categorical" else "give a larger width"
             raise self._error(f"it has {self.regular:,} codes and at most {MOST_CODES - 2:,} are served: {advice}")
-        if self.default is not None and self.find(self.default) is None:
+        if self.default is not None and not self._understands(self.default):
             raise self._error("default is not a value of the column: write one of its values")
+
+    def _understands(self, value: object) -> bool:
+        """Whether `find` finds a code for a value."""
+        return self.find(value) is not None
 
     def _error(self, message: str) -> SchemaError:
         return SchemaError(f'column "{self.name}": {message}')

@@ -50,19 +50,29 @@ class Date(Ordered):
         return day_of(self.max) or 0
 
     @property
+    def _ends(self) -> tuple[int, int]:
+        return self._first, self._last
+
+    @cached_property
     def regular(self) -> int:
-        return int(self._code_of_day[-1]) + 1
+        return int(self._codes_of(np.array([self._last - self._first]))[0]) + 1
 
     @cached_property
     def _code_of_day(self) -> NDArray[np.uint32]:
         """The code of every day from min to max, counted from min."""
-        offset = np.arange(self._last - self._first + 1, dtype=np.int64)
+        return self._codes_of(np.arange(self._last - self._first + 1, dtype=np.int64))
+
+    def _codes_of(self, offset: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """The codes of days, counted from min."""
         if self.width in ("day", "week"):
             return (offset // (1 if self.width == "day" else 7)).astype(np.uint32)
-        months = (offset + self._first).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-        period = months // {"month": 1, "quarter": 3, "year": 12}[self.width]
-        codes: NDArray[np.uint32] = (period - period[0]).astype(np.uint32)
+        first, period = (self._period(days) for days in (np.array([self._first]), offset + self._first))
+        codes: NDArray[np.uint32] = (period - first).astype(np.uint32)
         return codes
+
+    def _period(self, days: NDArray[np.int64]) -> NDArray[np.int64]:
+        months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        return months // {"month": 1, "quarter": 3, "year": 12}[self.width]
 
     @cached_property
     def lows(self) -> NDArray[np.int64]:

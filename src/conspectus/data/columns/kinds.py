@@ -9,7 +9,7 @@ from typing import Any
 from conspectus.data.records.record import Record
 from conspectus.suggestions import closest, did_you_mean
 
-from .column import MOST_CODES, Column, ComparisonError, CutsBin, NotOrdered, SchemaError, UnknownValue
+from .column import Column, ComparisonError, CutsBin, NotOrdered, SchemaError, UnknownValue
 from .dates import WIDTHS, Date
 from .discrete import Boolean, Categorical
 from .ordered import Integer, Number, Ordered
@@ -34,6 +34,10 @@ def check_keys(given: Iterable[Any], known: Sequence[str], who: str, error: Call
         if key not in known:
             cure = did_you_mean(str(key), known) or f": {who} knows {', '.join(known)}"
             raise error(f'"{key}" is not known here{cure}')
+
+
+MOST_BINS = 1 << 20
+"""Bins of numbers that a schema may declare by their widths: a few digits would fill the memory with edges."""
 
 
 def column_from_dict(name: str, declared: Mapping[str, Any]) -> Column:
@@ -77,6 +81,18 @@ def column_from_dict(name: str, declared: Mapping[str, Any]) -> Column:
     return _KINDS[kind](name, **given)
 
 
+def columns_from(named: Iterable[tuple[str, Any]]) -> tuple[Column, ...]:
+    """The columns of a schema from their declarations, in order. Bins that are declared by a width are all listed."""
+    found, bins = [], 0
+    for name, declared in named:
+        column = column_from_dict(name, declared)
+        bins += column.regular if isinstance(column, Number) and "edges" not in declared else 0
+        if bins > MOST_BINS:
+            raise SchemaError(f"the bins of number columns are at most {MOST_BINS:,} together: give larger widths")
+        found.append(column)
+    return tuple(found)
+
+
 def _edges(error: Any, low: Any, high: Any, width: Any) -> tuple[float, ...]:
     for key, value in (("min", low), ("max", high), ("width", width)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -86,8 +102,8 @@ def _edges(error: Any, low: Any, high: Any, width: Any) -> tuple[float, ...]:
     if width <= 0:
         raise error(f"width = {width} is not positive: write how wide a bin is")
     bins = math.ceil((high - low) / width)
-    if bins > MOST_CODES - 2:
-        raise error(f"it would have {bins:,} codes and at most {MOST_CODES - 2:,} are served: give a larger width")
+    if bins > MOST_BINS:
+        raise error(f"it would have {bins:,} codes and at most {MOST_BINS:,} are served: give a larger width")
     inner = (low + width * step for step in range(bins))
     return (*(edge for edge in inner if edge < high), high)
 
@@ -115,4 +131,5 @@ __all__ = [
     "UnknownValue",
     "check_keys",
     "column_from_dict",
+    "columns_from",
 ]

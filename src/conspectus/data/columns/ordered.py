@@ -41,6 +41,11 @@ class Ordered(Column):
     def highs(self) -> NDArray[Any]:
         """The greatest value of each bin; for numbers the upper edge, which belongs to the last bin only."""
 
+    @property
+    @abc.abstractmethod
+    def _ends(self) -> tuple[float, float]:
+        """The least and the greatest value of all: known before any bin is listed, as a short file may say many."""
+
     def _read(self, value: object) -> int | float | None:
         """One value on the axis of the bins."""
         return number_of(value)
@@ -51,7 +56,8 @@ class Ordered(Column):
 
     def _check(self) -> None:
         super()._check()
-        point, low, high = self._read(self.default), self.lows[0], self.highs[-1]
+        low, high = self._ends
+        point = self._read(self.default)
         if point is not None and not low <= point <= high:
             raise self._error(
                 f"default is not a value of the column: write one from {self._print(low)} to {self._print(high)}"
@@ -91,6 +97,9 @@ class Ordered(Column):
         if point is None:
             return None
         return max(0, int(np.searchsorted(self.lows, point, side="right")) - 1)
+
+    def _understands(self, value: object) -> bool:
+        return self._read(value) is not None  # of which bin it is need not be known, and there may be millions
 
     def holds(self, value: object) -> bool:
         """Whether a value lies within the bins, so that it is not clamped."""
@@ -209,6 +218,10 @@ class Integer(Ordered):
         self._check()
 
     @property
+    def _ends(self) -> tuple[int, int]:
+        return self.min, self.max
+
+    @property
     def regular(self) -> int:
         if self.edges:
             return len(self.edges) - 1
@@ -274,6 +287,10 @@ class Number(Ordered):
             if not low < high:
                 raise self._error(f"edges do not increase at {self._print(high)}: write them in ascending order")
         self._check()
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return self.edges[0], self.edges[-1]
 
     @property
     def regular(self) -> int:
