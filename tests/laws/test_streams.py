@@ -27,9 +27,13 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.noise import UnsafeSeededSampler
+from conspectus.privacy.prices import price_pure, price_rho
+from conspectus.privacy.relation import Neighbours
 from conspectus.privacy.tails import noise_margin, variance_of
 from conspectus.releases.release import load
+from conspectus.streams.horizon import MOST_LEVELS
 from conspectus.streams.stream_file import StreamError
+from conspectus.streams.stream_plan import StreamPlan
 from conspectus.synopses.synopsis import CannotAnswer
 
 ALPHA = 1e-6
@@ -387,3 +391,15 @@ def test_a_name_that_is_no_text_is_refused(tmp_path):
         except StreamError:
             refused += 1
     assert refused >= 8
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_no_tree_costs_more_than_the_first_which_is_debited(delta: float, neighbours: str) -> None:
+    """Scales are floats: before, a later tree could cost more in the last bit."""
+    for epsilon, events in itertools.product((0.1, 0.3, 1.0, 2.7, 10.0), (1, 3)):
+        terms = {"horizon": None, "events": events, "neighbours": neighbours}
+        plan = StreamPlan(SCHEMA, ASKED, terms, Budget(epsilon=epsilon, delta=delta))
+        price = price_rho if delta else price_pure
+        acts = [plan.act_at((1 << levels) - 1) for levels in range(MOST_LEVELS)]
+        assert max(price(act, Neighbours.of(neighbours)) for act in acts) == price(plan.act, Neighbours.of(neighbours))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 
 from conspectus.mechanisms.mechanism import Problem
 from conspectus.privacy.events import Noise
@@ -57,7 +59,20 @@ class Horizon:
     def _tree(self, start: int, levels: int) -> Tree:
         times, moved = 1 + levels, self.moved
         shifted = Sensitivity(moved.l1 * times, moved.l2_squared * times, moved.linf)
-        return Tree(start=start, levels=levels, law=self.problem.law(shifted, self.problem.cap))
+        price = self._price_of_first if self.steps is None and levels else self.problem.cap
+        return Tree(start=start, levels=levels, law=self.problem.law(shifted, price))
+
+    @cached_property
+    def _price_of_first(self) -> Fraction:
+        """What the first of the trees that double costs exactly: it alone is debited, so no later one costs more.
+
+        Its scale was rounded up, so that it is a little below what may be spent.
+        """
+        law = self.problem.law(self.moved, self.problem.cap)
+        scale = Fraction(law.scale)
+        if law.kind == "laplace":
+            return Fraction(max(self.moved.l1, 1)) / scale
+        return Fraction(max(self.moved.l2_squared, 1)) / (2 * scale * scale)
 
     def trees_until(self, step: int) -> list[Tree]:
         """All trees up to the one that a step is in."""

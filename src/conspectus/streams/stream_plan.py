@@ -47,7 +47,7 @@ class StreamPlan:
         self.act = self.act_at(0)
 
     def act_at(self, step: int) -> Event:
-        """The act of the tree that a step is in: all cost the same, and an event is in one of them."""
+        """The act of the tree that a step is in: none costs more than the first, and an event is in one of them."""
         moved, tree = self._moved, self.horizon.tree_at(step)
         times, scale = 1 + tree.levels, Fraction(tree.law.scale)
 
