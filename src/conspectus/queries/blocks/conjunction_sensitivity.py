@@ -262,4 +262,4 @@ def _farthest(patterns: NDArray[np.unsignedinteger]) -> int:
 
 def _bits(words: NDArray[np.unsignedinteger]) -> NDArray[np.uint8]:
     """How many bits of each word are set."""
-    return np.bitwise_count(words) if _WORDS.itemsize == 8 else _ONES[words]
+    return np.asarray(np.bitwise_count(words) if _WORDS.itemsize == 8 else _ONES[words])
