@@ -40,7 +40,7 @@ from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.query import VALUE_STEPS, Linear, Literal, Predicate, Weighting
 from conspectus.queries.workload import Workload
 
-SECONDS, LARGE = 4.0, 600 << 10
+SECONDS, LARGE = 3.0, 500 << 10
 """Seconds of processor, and KiB, that no file of at most `LONGEST` bytes may take; a longer one in proportion."""
 LONGEST = 1 << 18
 KINDS = (
