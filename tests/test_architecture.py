@@ -27,8 +27,9 @@ privacy.composition    ->
 privacy                -> privacy.composition, compiled
 privacy.ledger         -> privacy, suggestions, tabular, server_address
 queries.blocks         -> queries.query, queries.block, queries.sensitivity, queries.literals, queries.ordering,
-                          queries.hashing, queries.address_index, queries.rules, queries.stored_parts, queries.disjoint_boxes,
-                          data.domain, data.code_sets, data.records, privacy.relation, interrupts
+                          queries.hashing, queries.address_index, queries.rules, queries.stored_parts,
+                          queries.disjoint_boxes, data.domain, data.code_sets, data.records, privacy.relation,
+                          interrupts
 queries                -> queries.blocks, data.domain, data.code_sets, data.records, privacy.relation, suggestions,
                           compiled
 queries.builders       -> queries*, data.schema, data.columns
