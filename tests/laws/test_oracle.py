@@ -170,3 +170,22 @@ def test_acts_are_in_the_ledger_before_they_are_drawn(tmp_path: Path) -> None:
         again.end()
         with pytest.raises(BudgetExceeded, match="was ended"):
             again.oracle(0.1)("age = 1")
+
+
+def test_the_price_is_that_of_a_question_that_somebody_moves() -> None:
+    """The first column has one code: nobody moves its count where rows are replaced."""
+    columns = {"unit": {"type": "integer", "min": 1, "max": 1}, "ill": {"type": "boolean"}}
+    schema = cs.Schema.from_dict({"name": "made", "columns": columns})
+    rows = cs.open_table(pa.table({"unit": [1] * 100, "ill": [True] * 40 + [False] * 60}), schema)
+    with cs.open_session(rows, epsilon=4.0, questions=10, mechanism="laplace") as session:
+        oracle = session.oracle(0.2, questions=5)
+        cost = oracle.cost
+        assert cost > 0
+        assert oracle.affordable == 5
+        oracle("ill")
+        assert session.spent == pytest.approx(cost)
+        assert oracle("unit = 1") == 1
+        assert oracle.affordable == 3
+    lone = cs.Schema.from_dict({"name": "lone", "columns": {"unit": columns["unit"]}})
+    with cs.open_session(cs.open_table(pa.table({"unit": [1] * 100}), lone), epsilon=1.0, questions=2) as session:
+        assert session.oracle(0.2, questions=5).affordable == 5  # nobody moves anything, and nothing costs

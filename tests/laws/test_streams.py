@@ -403,3 +403,24 @@ def test_no_tree_costs_more_than_the_first_which_is_debited(delta: float, neighb
         price = price_rho if delta else price_pure
         acts = [plan.act_at((1 << levels) - 1) for levels in range(MOST_LEVELS)]
         assert max(price(act, Neighbours.of(neighbours)) for act in acts) == price(plan.act, Neighbours.of(neighbours))
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_fork_cannot_append(kept, tmp_path) -> None:
+    """Two processes would go on from the same noise, and the difference of what they publish would be exact."""
+    path = tmp_path / "visits.stream" if kept else None
+    stream = cs.open_stream(SCHEMA, ASKED, horizon=2, epsilon=1.0, path=path)
+    stream.append(batches(1)[0])
+    child = os.fork()
+    if not child:
+        code = 0
+        try:
+            stream.append(batches(1)[0])
+        except StreamError:
+            code = 1
+        stream.close()  # the parent's stream must survive this
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    stream.append(batches(1)[0])
+    assert stream.steps == 2
+    stream.close()

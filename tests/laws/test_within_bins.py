@@ -219,6 +219,47 @@ def test_without_bins_there_is_nothing_to_buy():
         cs.release(TABLE, cs.marginal(SCHEMA, ["sex"]), epsilon=1.0, within_bins=0.1)
 
 
+def test_bins_that_are_not_counted_are_refused():
+    """Means alone do not say how many values lie in each bin, and what lies inside would be paid for and not used."""
+    means = cs.means(SCHEMA, "pay")
+    with pytest.raises(ProblemError, match=r"does not count the bins of 'pay': add cs\.marginal\(schema, \['pay'\]\)"):
+        cs.release(TABLE, means + cs.marginal(SCHEMA, ["age"]), mechanism="laplace", epsilon=1.0, within_bins=0.3)
+    asked = means + cs.marginal(SCHEMA, ["pay"])
+    release = cs.release(TABLE, asked, mechanism="laplace", epsilon=HUGE, within_bins=0.3)
+    assert release.ask(means).value == pytest.approx(TRUE["pay"].mean(), rel=1e-3)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("end", [0.0, 0.02, 0.5, 0.98, 1.0])
+def test_numbers_at_an_end_of_their_bins_are_held(end, neighbours):
+    """All rows lie at one end of the bins: nothing is cut to the middles, by any door."""
+    schema = cs.Schema.from_dict(
+        {
+            "name": "made",
+            "neighbours": str(neighbours),
+            "columns": {"x": {"type": "number", "edges": [-50, 0, 50, 100]}},
+        }
+    )
+    for bins in ([0], [2], [0, 1, 2]):
+        x = np.repeat([-50.0 + 50 * code + 49.999 * end for code in bins], 400)
+        asked = cs.marginal(schema, ["x"]) + cs.sums(schema, "x") + cs.means(schema, "x") + cs.variances(schema, "x")
+        release = cs.release(
+            cs.open_table(pa.table({"x": x}), schema), asked, mechanism="laplace", epsilon=HUGE, within_bins=0.3
+        )
+        true = {"SUM": x.sum(), "AVG": x.mean(), "VAR_POP": x.var()}
+        spread = {"SUM": 50.0 * len(x), "AVG": 50.0, "VAR_POP": 2500.0}
+        for where in ("", " WHERE x >= -50"):
+            told = release.query("SELECT " + ", ".join(f"{k}(x) AS {k}" for k in true) + " FROM made" + where)
+            line = told.to_arrow().to_pylist()[0]
+            for kind, value in true.items():
+                assert line[f"{kind}_low"] - 1e-6 <= value <= line[f"{kind}_high"] + 1e-6, (kind, where)
+                assert line[kind] == pytest.approx(value, abs=0.01 * spread[kind]), (kind, where)
+        for build, kind in ((cs.sums, "SUM"), (cs.means, "AVG"), (cs.variances, "VAR_POP")):
+            answer = release.ask(build(schema, "x"))
+            assert answer.low - 1e-6 <= true[kind] <= answer.high + 1e-6, kind
+            assert answer.value == pytest.approx(true[kind], abs=0.01 * spread[kind]), kind
+
+
 def test_synthetic_numbers_stay_in_their_bins_and_missing_stays_missing():
     data = pa.table({"age": pa.array([3, 14, 14, 15, None, None, 77] * 40), "pay": [10.0] * 280, "sex": [True] * 280})
     table = cs.open_table(data, SCHEMA)

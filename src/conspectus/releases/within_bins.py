@@ -33,6 +33,7 @@ from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.prices import scale_down
 from conspectus.privacy.relation import Relation
 from conspectus.privacy.tails import variance_of
+from conspectus.queries.blocks.moments import Moments
 from conspectus.queries.builders.inside_bins import inside_bins
 from conspectus.queries.query import VALUE_STEPS
 from conspectus.queries.workload import Workload
@@ -275,13 +276,25 @@ def asked_inside(schema: Schema, columns: Sequence[int]) -> tuple[Schema, Worklo
 
 
 def columns_asked(schema: Schema, workload: Workload) -> list[int]:
-    """The columns of a workload whose values inside bins can be bought; refuses where there is none."""
+    """The columns of a workload whose values inside bins can be bought.
+
+    Refuses where there is none, or where the workload takes sums or means of one and never counts its bins: then nobody
+    would know how many values lie where.
+    """
     found = [column for column in binned(schema) if column in workload.columns]
     if not found:
         raise ProblemError(
             "within_bins buys where values lie inside bins, and no column of the workload has bins of several numbers: "
             "leave it out"
         )
+    counted = {column for block in workload.blocks if not isinstance(block, Moments) for column in block.columns}
+    for column in found:
+        if column not in counted:
+            name = schema.columns[column].name
+            raise ProblemError(
+                f"within_bins buys where values lie inside bins, and the workload does not count the bins of {name!r}: "
+                f"add cs.marginal(schema, [{name!r}]) to it, or leave within_bins out"
+            )
     return found
 
 

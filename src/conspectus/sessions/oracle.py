@@ -142,8 +142,9 @@ class Oracle:
     def affordable(self) -> int:
         """How many predicates it can still answer: what is left of the budget, and of the questions, allows no more."""
         with self._spending() as spending:
-            paid = spending.remaining / self._price(spending)
-        return max(0, min(math.floor(paid), self.questions - self.asked))
+            left, price = spending.remaining, self._price(spending)
+        rest = self.questions - self.asked
+        return max(0, min(math.floor(left / price), rest)) if price else rest
 
     def __call__(self, question: str | Workload) -> float:
         """The mean of a predicate over the rows, within the tolerance.
@@ -193,7 +194,12 @@ class Oracle:
         return self._promise.law("laplace" if spending.currency == "pure" else "gaussian", query.grid)
 
     def _price(self, spending: Filter) -> Fraction:
-        one = marginal(self._schema, [self._schema.domain.names[0]])[0]
+        domain = self._schema.domain
+        # Nobody moves a count of a column of one code where rows are replaced.
+        _, name = min(
+            ((size, name) for name, size in zip(domain.names, domain.sizes) if size > 1), default=(1, domain.names[0])
+        )
+        one = marginal(self._schema, [name])[0]
         act = measurement(one, self._law(one, spending), relation=self._curator.relation)
         return cost_of(act, spending.currency, spending.neighbours).price
 

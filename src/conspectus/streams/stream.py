@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ def begin(
             reservation = kept.reserve(budget, label, fingerprint=schema.fingerprint, **bound)  # type: ignore[arg-type]
             reservation.debit(plan.act)
             if path is None:
-                reservation.settle()  # what is in memory has no copies
+                reservation.settle()  # what is in memory has no copies: `append` refuses that of a fork
             else:
                 terms = {**terms, "ledger": str(kept.path), "reservation": reservation.number}
         opened = Stream(plan, file, sampler)
@@ -221,6 +222,7 @@ class Stream:
         self._plan, self._file, self._marks = plan, file, marks
         self._sampler = sampler or SystemSampler()
         self._lock = threading.RLock()
+        self._process = os.getpid()
         unit = str(plan.schema.unit)
         self.guarantee: Guarantee = plan.spending.guarantee(unit, plan.said, private=self._sampler.private)
 
@@ -237,7 +239,8 @@ class Stream:
             rows: A table of rows: whatever `cs.open_table` takes, or what it opened.
 
         Raises:
-            StreamError: The horizon is reached, the rows have another schema, or the file is an old copy.
+            StreamError: The horizon is reached, the rows have another schema, the file is an old copy, or this process
+                is not the one that opened the stream.
             BudgetExceeded: The ledger of the stream was retired.
 
         Guarantee: when this returns, the step and its output are in the file. If it does not return, either both are or
@@ -247,6 +250,11 @@ class Stream:
         if table.schema.fingerprint != self.schema.fingerprint or table.filtered:
             raise StreamError("these rows have another schema than the stream: open them with the stream's")
         with self._lock:
+            if os.getpid() != self._process:
+                # A fork copied noises that were drawn ahead: two counts with the same one tell their exact difference.
+                raise StreamError(
+                    "this stream belongs to the process that opened it: append there, or resume its file here"
+                )
             step, horizon = self._file.steps(), self._plan.horizon
             if horizon.steps is not None and step >= horizon.steps:
                 raise StreamError(f"this stream was opened for {horizon.steps:,} steps, which are over: open another")
@@ -360,7 +368,8 @@ class Stream:
     def close(self) -> None:
         """Let go of the file. A stream in a file can be resumed; one in memory is gone."""
         with self._lock:
-            self._file.close()
+            if os.getpid() == self._process:
+                self._file.close()
 
     def __enter__(self) -> Stream:
         return self

@@ -208,7 +208,8 @@ def total(
     high = rest + float(above @ cells.measured) + cells.margin(above, failure)
     ends = (0.0, 0.0)
     if math.isfinite(most):
-        ends = most * min(float(values.low.min(initial=0.0)), 0.0), most * max(float(values.high.max(initial=0.0)), 0.0)
+        least, highest = values.possible or (values.low.min(initial=0.0), values.high.max(initial=0.0))
+        ends = most * min(float(least), 0.0), most * max(float(highest), 0.0)
         low, high = min(max(low, ends[0]), ends[1]), max(min(high, ends[1]), ends[0])
     found = Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
     return said(cells, found, *ends) if math.isfinite(most) else found
