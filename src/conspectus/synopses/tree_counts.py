@@ -39,6 +39,7 @@ from .synopsis import (
     Ends,
     Synopsis,
     Total,
+    check_known,
     checked_noise,
     numbers_of,
     part,
@@ -145,7 +146,8 @@ class TreeCounts(Synopsis):
         return (*self.tree.by, self.tree.column)
 
     def marginal(self, columns: tuple[int, ...]) -> Table:
-        """The consistent counts of some columns, in schema order."""
+        """The consistent counts of some columns, in schema order; raises `CannotAnswer`."""
+        check_known(self.domain, columns, self.known_columns)
         table = self.leaves.reshape(self.domain.shape(self.order))
         table = table.transpose([self.order.index(c) for c in self.tree.columns])
         return np.asarray(table.sum(axis=tuple(place for place, c in enumerate(self.tree.columns) if c not in columns)))
