@@ -133,7 +133,7 @@ def test_every_door_has_the_same_quantiles_where_tables_were_measured_besides(me
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_every_door_has_the_same_quantiles_of_any_rows(mechanism: str, neighbours: str) -> None:
-    schema, table = made(neighbours)
+    schema, _ = made(neighbours)
     assert doors_agree(mechanism, neighbours, tuple(workloads(schema)), WHERE) >= 20
 
 
