@@ -217,18 +217,36 @@ def test_cells_of_a_tree_have_the_noise_of_its_queries(tree: DyadicTree, exact: 
             assert found[code] == pytest.approx(known, abs=1e-6)
 
 
-def test_ranks_of_long_columns_are_bounded_by_sums_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    domain = Domain(("g", "x"), (2, 40))
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("fanout", [2, 3, 16])
+def test_the_noise_of_every_rank_is_that_of_its_nodes(fanout: int, groups: int, exact: bool) -> None:
+    """All at once from level to level, against one solution for each code; columns of any length and some rows."""
+    rng = np.random.default_rng(fanout)
+    for size in (2, 5, 17, 40):
+        domain = Domain(("g", "x"), (groups, size))
+        tree = DyadicTree(domain, 1, (0,) if groups > 1 else (), fanout)
+        total = Total(value=9.0, exact=True) if exact else Total(value=9.0, exact=False, kind="laplace", scale=2.0)
+        cells = TreeCells.of(TreeCounts(domain, tree, np.zeros(len(tree)), Noise("laplace", 3.0), total), tree.columns)
+        for some in (np.ones(groups * size, dtype=bool), rng.random(groups * size) < 0.7):
+            taken, codes = cells.taken(some), np.flatnonzero(some) % size
+            for q in (0.1, 0.5):
+                one_by_one = [taken.deviation((codes <= code) - q) for code in range(size)]
+                assert taken.rank_deviations(codes, size, q, 1) == pytest.approx(one_by_one, abs=1e-5)
+
+
+def test_ranks_of_other_columns_are_bounded_by_sums_of_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = Domain(("g", "x"), (12, 40))
     tree = DyadicTree(domain, 1, (0,), 3)
     held = TreeCounts(domain, tree, np.zeros(len(tree)), Noise("laplace", 3.0), Total(value=9.0, exact=True))
-    for columns, some in (((1,), np.arange(40) < 40), ((1,), np.arange(40) % 3 == 1), ((0, 1), np.arange(80) >= 40)):
+    for columns, some in (((0,), np.arange(12) < 12), ((0, 1), np.arange(480) % 3 == 1)):
         cells = TreeCells.of(held, columns).taken(some)
-        codes = np.flatnonzero(some) % 40
+        codes = np.flatnonzero(some) // (40 if len(columns) > 1 else 1)
         for q in (0.1, 0.5):
-            exact = cells.rank_deviations(codes, 40, q, 1)
+            exact = cells.rank_deviations(codes, 12, q, 0)
             with monkeypatch.context() as patch:
                 patch.setattr(tree_cells, "MOST_SOLVED", 0)
-                bound = cells.rank_deviations(codes, 40, q, 1)
+                bound = cells.rank_deviations(codes, 12, q, 0)
             assert (exact <= bound * (1 + 1e-9)).all()
 
 

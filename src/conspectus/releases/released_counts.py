@@ -29,6 +29,7 @@ from .cells.cell_estimates import CellCounts, Interval
 from .cells.known_cells import measured_cells, simulated_cells
 from .cells.tree_cells import TreeCells
 from .numbers_from_parts import moment_estimate, one_value_each, over_all_rows
+from .released_ranks import ReleasedRanks
 from .within_bins import WithinBins
 
 
@@ -120,25 +121,55 @@ class ReleasedCounts:
         rows = predicate(domain, all_of(domain, [any_box(domain, moment.given.boxes), *there]))
         return moment.kind, rows, moment.numbers
 
-    def cells(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> CellCounts:
-        """The counts of all cells of some columns."""
-        domain = self.schema.domain
-        asked = Workload(domain, (Marginal(domain, columns),))
-        self.check_seen(asked)
+    def ranks(self, column: int, rows: Predicate) -> ReleasedRanks:
+        """The ranks of an ordered column among the rows that satisfy a predicate: what every quantile is found by."""
+        columns = tuple(sorted({column, *rows.columns}))
+        self.check_seen(Workload(self.schema.domain, (Marginal(self.schema.domain, columns),)))
+        return ReleasedRanks(
+            schema=self.schema,
+            synopsis=self.synopsis,
+            evidence=self.evidence,
+            place=column,
+            where=rows,
+            table=self._table,
+        )
+
+    @cached_property
+    def _tables(self) -> dict[tuple[int, ...], CellCounts | None]:
+        return {}
+
+    def _table(self, columns: tuple[int, ...]) -> CellCounts | None:
+        """The cells of some columns, measured or by reruns; kept, as every group of a SELECT asks for them."""
+        if columns not in self._tables:
+            self._tables[columns] = self._known(columns)
+        return self._tables[columns]
+
+    def _known(self, columns: tuple[int, ...]) -> CellCounts | None:
         if isinstance(self.synopsis, TreeCounts):
             return TreeCells.of(self.synopsis, columns)
         measured = self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.evidence.measured
         noisy = measured_cells(measured, columns)
         if noisy is not None and isinstance(self.synopsis, NoisyAnswers):
             return noisy
-        counts = self.synopsis.answer(asked) * self.total.divisor
-        if noisy is not None:
-            return replace(noisy, counts=counts)
-        bound = self.evidence.bound
-        additive = self.synopsis.additive
+        if noisy is None and self.synopsis.simulated_columns < len(columns):
+            return None
+        counts = self._answered(columns)
+        return simulated_cells(self.synopsis, columns, counts) if noisy is None else replace(noisy, counts=counts)
+
+    def _answered(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
+        asked = Workload(self.schema.domain, (Marginal(self.schema.domain, columns),))
+        return self.synopsis.answer(asked) * self.total.divisor
+
+    def cells(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> CellCounts:
+        """The counts of all cells of some columns."""
+        domain = self.schema.domain
+        asked = Workload(domain, (Marginal(domain, columns),))
+        self.check_seen(asked)
+        bound, additive = self.evidence.bound, self.synopsis.additive
+        if (known := self._table(columns)) is not None:
+            return known
+        counts = self._answered(columns)
         if bound is None or self.evidence.margin(asked.query(0), 0.95, additive=additive) is None:
-            if (seen := simulated_cells(self.synopsis, columns, counts)) is not None:
-                return seen
             return CellCounts(counts=counts, measured=counts, law=None, basis="unguaranteed")
 
         def reach(failure: float) -> float:

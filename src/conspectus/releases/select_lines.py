@@ -12,6 +12,7 @@ from typing import Any
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.language.select_plan import Measure, Output
+from conspectus.synopses.estimate import Basis
 
 from .cells.ranks import QuantileCodes
 from .within_bins import BinValues
@@ -115,15 +116,20 @@ class QuantileValue:
     value: Any
     low: Any
     high: Any
-    basis: str
+    basis: Basis
 
     @classmethod
     def of(cls, column: Column, found: QuantileCodes, inside: BinValues | None) -> QuantileValue:
+        """In its bin a quantile is as far in as it lies among the rows of it; of dates a whole day."""
         first, last = column.bounds(found.code)  # type: ignore[attr-defined]
-        exact = first == last or column.kind == "date"
-        value = first if exact else first + found.into * (last - first)
-        if inside is not None and not exact:
+        if first == last:
+            value = first
+        elif inside is not None:
             value = inside.quantile(found.code, found.into)
+        elif column.kind == "date":
+            value = first + datetime.timedelta(days=math.floor(found.into * (last - first).days))
+        else:
+            value = first + found.into * (last - first)
         if found.low is None or found.high is None:
             return cls(value, None, None, "unguaranteed")
         low, high = column.bounds(found.low)[0], column.bounds(found.high)[1]  # type: ignore[attr-defined]

@@ -29,10 +29,11 @@ from .answer import standing_notes
 from .cells import cell_estimates as cells
 from .cells.binned_cells import code_ends, with_inside
 from .cells.cell_estimates import CellCounts, Interval, Values
-from .cells.ranks import quantile
+from .cells.ranks import QuantileCodes, quantile
 from .cells.samples import of_sample
 from .query_result import QueryResult, table_of
 from .released_counts import ReleasedCounts
+from .released_ranks import ReleasedRanks
 from .select_lines import Line, QuantileValue, example_of, nearest, number_of, rank_of, rounded, value_of
 from .within_bins import BinValues, WithinBins
 
@@ -70,6 +71,9 @@ class CountSource(Protocol):
     def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
         """A moment, where it is asked for by itself; None where it follows from cells."""
 
+    def ranks(self, column: int, rows: Predicate) -> ReleasedRanks | None:
+        """The ranks of an ordered column among some rows; None where they follow from cells."""
+
 
 def answer_select(plan: Select, source: CountSource, confidence: float) -> QueryResult:
     """The result of a SELECT."""
@@ -103,6 +107,7 @@ class _Asked:
         self.schema, self.domain = source.schema, source.schema.domain
         self.notes: dict[str, None] = dict.fromkeys(plan.notes)
         self.known: dict[tuple[int, ...], CellCounts] = {}
+        self.ranks: dict[tuple[int, Predicate], ReleasedRanks | None] = {}
 
     def measured(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
         """What a measure is in each group."""
@@ -118,6 +123,8 @@ class _Asked:
         if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
             rows = max(self.source.total.value, 1.0)
             return [self._count(measure.where, group).scaled(1 / rows) for group in groups]
+        if measure.kind == "quantile" and (ranked := self._ranked(measure, groups)) is not None:
+            return ranked
         moments = []
         for group in groups:
             if (one := self._moment(measure, group)) is None:
@@ -126,6 +133,21 @@ class _Asked:
         for at in measure.columns:
             self._value_notes(self.schema.columns[at], bins=any(one.low is not None for one in moments))
         return moments
+
+    def _ranked(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any] | None:
+        """Quantiles by the ranks of a source that knows them; None where they follow from cells."""
+        at, found = measure.columns[0], []
+        for group in groups:
+            rows = predicate(self.domain, all_of(self.domain, [self.plan.where, measure.where, *group]))
+            if (at, rows) not in self.ranks:
+                self.ranks[at, rows] = self.source.ranks(at, rows)
+            if (ranks := self.ranks[at, rows]) is None:
+                return None
+            found.append(self._in_values(at, ranks.quantile(measure.q, self.failure)))
+            if ranks.span is not None and found[-1].low is None:
+                self.notes[VAGUE if ranks.ranks.known else self._without(ranks.columns)] = None
+        self._value_notes(self.schema.columns[at], bins=any(one.low is not None for one in found))
+        return found
 
     def _sums_note(self, counts: Sequence[Interval]) -> None:
         """Say that counts of all groups do not add up to the rows, where that can be seen."""
@@ -197,17 +219,11 @@ class _Asked:
         else:
             found = [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
         if self._inside(measure, shape) is None and any(one.low is not None for one in found):
-            self._note_bins(measure.columns)
+            for c in measure.columns:
+                self._value_notes(self.schema.columns[c], bins=True)
         if counts.known and not counts.lawful and any(one.low is None and one.value is not None for one in found):
             self.notes[VAGUE] = None
         return found
-
-    def _note_bins(self, columns: Sequence[int]) -> None:
-        """That intervals count where values lie in their bins, where it was not measured."""
-        for column in (self.schema.columns[c] for c in columns):
-            low, high = (ends[: column.regular] for ends in code_ends(column))
-            if (low != high).any():
-                self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
 
     def _quotients(
         self, measure: Measure, groups: Sequence[tuple[Formula, ...]], columns: tuple[int, ...], *, part: bool
@@ -287,13 +303,16 @@ class _Asked:
         return within.values(measure.columns[0]) if within is not None and served and len(shape) == 1 else None
 
     def _quantile(self, measure: Measure, chosen: CellCounts, codes: Values) -> Any:
-        column = self.schema.columns[measure.columns[0]]
-        places = codes.middle.astype(np.int64)
-        found = quantile(chosen, places, column.regular, measure.q, self.failure, column=measure.columns[0])
+        at, places = measure.columns[0], codes.middle.astype(np.int64)
+        size = self.schema.columns[at].regular
+        return self._in_values(at, quantile(chosen, places, size, measure.q, self.failure, column=at))
+
+    def _in_values(self, at: int, found: QuantileCodes | None) -> Any:
+        """A quantile in the values of its column."""
         if found is None:
             return Interval(value=None, low=None, high=None, basis="unguaranteed")
         within = self.source.within
-        return QuantileValue.of(column, found, None if within is None else within.values(measure.columns[0]))
+        return QuantileValue.of(self.schema.columns[at], found, None if within is None else within.values(at))
 
     def _cells(self, columns: tuple[int, ...], needed: Mask) -> CellCounts:
         key = (*columns, hash(needed.tobytes()))

@@ -86,6 +86,9 @@ class AskedCounts:
         self.asked += len(parts)
         return from_parts(self.schema.domain, moment, [self.put(part) for part in parts], self.total, 1 - failure)
 
+    def ranks(self, column: int, rows: Predicate) -> None:
+        """Ranks follow from the cells that are asked for."""
+
     def _given(self, query: Predicate) -> Given:
         self.asked += 1
         domain = self.schema.domain

@@ -39,6 +39,7 @@ from .synopsis import (
     Ends,
     Synopsis,
     Total,
+    check_known,
     checked_noise,
     numbers_of,
     part,
@@ -109,7 +110,7 @@ class TreeCounts(Synopsis):
         """The counts of codes that are nearest to all nodes together: a line for each group."""
         nodes = self.counts.reshape(self.tree.groups, self.tree.nodes)
         found = solved(self.tree, self._spread(nodes))
-        if self._adds_up:
+        if self.adds_up:
             found = found + self._along * (self.total.value - found.sum()) / self._along.sum()
         return found
 
@@ -119,7 +120,7 @@ class TreeCounts(Synopsis):
         return solved(self.tree, np.ones((1, self.tree.leaves)))
 
     @property
-    def _adds_up(self) -> bool:
+    def adds_up(self) -> bool:
         """Whether all nodes belong to one group, whose size is public."""
         return self.total.exact and self.tree.groups == 1
 
@@ -145,7 +146,8 @@ class TreeCounts(Synopsis):
         return (*self.tree.by, self.tree.column)
 
     def marginal(self, columns: tuple[int, ...]) -> Table:
-        """The consistent counts of some columns, in schema order."""
+        """The consistent counts of some columns, in schema order; raises `CannotAnswer`."""
+        check_known(self.domain, columns, self.known_columns)
         table = self.leaves.reshape(self.domain.shape(self.order))
         table = table.transpose([self.order.index(c) for c in self.tree.columns])
         return np.asarray(table.sum(axis=tuple(place for place, c in enumerate(self.tree.columns) if c not in columns)))
@@ -178,7 +180,7 @@ class TreeCounts(Synopsis):
         public total it has besides."""
         values = values.reshape(self.tree.groups, self.tree.leaves)
         weights = self.tree.sums(solved(self.tree, values)).ravel()
-        if not self._adds_up:
+        if not self.adds_up:
             return weights, 0.0
         # The public total takes away from each query its share of what the nodes say about all rows.
         share = float((values * self._along).sum() / self._along.sum())

@@ -20,7 +20,7 @@ is not known, and it rarely is the first or the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -45,7 +45,7 @@ SPLITS = (0.5, 0.8, 0.95)
 
 
 class Ranks(Protocol):
-    """What was measured of the numbers of rows up to each code of a column."""
+    """What is known of the numbers of rows up to each code of a column."""
 
     @property
     def counts(self) -> Vector:
@@ -55,8 +55,20 @@ class Ranks(Protocol):
     def basis(self) -> Basis:
         """What it rests on."""
 
-    def kept(self, q: float, failure: float, slack: tuple[float, float] = (0.0, 0.0)) -> tuple[int, int]:
-        """The first and the last code that may be the quantile, but for this probability; see `possible_codes`."""
+    @property
+    def lawful(self) -> bool:
+        """Whether noise of a known law tells how far they may be off."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known at all how far they may be off."""
+
+    def maybe_empty(self, failure: float) -> bool:
+        """Whether there may be no row to have a rank."""
+
+    def kept(self, q: float, failure: float, slack: tuple[float, float] = (0.0, 0.0)) -> tuple[int, int] | None:
+        """The first and the last code that may be the quantile, but for this probability; see `possible_codes`. None
+        where that is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,18 +85,38 @@ class RanksTogether:
         """What it rests on: that of the cells."""
         return self.cells.basis
 
+    @property
+    def lawful(self) -> bool:
+        """Whether noise of a known law tells how far the cells may be off."""
+        return self.cells.lawful
+
+    @property
+    def known(self) -> bool:
+        """Whether intervals of the cells are honest."""
+        return self.cells.known
+
+    def maybe_empty(self, failure: float) -> bool:
+        """Whether there may be no row; see `Ranks`."""
+        return maybe_empty(self.cells, np.ones(len(self.codes)), failure)
+
     @cached_property
     def counts(self) -> Vector:
         """The number of rows with each code; see `Ranks`."""
         return _by_code(self.codes, self.cells.measured, self.size)
 
-    def kept(self, q: float, failure: float, slack: tuple[float, float] = (0.0, 0.0)) -> tuple[int, int]:
+    def deviations(self, q: float) -> Vector:
+        """The deviation of P − q·N at each code."""
+        return self.cells.rank_deviations(self.codes, self.size, q, self.column)
+
+    def kept(self, q: float, failure: float, slack: tuple[float, float] = (0.0, 0.0)) -> tuple[int, int] | None:
         """The first and the last code that may be the quantile; see `Ranks` and the module."""
+        if not self.known:
+            return None
         closer = self.cells.lawful and failure <= 0.5
         allowed = failure * (1 - OF_ROWS) if closer else failure
         excess, reach = self.tested(q, allowed)
         low, high = possible_codes(excess, reach, slack)
-        deviations = self.cells.rank_deviations(self.codes, self.size, q, self.column)
+        deviations = self.deviations(q)
         if not closer or self.counts[[low, high]].max() <= 0.5 * float(deviations[low : high + 1].min()):
             return low, high  # codes of few rows, by the noise of all, would be left in
         ends = {max(low - 1, 0), high}
@@ -111,8 +143,7 @@ class RanksTogether:
         sums = np.cumsum(self.counts)
         excess = sums - q * float(sums[-1])
         looked = {int(np.argmin(np.abs(excess))), *np.linspace(0, self.size - 1, FEW).astype(np.int64).tolist()}
-        deviations = self.cells.rank_deviations(self.codes, self.size, q, self.column)
-        return excess, self._times(looked, q, failure) * deviations
+        return excess, self._times(looked, q, failure) * self.deviations(q)
 
     def _times(self, looked: Iterable[int], q: float, failure: float) -> float:
         """How many deviations P − q·N may be off at these codes, but for this probability."""
@@ -125,6 +156,8 @@ class RanksApart:
 
     vectors: Sequence[NoisyVector]
     basis: Basis = "measured"
+    lawful: bool = True
+    known: bool = True
 
     @cached_property
     def _sides(self) -> tuple[Vector, Vector]:
@@ -141,13 +174,20 @@ class RanksApart:
         """The number of rows with each code; see `Ranks`."""
         return np.diff(self._sides[0][:, 0], prepend=0.0)
 
+    def maybe_empty(self, failure: float) -> bool:
+        """Whether there may be no row; see `Ranks`."""
+        return float(self.counts.sum()) < 0.5
+
+    def deviations(self, q: float) -> Vector:
+        """The deviation of P − q·N at each code."""
+        parts = np.array([1 - q, -q])
+        return np.asarray(np.sqrt(np.maximum(np.einsum("i,cij,j->c", parts, self._sides[1], parts), 0.0)))
+
     def kept(self, q: float, failure: float, slack: tuple[float, float] = (0.0, 0.0)) -> tuple[int, int]:
         """The first and the last code that may be the quantile; see `Ranks`."""
-        counts, spread = self._sides
         parts = np.array([1 - q, -q])
-        excess = counts @ parts
-        deviations = np.sqrt(np.maximum(np.einsum("i,cij,j->c", parts, spread, parts), 0.0))
-        looked = {int(np.argmin(np.abs(excess))), *np.linspace(0, len(counts) - 1, FEW).astype(np.int64).tolist()}
+        excess, deviations = self._sides[0] @ parts, self.deviations(q)
+        looked = {int(np.argmin(np.abs(excess))), *np.linspace(0, len(excess) - 1, FEW).astype(np.int64).tolist()}
         times = 0.0
         for code in looked:
             if deviations[code] > 0:
@@ -158,13 +198,15 @@ class RanksApart:
 
 @dataclass(frozen=True)
 class QuantileCodes:
-    """A quantile as codes: where it is, how far into its bin, and between which codes it lies; None where unknown."""
+    """A quantile as codes: where it is, how far into its bin, and between which codes it lies, None where unknown; and
+    of how many rows it is one."""
 
     code: int
     into: float
     low: int | None
     high: int | None
     basis: Basis
+    rows: float
 
 
 def _by_code(codes: NDArray[np.int64], counts: Vector, size: int) -> Vector:
@@ -209,11 +251,42 @@ def reach_beside(quantiles: Mapping[float, float], rows: float) -> float:
     return max(shared(0.0, 0.75 * rows), shared(0.25 * rows, 0.5 * rows))
 
 
+def quantile_in(
+    ranks: Ranks, fitted: Callable[[], Vector], span: tuple[int, int], q: float, failure: float
+) -> QuantileCodes | None:
+    """A quantile of an ordered column, the same whoever asks for it; None where there may be no row and nothing is
+    known.
+
+    Args:
+        ranks: What is known of the column among the rows that count.
+        fitted: The number of rows with each code by a fitted table: the better guess where noise leaves all possible.
+        span: The first and the last code that such a row can have.
+        q: Between 0 and 1.
+        failure: How likely the interval may fail.
+    """
+    first, last = span
+    counts, found = ranks.counts, found_code(ranks.counts, q)
+    # Quantiles between two values are interpolated from the q(n − 1)th row and the next: give or take a row.
+    kept = ranks.kept(q, failure, (q, 1 - q))
+    if kept is not None:
+        low, high = (min(max(code, first), last) for code in kept)
+        kept = None if (low, high) == span and first < last and not ranks.lawful else (low, high)
+    if kept is None and ranks.maybe_empty(failure):
+        return None
+    if found is None or kept == span:
+        guess = np.maximum(fitted(), 0.0)
+        better = found_code(guess, q)
+        counts, found = (guess, better) if better is not None else (counts, found or ((first + last) // 2, 0.5))
+    code, rows = min(max(found[0], first), last), max(float(counts.sum()), 0.0)
+    if kept is None:
+        return QuantileCodes(code, found[1], None, None, "unguaranteed", rows)
+    return QuantileCodes(code, found[1], min(kept[0], code), max(kept[1], code), ranks.basis, rows)
+
+
 def quantile(
     cells: CellCounts, codes: NDArray[np.int64], size: int, q: float, failure: float, *, column: int | None = None
 ) -> QuantileCodes | None:
-    """A quantile of an ordered column whose cells have these codes, as SQL has it; None where there may be no row and
-    nothing is known.
+    """A quantile of an ordered column whose cells have these codes; see `quantile_in`.
 
     Args:
         cells: The cells whose rows have a value.
@@ -226,16 +299,5 @@ def quantile(
     if not len(codes):
         return None
     ranks = RanksTogether(cells, codes, size, column)
-    fitted = found_code(_by_code(codes, np.maximum(cells.counts, 0.0), size), q)
-    code, into = found_code(ranks.counts, q) or fitted or (size // 2, 0.5)
-    if not cells.known:
-        empty = maybe_empty(cells, np.ones(len(codes)), failure)
-        return None if empty else QuantileCodes(code, into, None, None, "unguaranteed")
-    # Quantiles between two values are interpolated from the q(n − 1)th row and the next: give or take a row.
-    low, high = ranks.kept(q, failure, (q, 1 - q))
-    if (low, high) == (0, size - 1):
-        if not cells.lawful:
-            empty = maybe_empty(cells, np.ones(len(codes)), failure)
-            return None if empty else QuantileCodes(code, into, None, None, "unguaranteed")
-        code, into = fitted or (code, into)  # noise leaves everything possible: a fitted table is the better guess
-    return QuantileCodes(code, into, min(low, code), max(high, code), cells.basis)
+    span = int(codes.min()), int(codes.max())
+    return quantile_in(ranks, lambda: _by_code(codes, np.maximum(cells.counts, 0.0), size), span, q, failure)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from conspectus.privacy.mixed_noise import Term
 from conspectus.privacy.tails import variance_of
+from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.synopses.tree_counts import TreeCounts
 
 from .cell_estimates import CellCounts, Vector
@@ -64,18 +65,19 @@ class TreeCells(CellCounts):
     def rank_deviations(self, codes: NDArray[np.int64], size: int, q: float, column: int | None) -> Vector:
         """Of each of `size` codes: the deviation of the number of rows up to it less q times that of all rows.
 
-        Of long columns a bound: the counts of least squares have the least variance of all that are sums of nodes
-        without bias, such as those over the leaves, which weigh 1 − q up to a code and q beyond it.
+        Of other columns than the one of the tree a bound, where there are many leaves: the counts of least squares have
+        the least variance of all that are sums of nodes without bias, such as those over the leaves, which weigh 1 − q
+        up to a code and q beyond it.
         """
+        if column == self.tree.tree.column:
+            held = self._spread(np.ones(len(self.places))).reshape(self.tree.tree.groups, self.tree.tree.leaves)
+            found = rank_variances(self.tree.tree, held, q, adds_up=self.tree.adds_up)[:size]
+            return np.asarray(self._unit * np.sqrt(np.maximum(found, 0.0)))
         if size * self.tree.leaves.size <= MOST_SOLVED:
             return np.array([self.deviation((codes <= code).astype(np.float64) - q) for code in range(size)])
         copies = self.tree.leaves.size // self.tree.marginal(self.columns).size
         held = np.cumsum(np.bincount(codes, minlength=size))
         squares = (1 - q) ** 2 * held + q**2 * (len(codes) - held)
-        if column == self.tree.tree.column and (np.bincount(codes, minlength=size) == len(codes) // size).all():
-            # Whole groups: a prefix is at most so many nodes of each, and the range beyond it at most twice as many.
-            nodes = self.tree.tree.fanout * len(self.tree.tree.level_sizes) * (len(codes) // size)
-            squares = np.minimum(squares, ((1 - q) ** 2 + 2 * q**2) * nodes)
         return np.asarray(self._unit * np.sqrt(squares * copies))
 
     @property
@@ -83,6 +85,12 @@ class TreeCells(CellCounts):
         return math.sqrt(variance_of(self.tree.noise))
 
     def _on_nodes(self, weights: Vector) -> Vector:
+        nodes = self.tree.on_nodes(self._spread(weights))[0]
+        # What is left of weights that cancel is what floats lose.
+        return np.where(np.abs(nodes) > 1e-12 * np.abs(weights).max(initial=0.0), nodes, 0.0)
+
+    def _spread(self, weights: Vector) -> Vector:
+        """Weights of the cells as those of all leaves."""
         shape = self.tree.domain.shape(self.columns)
         whole = np.zeros(math.prod(shape))
         whole[self.places] = weights
@@ -91,6 +99,45 @@ class TreeCells(CellCounts):
             n if c in self.columns else 1 for c, n in zip(self.tree.order, self.tree.domain.shape(self.tree.order))
         ]
         spread = whole.reshape(shape).transpose(order).reshape(sizes)
-        nodes = self.tree.on_nodes(np.broadcast_to(spread, self.tree.domain.shape(self.tree.order)))[0]
-        # What is left of weights that cancel is what floats lose.
-        return np.where(np.abs(nodes) > 1e-12 * np.abs(weights).max(initial=0.0), nodes, 0.0)
+        return np.broadcast_to(spread, self.tree.domain.shape(self.tree.order))
+
+
+def rank_variances(tree: DyadicTree, held: Vector, q: float, *, adds_up: bool) -> Vector:
+    """The variance of the rows up to each code less q times all rows, for noise of variance 1 in every node.
+
+    With A the nodes and w the weights of the leaves it is w·(AᵀA)⁻¹·w. Below a node AᵀA is that of its children, side
+    by side, and 1 everywhere: with s = 1·(AᵀA)⁻¹·w, t the same for ones and Q what is looked for, added up over the
+    children, those of the node are s/(1 + t), t/(1 + t) and Q − s²/(1 + t). For the rows u up to a code all children
+    left of it are as for all rows m, and those right of it are 0, so that one child is followed from level to level.
+
+    Args:
+        tree: The nodes.
+        held: Which leaves count: a line of ones and zeros for each group.
+        q: Between 0 and 1.
+        adds_up: Whether the number of rows below all nodes is known.
+    """
+    size, fanout = tree.leaves, tree.fanout
+    s, t, both = held.copy(), np.ones(size), np.square(held)  # of all rows m: s, t and m·m
+    up, cross, square = held.copy(), np.square(held), np.square(held)  # of the rows u up to a code: s, u·m and u·u
+    at = np.arange(size)  # the node above each code
+
+    def left(values: Vector) -> Vector:
+        """For each code the sum over the nodes of its family left of its own."""
+        sums = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
+        return np.asarray(sums[:, at] - sums[:, at // fanout * fanout])
+
+    for many in reversed(tree.level_sizes[:-1]):
+        up, cross, square = up + left(s), cross + left(both), square + left(both)
+        short = many * fanout - len(t)
+        total = np.pad(t, (0, short)).reshape(many, fanout).sum(axis=1)
+        s, both = (np.pad(x, ((0, 0), (0, short))).reshape(-1, many, fanout).sum(axis=2) for x in (s, both))
+        at = at // fanout
+        part = 1 + total[at]
+        up, cross, square = up / part, cross - up * s[:, at] / part, square - up**2 / part
+        s, both, t = s / (1 + total), both - s**2 / (1 + total), total / (1 + total)
+    fanout = len(t)  # the highest nodes have none above them
+    up, cross, square = up + left(s), cross + left(both), square + left(both)
+    found = (square - 2 * q * cross + q**2 * both.sum(axis=1, keepdims=True)).sum(axis=0)
+    if adds_up:
+        found = found - np.square(up - q * s.sum(axis=1, keepdims=True)).sum(axis=0) / t.sum()
+    return np.asarray(found)
