@@ -20,7 +20,7 @@ from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.releases.numbers_from_parts import moment_estimate
 from conspectus.synopses.estimate import Estimate
-from conspectus.synopses.moment_estimates import estimate_boxed, estimate_noisy, moment_value
+from conspectus.synopses.moment_estimates import RARELY, estimate_boxed, estimate_noisy, moment_value
 from conspectus.synopses.noisy_vectors import NoisyVector
 from conspectus.synopses.synopsis import CannotAnswer
 
@@ -219,6 +219,46 @@ def test_intervals_hold_as_often_as_they_say(kind: str, law: str, rows: int) -> 
         assert found.low <= found.value <= found.high
         held += found.low <= true <= found.high
     assert 0.93 <= held / draws <= (0.99 if rows > 100 else 1.0)
+
+
+@pytest.mark.parametrize("kind", ["variance", "covariance"])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999, 1 - 1e-9])
+def test_whatever_noise_the_margins_allow_is_within_the_interval(kind: str, confidence: float) -> None:
+    """The theorem itself, for noise as large as it allows: where the ratio around the true means and these means are
+    off by no more than their margins, which fails with 1 − confidence together, the interval holds the truth."""
+    rng = np.random.default_rng(5)
+    moment = Moment(kind, EVERY, (AXIS, OTHER) if kind == "covariance" else (AXIS,))
+    failure, tried = 1 - confidence, 0
+    for _ in range(60):
+        rows = int(rng.integers(60, 600))
+        x = rng.integers(*sorted(rng.choice(12, 2, replace=False)), rows) / 10.0
+        w, y = np.minimum(x, 1.0), (rng.random(rows) < np.minimum(x, 1.0)).astype(float)
+        parts = [w * w, 2 * w * (1 - w), (1 - w) ** 2]
+        first, second = np.array([10.0, 5.0, 0.0]), np.array([10.0, 5.0, 0.0])
+        line = np.array([100.0, 0.0, 0.0])  # what a row adds to the sum of products
+        if kind == "covariance":
+            parts = [w * y, w * (1 - y), (1 - w) * y, (1 - w) * (1 - y)]
+            first, second = np.array([10.0, 10.0, 0.0, 0.0]), np.array([1.0, 0.0, 1.0, 0.0])
+            line = first * second
+        counts = np.array([part.sum() for part in parts])
+        means = [float(each @ counts) / rows for each in (first, second)]
+        truth = float(line @ counts) / rows - means[0] * means[1]
+        around = line - means[1] * first - means[0] * second + means[0] * means[1] - truth
+        bounds = [(around, 1 - (1 - RARELY) * failure)]
+        each = 1 if kind == "variance" else 2
+        bounds += [(one - mean, 1 - RARELY * failure / each) for one, mean in zip((first, second), means)]
+        noisy = NoisyVector(
+            counts, np.eye(len(parts)), ((Noise("gaussian", 2.0 * VALUE_STEPS), VALUE_STEPS),) * len(parts)
+        )
+        drawn = rng.normal(size=len(parts))
+        margins = [noisy.margin(weights, sure) / max(abs(float(weights @ drawn)), 1e-9) for weights, sure in bounds]
+        drawn *= 0.999 * min(margins)
+        if np.abs(drawn).sum() > rows:  # almost without weight in all of them: the number of rows would be anything
+            continue
+        found = estimate_noisy(moment, replace(noisy, counts=counts + drawn), confidence, rows)
+        assert found.low - 1e-6 <= truth <= found.high + 1e-6
+        tried += 1
+    assert tried > 30
 
 
 def test_a_box_holds_whatever_lies_in_it() -> None:

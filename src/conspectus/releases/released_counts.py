@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,7 @@ class ReleasedCounts:
         check_seen: Refuses what the release never saw.
         within: What was bought about values inside bins.
         moments: The sums, means, variances and covariances that were released by themselves.
+        free: Whether counts cost nothing: they do not.
     """
 
     schema: Schema
@@ -52,6 +54,7 @@ class ReleasedCounts:
     check_seen: Callable[[Workload], None]
     within: WithinBins | None = None
     moments: tuple[Moment, ...] = ()
+    free: ClassVar[bool] = True
 
     @property
     def total(self) -> Total:

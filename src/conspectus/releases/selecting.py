@@ -25,6 +25,7 @@ from conspectus.queries.query import Literal, Predicate
 from conspectus.synopses.moment_estimates import RARELY, MomentEstimate
 from conspectus.synopses.synopsis import Total
 
+from .agreement import agreed
 from .answer import standing_notes
 from .cells import cell_estimates as cells
 from .cells.binned_cells import code_ends, with_inside
@@ -62,6 +63,10 @@ class CountSource(Protocol):
     def within(self) -> WithinBins | None:
         """What is known of values inside bins."""
 
+    @property
+    def free(self) -> bool:
+        """Whether counts cost nothing, so that more of them may be looked at than were asked for."""
+
     def count(self, query: Predicate, failure: float) -> Interval:
         """How many rows satisfy a predicate."""
 
@@ -79,7 +84,9 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     """The result of a SELECT."""
     asked = _Asked(plan, source, 1 - confidence)
     groups = plan.groups(source.schema.domain)
-    found = [asked.measured(measure, [formulas for _, formulas in groups]) for measure in plan.measures]
+    rows = [formulas for _, formulas in groups]
+    found = [asked.measured(measure, rows) for measure in plan.measures]
+    found = agreed(plan, source.schema.domain, rows, found, asked.free_count)
     lines = [Line(keys, tuple(column[at] for column in found)) for at, (keys, _) in enumerate(groups)]
     if plan.having is not None:
         lines = [line for line in lines if value_of(plan.having, line) is True]
@@ -173,19 +180,25 @@ class _Asked:
         told = of_sample(told, found.count or 0.0, found.rows) if measure.sample else told
         return _rooted(told) if measure.kind == "deviation" else told
 
-    def _count(self, where: Formula, group: tuple[Formula, ...]) -> Interval:
+    def _count(self, where: Formula, group: tuple[Formula, ...], *, noted: bool = True) -> Interval:
         rows = predicate(self.domain, all_of(self.domain, [self.plan.where, where, *group]))
         if rows.decided is not None:
             return self._by_schema(rows.decided)
-        found = self.source.count(rows, self.failure)
-        most = self.source.total.value if self.source.total.exact else math.inf
-        value = min(max(found.value or 0.0, 0.0), most)
+        found, total = self.source.count(rows, self.failure), self.source.total
+        most = total.value if total.exact else math.inf
+        possible = min(max(found.value or 0.0, 0.0), most)
+        value = min(possible, max(total.value, 0.0))  # a reader compares it with the total, also with a noisy one
         if found.low is None or found.high is None:
-            self.notes[self._without(tuple(sorted(rows.columns)))] = None
+            self.notes |= {self._without(tuple(sorted(rows.columns))): None} if noted else {}
             return Interval(value=value, low=None, high=None, basis=found.basis)
-        moved = value - (found.value or 0.0)  # around the nearest possible count, which is no farther from the truth
+        moved = possible - (found.value or 0.0)  # around the nearest possible count, which is no farther from the truth
         low, high = max(found.low + moved, 0.0), min(found.high + moved, most)
         return Interval(value=value, low=min(low, value), high=max(high, value), basis=found.basis)
+
+    def free_count(self, where: Formula, group: tuple[Formula, ...]) -> Interval | None:
+        """A count that nobody asked for; None where it would cost something."""
+        rows = predicate(self.domain, all_of(self.domain, [self.plan.where, where, *group]))
+        return self._count(where, group, noted=False) if self.source.free or rows.decided is not None else None
 
     def _by_schema(self, every: bool) -> Interval:
         """What the schema says of every row is no estimate: it is all rows or none."""

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,7 @@ class AskedCounts:
     by_parts: bool = False
     asked: int = field(default=0, init=False)
     within: None = field(default=None, init=False)
+    free: ClassVar[bool] = False
 
     def count(self, query: Predicate, failure: float) -> Interval:
         """How many rows satisfy a predicate."""

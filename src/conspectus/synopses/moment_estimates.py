@@ -4,9 +4,10 @@ A mean is a ratio N/D of two combinations of the parts. Where the noise of the p
 Fieller's: all r for which N − r·D, whose noise is a weighted sum of known noises, could be 0. It holds with its
 confidence however noisy the count is, and is the whole range of the column where nothing is known.
 
-A variance is E(x − m)². With the estimated mean c in place of m it is a ratio of the same kind, too large by (m − c)².
-The interval of that ratio is widened by the square of how far c may be from m: that is of second order, and much
-smaller than the interval itself wherever the count is known to within a fraction.
+A variance is E(x − m)² around the true mean m, and a covariance E(x − m)(y − m′). Around fixed centres each is a ratio
+of the same kind, and the noise tells in which interval the true means lie. So all centres in there are tried, and every
+ratio is kept that the noise could explain around one of them (`_around_means`). What may go wrong is shared: the means
+take `RARELY` of it and the ratio the rest, and the interval holds with its confidence, whatever that is.
 """
 
 from __future__ import annotations
@@ -26,13 +27,12 @@ from .estimate import Basis, Estimate
 from .noisy_vectors import NoisyVector
 
 Coefficients = NDArray[np.float64]
-Bounding = Callable[[Coefficients], tuple[float, float]]
-"""From what a row adds to the numerator of a ratio, by part, to the ends of the ratio."""
 RARELY = 0.02
-"""Of a failure probability, what the number of rows may take where a variance is that of a sample."""
+"""Of a failure probability, what the means may take that a variance is around; and what the number of rows may take
+where it is that of a sample."""
 
-SURE = 0.999
-"""With this confidence a centre is as near to the mean as is assumed where a variance is widened for it."""
+_CENTRES = {"variance": 129, "covariance": 33}
+"""How many values of each mean are tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,16 +83,10 @@ def estimate_noisy(moment: Moment, parts: NoisyVector, confidence: float, rows: 
         combination = _sum(moment)
         reach = parts.margin(combination, confidence) + _rounded(combination, rows)
         return MomentEstimate(value=value, low=value - reach, high=value + reach, count=None, basis="measured")
-    found = _within(
-        moment,
-        value,
-        parts.counts,
-        "measured",
-        lambda line: _fieller(line, parts, confidence, range_of(moment)),
-        lambda mean: _fieller(mean, parts, SURE, (float(mean.min()), float(mean.max()))),
-    )
     if moment.kind == "mean":
-        return found
+        ends = _fieller(_ratio(moment, ())[np.newaxis], parts, confidence, range_of(moment))
+        return _cut(moment, value, ends, parts.counts, "measured")
+    found = _cut(moment, value, _around_means(moment, parts, confidence), parts.counts, "measured")
     count, off = float(parts.counts.sum()), parts.margin(np.ones(len(parts.counts)), 1 - RARELY * (1 - confidence))
     return replace(found, rows=(count - off, count + off))
 
@@ -142,67 +136,116 @@ def estimate_boxed(moment: Moment, parts: Sequence[Estimate], total: float | Non
         found = [float(line @ corner) / float(corner.sum()) for corner in corners]
         return min(found), max(found)
 
-    return replace(_within(moment, value, counts, basis, ends, ends), rows=rows)
-
-
-def _within(
-    moment: Moment, value: float, counts: Coefficients, basis: Basis, ratio_ends: Bounding, mean_ends: Bounding
-) -> MomentEstimate:
-    """The interval of the ratio at the centres, widened for these and for rounding, and cut to what is possible."""
+    # For the true means m and m′ the moment is what it is around the centres, less (m − c)·(m′ − c′).
     centres = _centres(moment, counts)
-    low, high = ratio_ends(_ratio(moment, centres))
-    means = [(centre, *mean_ends(mean)) for mean, centre in zip(_means(moment), centres)]
+    low, high = ends(_ratio(moment, centres))
+    means = [(centre, *ends(mean)) for mean, centre in zip(_means(moment), centres)]
     slack = math.prod(max(last - centre, centre - first) for centre, first, last in means) if means else 0.0
+    around = low - slack, high + (slack if moment.kind == "covariance" else 0.0)  # of a variance it is a square
+    return replace(_cut(moment, value, around, counts, basis), rows=rows)
+
+
+def _cut(moment: Moment, value: float, ends: tuple[float, float], counts: Coefficients, basis: Basis) -> MomentEstimate:
+    """An interval, widened for what rounding did and cut to what is possible."""
     least, most = range_of(moment)
     rounding = (most - least) * 8 / VALUE_STEPS
-    # (m − c)·(m′ − c′) is taken away from the ratio at the centres, and may have moved the ratio by as much again.
-    below, above = low - 2 * slack - rounding, high + slack + rounding
-    low, high = min(max(below, least), value), max(min(above, most), value)
+    low, high = min(max(ends[0] - rounding, least), value), max(min(ends[1] + rounding, most), value)
     return MomentEstimate(value=value, low=low, high=high, count=float(counts.sum()), basis=basis)
 
 
+def _around_means(moment: Moment, parts: NoisyVector, confidence: float) -> tuple[float, float]:
+    """The ends of all variances or covariances that the noise could explain around means that it could explain.
+
+    Let L(t) be what a row adds around the centres t, m the true means, and v the truth. (L(m) − v)·counts is the noise
+    of weights that are fixed, and within its margin but for 1 − `RARELY` of what may go wrong. The means share the rest
+    of it, and lie in the intervals that they have then. By the union bound both hold with the confidence, and v is
+    among all r for which |(L(t) − r)·counts| is within its margin for centres t in these intervals.
+
+    The centres are a grid. To the nearest of its points s the distance is at most h, so that L(t) − L(s), which is
+    (t − s)(t′ − s′) − (t − s)(y − s′) − (t′ − s′)(x − s), changes both sides of the test by no more than `slack`.
+    """
+    means, failure = _means(moment), 1 - confidence
+    shared = RARELY * failure / (1 if moment.kind == "variance" else len(means))
+    around = [_fieller(mean[np.newaxis], parts, 1 - shared, (float(mean.min()), float(mean.max()))) for mean in means]
+    axes = [np.linspace(first, last, _CENTRES[moment.kind]) for first, last in around]
+    grid = list(zip(*axes)) if moment.kind == "variance" else list(product(*axes))
+    centres = [tuple(_centres(moment, parts.counts)), *((float(s), float(t)) for s, t in grid)]
+    steps = [(last - first) / (2 * (_CENTRES[moment.kind] - 1)) for first, last in around]
+
+    def slack(times: float) -> Coefficients:
+        def moved(lines: Coefficients) -> Coefficients:
+            """How far both sides of the test move for each unit of such weights."""
+            deviations = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", lines, parts.covariance, lines), 0.0))
+            return np.asarray(np.abs(lines @ parts.counts) + times * deviations)
+
+        one, other = (
+            moved(mean - np.array([each[n] for each in centres])[:, np.newaxis]) for n, mean in enumerate(means)
+        )
+        whole = moved(np.ones((1, len(parts.counts))))[0]
+        return np.asarray(steps[0] * other + steps[1] * one + steps[0] * steps[1] * whole)
+
+    lines = np.array([_ratio(moment, each) for each in centres])
+    return _fieller(lines, parts, 1 - (1 - RARELY) * failure, range_of(moment), slack)
+
+
 def _fieller(
-    line: Coefficients, parts: NoisyVector, confidence: float, possible: tuple[float, float]
+    lines: Coefficients,
+    parts: NoisyVector,
+    confidence: float,
+    possible: tuple[float, float],
+    slack: Callable[[float], Coefficients] | None = None,
 ) -> tuple[float, float]:
-    """All ratios r with |(line − r)·counts| within what the noise may be, as far as they are possible.
+    """The ends of all ratios r with |(line − r)·counts| within what the noise may be, for one of the lines.
 
     The bound on the noise of (line − r)·counts is nearly a multiple of its deviation. The multiple is taken as large
-    as it is at the estimate and at both ends, so that the ends solve a quadratic equation. Its coefficients are squares
-    of what rows add, and values far from 0 would leave nothing of their difference: so they are taken from the middle.
+    as it is at the estimate and at both ends, so that the ends solve a quadratic equation. With `slack`, by multiple,
+    each test may fail by so much.
     """
-    middle = float(line.min() + line.max()) / 2
-    line, possible = line - middle, (possible[0] - middle, possible[1] - middle)
-    ones = np.ones(len(line))
-    spread = parts.covariance
-    n, d = float(line @ parts.counts), float(parts.counts.sum())
-    centre = min(max(n / d, possible[0]), possible[1]) if d > 0 else (possible[0] + possible[1]) / 2
+    d = float(parts.counts.sum())
+    first = float(lines[0] @ parts.counts) / d if d > 0 else sum(possible) / 2
 
-    def multiple(r: float) -> float:
-        along = line - r * ones
-        deviation = math.sqrt(max(float(along @ spread @ along), 0.0))
-        reach = parts.margin(along, confidence)
-        return reach / deviation if deviation > 0 else 0.0
+    def multiple(line: Coefficients, r: float) -> float:
+        along = line - r
+        deviation = math.sqrt(max(float(along @ parts.covariance @ along), 0.0))
+        return parts.margin(along, confidence) / deviation if deviation > 0 else 0.0
 
-    moments = (float(line @ spread @ line), float(line @ spread @ ones), float(ones @ spread @ ones))
-    times = multiple(centre)
-    ends = _solved(n, d, moments, times, possible)
-    times = max(times, *(multiple(end) for end in ends))
-    low, high = _solved(n, d, moments, times, possible)
-    return low + middle, high + middle
+    def ends(times: float) -> tuple[float, float]:
+        found = _solved(lines, parts, times, possible)
+        if found is None:  # the count itself may be 0: anything is possible
+            return possible
+        low, high = found
+        if slack is not None:
+            # Beyond an end the test fails by as much as the number of rows, less its own noise, for each unit of r.
+            steep = d - times * math.sqrt(float(parts.covariance.sum()))
+            low, high = low - slack(times) / steep, high + slack(times) / steep
+        return max(float(low.min()), possible[0]), min(float(high.max()), possible[1])
+
+    times = multiple(lines[0], min(max(first, possible[0]), possible[1]))
+    tried = [lines[0]] if len(lines) == 1 else [lines[0], lines[1], lines[-1]]
+    times = max(times, *(multiple(line, end) for end in ends(times) for line in tried))
+    return ends(times)
 
 
 def _solved(
-    n: float, d: float, spread: tuple[float, float, float], times: float, possible: tuple[float, float]
-) -> tuple[float, float]:
-    """Where (n − r·d)² ≤ times²·(s_nn − 2·r·s_nd + r²·s_dd) within what is possible: the ends of all such r."""
-    a = d * d - times**2 * spread[2]
-    b = n * d - times**2 * spread[1]
-    c = n * n - times**2 * spread[0]
-    inside = b * b - a * c
-    if a <= 0 or d <= 0 or inside < 0:  # the count itself may be 0: anything is possible
-        return possible
-    low, high = (b - math.sqrt(inside)) / a, (b + math.sqrt(inside)) / a
-    return min(max(low, possible[0]), possible[1]), min(max(high, possible[0]), possible[1])
+    lines: Coefficients, parts: NoisyVector, times: float, possible: tuple[float, float]
+) -> tuple[Coefficients, Coefficients] | None:
+    """Of each line where (n − r·d)² ≤ times²·(s_nn − 2·r·s_nd + r²·s_dd): the least and the greatest r; or None.
+
+    The coefficients are squares of what rows add, and values far from 0 would leave nothing of their difference: so
+    they are taken from the middle.
+    """
+    middle = (lines.min(axis=1) + lines.max(axis=1)) / 2
+    lines = lines - middle[:, np.newaxis]
+    spread, d = parts.covariance, float(parts.counts.sum())
+    n, beside = lines @ parts.counts, spread.sum(axis=1)
+    a = d * d - times**2 * float(beside.sum())
+    b = n * d - times**2 * (lines @ beside)
+    c = n * n - times**2 * np.einsum("ij,jk,ik->i", lines, spread, lines)
+    if a <= 0 or d <= 0:
+        return None
+    root = np.sqrt(np.maximum(b * b - a * c, 0.0))  # at r = n/d the test holds, so that there are roots
+    low, high = (b - root) / a + middle, (b + root) / a + middle
+    return np.clip(low, *possible), np.clip(high, *possible)
 
 
 def _rounded(combination: Coefficients, rows: float) -> float:
