@@ -239,7 +239,7 @@ def begin(
             store.write_terms(terms)
             account = Account(terms, store, reservation)
             opened = _session(truth, proposal, account, store, progress=progress, sampler=sampler)
-            opened.begin()
+            opened._begin()
             session = opened
     finally:
         if session is None:
