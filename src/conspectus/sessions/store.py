@@ -26,11 +26,11 @@ from conspectus.privacy.events import Event, from_json, read_fraction, to_json
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger_file import plain
 from conspectus.privacy.relation import Neighbours
+from conspectus.queries.rules import LARGEST
 from conspectus.synopses.arrow_messages import read_stream
 from conspectus.synopses.estimate import Basis
 
-_APPLICATION = 0x436F6E53  # "ConS": SQLite's mark of whose file it is
-_VERSION = 1
+_APPLICATION, _VERSION = 0x436F6E53, 1  # "ConS": SQLite's mark of whose file it is
 _PATIENCE = 120.0  # seconds to wait for a reader of the same file
 _TABLES = """
 CREATE TABLE terms (id INTEGER PRIMARY KEY CHECK (id = 1), content TEXT NOT NULL) STRICT;
@@ -379,7 +379,8 @@ def _file_at(path: Path) -> tuple[int, int]:
 
 
 def _given(count: Any, basis: Any, margin: Any, price: Any) -> Given:
-    if basis not in get_args(Basis) or type(count) is not float or (margin is None) != (basis == "unguaranteed"):
+    sound = basis in get_args(Basis) and (margin is None) == (basis == "unguaranteed")
+    if not sound or type(count) is not float or not abs(count) <= LARGEST:
         raise ValueError("an answer is a count on a basis")
     bound = None if margin is None else Margin.from_json(json.loads(margin))
     return Given(count=count, basis=cast(Basis, basis), margin=bound, price=read_fraction(price))
