@@ -127,11 +127,33 @@ def test_a_session_refuses_an_answer_beyond_all_counts(tmp_path: Path) -> None:
         session.ask("ill")
 
 
+@pytest.mark.parametrize("statement", ["UPDATE standing SET version = ?", "UPDATE answers SET number = ?"])
+@pytest.mark.parametrize("number", [(1 << 63) - 1, -7])
+def test_a_session_refuses_numbers_after_which_there_is_no_next(statement: str, number: int, tmp_path: Path) -> None:
+    """The next one did not fit into its column, which was found out after it was paid for."""
+    path, ledger = tmp_path / "made.session", ledger_at(tmp_path / "made.ledger")
+    with cs.open_session(
+        table(), mechanism="gaussian", epsilon=40.0, delta=1e-6, questions=9, ledger=ledger, path=path
+    ) as session:
+        session.ask("ill")
+    changed(path, statement, number)
+    acts = len(ledger.entries_of(1))
+    with pytest.raises(SessionError, match="damaged"), cs.resume_session(path, table(), ledger=ledger) as session:
+        session.ask("age = 7")
+    assert len(ledger.entries_of(1)) == acts
+
+
 def test_a_ledger_refuses_a_cap_below_the_least_float(tmp_path: Path) -> None:
     ledger_at(tmp_path / "made.ledger")
     changed(tmp_path / "made.ledger", "UPDATE terms SET cap = ?", "1/" + "7" * 4_000)
     with pytest.raises(LedgerError, match="damaged"):
         Ledger.open(tmp_path / "made.ledger")
+
+
+@pytest.mark.parametrize("number", [0, -1, 1 << 63, -(1 << 64), 10**400])
+def test_a_ledger_has_no_line_of_such_a_number(number: int, tmp_path: Path) -> None:
+    """Files of sessions, streams and series name their reservation, and may name any."""
+    assert ledger_at(tmp_path / "made.ledger").entries_of(number) == ()
 
 
 def test_a_series_refuses_acts_of_a_period_that_it_does_not_have(tmp_path: Path) -> None:
