@@ -2,6 +2,7 @@
 
 `python -m tests.fuzzing.grown_files --count 2000 --seed 1` prints how many were read, refused and broken. Other fuzzers
 change small files a little. Here counts grow inside them: columns and their sizes, classes of questions, values, lists.
+With `--later` the files are those that are gone on with (`grown_rows`), each put to all that is done with it.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tests.fuzzing import grown_rows
 from tests.fuzzing.mutations import at, paths
 from tests.fuzzing.releases import packed, unpacked
 
 import conspectus as cs
 from conspectus.cli import ledger_commands
-from conspectus.cli.exit_codes import BAD_INPUT, explain
+from conspectus.cli.exit_codes import BAD_INPUT, BUG, explain
 from conspectus.data.code_sets import of_runs
 from conspectus.data.domain import Domain
 from conspectus.privacy.guarantee import Budget
@@ -417,18 +419,51 @@ def judged(kind: str, file: Any, folder: Path) -> tuple[str, str]:
     return ("read" if not code else "refused" if code == BAD_INPUT else "broken"), said
 
 
+def judged_later(seed: int, number: int, folder: Path) -> tuple[str, str]:
+    """The same of a file that is gone on with; what is refused must have spent nothing."""
+    kind = grown_rows.KINDS[number % len(grown_rows.KINDS)]
+    grown_rows.case_of(kind, Random(f"{seed}:{number}"), folder)
+    room = max(1.0, sum(path.stat().st_size for path in folder.iterdir()) / LONGEST)
+    verdict, said = "read", ""
+    acts = grown_rows.acts_of(kind, folder)
+    while True:
+        peak, started, before = _peak(), time.process_time(), grown_rows.debits(folder)
+        try:
+            act = next(acts, None)  # a file is opened by the first
+            if act is not None:
+                act()
+        except Exception as problem:
+            code, said = explain(problem)
+            if code == BUG:
+                return "broken", f"{type(problem).__name__}: {problem}"
+            if grown_rows.debits(folder) != before:
+                return "broken", f"refused, and spent: {said}"
+            verdict, act = "refused", None
+        took, grown = time.process_time() - started, _peak() - peak
+        if took > SECONDS * room or grown > LARGE * room:
+            return "broken", f"{took:.0f} s and {grown >> 10} MiB, {room:.1f} of room"
+        if act is None:
+            acts.close()
+            return verdict, said
+
+
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def run(seed: int, count: int, first: int = 0) -> Counter[str]:
+def run(seed: int, count: int, first: int = 0, *, later: bool = False) -> Counter[str]:
     """Judge some files, and print those that break."""
     counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(first, first + count):
-            kind, file = case_of(seed, number)
-            verdict, said = judged(kind, file, Path(folder))
+    for number in range(first, first + count):
+        with tempfile.TemporaryDirectory() as folder:
+            if later:
+                kind = grown_rows.KINDS[number % len(grown_rows.KINDS)]
+                verdict, said = judged_later(seed, number, Path(folder))
+            else:
+                kind, file = case_of(seed, number)
+                verdict, said = judged(kind, file, Path(folder))
             counts[verdict] += 1
+            counts[f"{kind} {verdict}"] += 1
             if verdict == "broken":
                 print(f"{number} ({kind}): {said[:300]}", flush=True)
     return counts
@@ -439,11 +474,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--later", action="store_true")
     asked = parser.parse_args()
     started = time.monotonic()
-    counts = run(asked.seed, asked.count, asked.first)
+    counts = run(asked.seed, asked.count, asked.first, later=asked.later)
     total = " ".join(f"{name} {counts[name]:,}" for name in ("read", "refused", "broken"))
-    print(f"seed {asked.seed}: {counts.total():,} grown files: {total}, in {time.monotonic() - started:.0f} s")
+    print(f"seed {asked.seed}: {asked.count:,} grown files: {total}, in {time.monotonic() - started:.0f} s")
+    print(", ".join(f"{name} {number:,}" for name, number in sorted(counts.items()) if " " in name))
     return 1 if counts["broken"] else 0
 
 

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from tests.fuzzing import answered_selects, commands, grown_files, predicates, selects, workload_files
+from tests.fuzzing import answered_selects, commands, grown_files, grown_rows, predicates, selects, workload_files
 from tests.fuzzing.grammar import RULES
 from tests.fuzzing.select_grammar import Case, Number
 
@@ -154,6 +154,12 @@ def test_the_fuzzer_sees_an_understated_sensitivity(monkeypatch: pytest.MonkeyPa
 
 def test_short_files_that_say_large_numbers_are_read_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
     counts = grown_files.run(seed=5, count=3 * len(grown_files.KINDS))
+    assert counts["broken"] == 0, capsys.readouterr().out
+    assert min(counts["read"], counts["refused"]) > 3
+
+
+def test_grown_files_that_are_gone_on_with_are_read_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = grown_files.run(seed=5, count=4 * len(grown_rows.KINDS), later=True)
     assert counts["broken"] == 0, capsys.readouterr().out
     assert min(counts["read"], counts["refused"]) > 3
 

@@ -6,6 +6,7 @@ A file may come from anyone. So whatever reads one has to do work that grows wit
 from __future__ import annotations
 
 import json
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from tests.reference import true_sensitivity
 
 import conspectus as cs
-from conspectus.data.code_sets import of_runs
+from conspectus.data.code_sets import of_runs, runs_of
 from conspectus.data.columns import kinds
 from conspectus.data.domain import Domain
 from conspectus.privacy import accounting, composition
@@ -29,6 +30,8 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.parity_list import Parities
 from conspectus.queries.disjoint_boxes import disjoint_boxes
+from conspectus.queries.language import from_sql
+from conspectus.queries.language.to_sql import to_sql
 from conspectus.queries.literals import LiteralRuns
 from conspectus.queries.query import VALUE_STEPS, Linear, Literal, Predicate, Weighting
 from conspectus.queries.sensitivity import WorkloadError
@@ -436,3 +439,47 @@ def test_a_formula_over_a_long_column_is_expanded_by_stretches() -> None:
     )
     found = formulas.predicate(domain, formulas.any_of(domain, [first, second]))
     assert [len(box[0].codes) for box in found.boxes] == [5, (1 << 39) - 4, (1 << 39) - 1]
+
+
+LONG_COLUMNS: dict[str, dict[str, Any]] = {
+    "whole": {"type": "integer", "min": 0, "max": (1 << 24) - 10, "missing": True, "default": 5},
+    "wide": {"type": "integer", "min": -(1 << 40), "max": 1 << 40, "width": 1 << 18},
+    "real": {"type": "number", "min": 0, "max": 1_000, "width": 0.001},
+    "day": {"type": "date", "min": "0001-01-01", "max": "9999-12-31", "missing": True},
+    "month": {"type": "date", "min": "0001-01-15", "max": "9999-12-31", "width": "month"},
+}
+COMPARED = {
+    "whole": "> 5 AND whole <= 9000000 OR whole IN (1, 12345678) OR NOT whole BETWEEN 3 AND 16000000 OR whole IS NULL",
+    "wide": "< 262144 AND wide > 7",
+    "real": "BETWEEN 2.5 AND 700 AND real <> 3.0002 AND NOT real < 1",
+    "day": ">= DATE '1969-12-31' AND day <> '2020-02-29' AND day < '2500-01-01' AND day IS NOT NULL",
+    "month": "< '0002-01-10' OR NOT month <= '9000-12-31'",
+}
+
+
+@pytest.mark.parametrize("name", LONG_COLUMNS)
+def test_a_comparison_looks_at_few_of_a_columns_bins(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading it, its notes, what it was widened to, and that as SQL: by bisection, however many bins there are."""
+    schema = cs.Schema.from_dict({"name": "made", "columns": {name: LONG_COLUMNS[name]}})
+    (column,) = schema.columns
+    looked = Counter[str]()
+
+    def spied(end: str) -> Any:
+        plain = getattr(type(column), end)
+
+        def seen(self: Any, code: int) -> Any:
+            looked[end] += 1
+            return plain(self, code)
+
+        return seen
+
+    for end in ("_low", "_high"):
+        monkeypatch.setattr(type(column), end, spied(end))
+    found = from_sql.read(schema, f"{name} {COMPARED[name]}", snap=True)
+    assert from_sql.parse(schema, to_sql(schema, found.query)) == found.query
+    with pytest.raises(from_sql.NotAPredicate, match="boolean"):
+        from_sql.read(schema, name)
+    assert 0 < looked.total() < 40 * 4 * column.regular.bit_length()
+    assert not {"lows", "highs", "labels", "own_values", "_code_of_day"} & vars(column).keys()
+    for box in found.query.boxes:
+        assert all(len(runs_of(literal.codes)) < 9 for literal in box)

@@ -21,7 +21,8 @@ from conspectus.privacy.accounting import rho_of
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger, LedgerError
 from conspectus.privacy.relation import Neighbours
-from conspectus.sessions.store import SessionError, Terms
+from conspectus.sessions.session_terms import Terms
+from conspectus.sessions.store import SessionError
 
 FAR = "smoker AND ill AND age >= 78"
 

@@ -20,6 +20,7 @@ from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.events import Event, Noise
 from conspectus.privacy.tails import noise_margin
+from conspectus.queries.rules import LARGEST
 from conspectus.queries.workload import Workload
 from conspectus.synopses.estimate import Basis
 from conspectus.synopses.noisy_answers import NoisyAnswers
@@ -120,7 +121,7 @@ class Margin:
         """The inverse of `to_json`; refuses anything else."""
         noises = tuple((checked_noise(kind, scale), times) for kind, scale, times in fields["noises"])
         offset = fields["offset"]
-        if type(offset) not in (int, float) or not 0 <= offset < float("inf"):
+        if type(offset) not in (int, float) or not 0 <= offset <= LARGEST:
             raise ValueError("the offset of a margin is a number of rows")
         summed = None
         if fields["summed"] is not None:

@@ -170,6 +170,6 @@ def middle_notes(schema: Schema, moment: Moment) -> tuple[str, ...]:
     said = []
     for axis in moment.numbers:
         column = schema.columns[axis.column]
-        if column.kind in ("integer", "number") and (column.lows != column.highs).any():  # type: ignore[attr-defined]
+        if column.kind in ("integer", "number") and not column.one_value_each:  # type: ignore[attr-defined]
             said.append(f'each bin of "{column.name}" counts as its middle')
     return (*said, *standing_notes(schema))

@@ -229,7 +229,10 @@ class Series(Tabular):
         done: dict[str, tuple[Entry, ...]] = {}
         for entry in acts:
             done[entry.label] = (*done.get(entry.label, ()), entry)
-        last = max((self.periods.index(period) for period in done), default=-1)
+        places = {period: place for place, period in enumerate(self.periods)}
+        if not done.keys() <= places.keys():
+            raise SeriesError("the ledger has acts of this series in a period that it does not have: it was changed")
+        last = max((places[period] for period in done), default=-1)
         ended = any(entry.kind == "settle" for entry in entries)
         upcoming = None if ended or last + 1 == len(self.periods) else self.periods[last + 1]
         return _Standing(done=done, last=last, ended=ended, next=upcoming, lines=len(acts))

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 import json
+import math
 import os
 import re
 import sqlite3
@@ -35,6 +36,7 @@ _TABLES = (
 ) STRICT""",
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class AnalystError(ValueError):
@@ -152,7 +154,7 @@ class Analysts:
                 .execute("SELECT spent FROM spending WHERE analyst = ? AND session = ?", (name, session))
                 .fetchone()
             )
-            if row is not None and not isinstance(row[0], float | int):
+            if row is not None and not (isinstance(row[0], float | int) and 0 <= row[0] < math.inf):
                 raise TypeError("a line of spending is damaged")
         return 0.0 if row is None else float(row[0])
 
@@ -162,6 +164,8 @@ class Analysts:
                 return []
             query = "SELECT digest, name, questions, share, names, made, asked FROM analysts ORDER BY name"
             rows = self._connected().execute(query).fetchall()
+            if not all(isinstance(digest, str) and _DIGEST.fullmatch(digest) for digest, *_ in rows):
+                raise TypeError("a line of analysts is damaged")
             return [(digest, _analyst(line)) for digest, *line in rows]
 
     @contextmanager
@@ -222,7 +226,7 @@ class Analysts:
 
 
 def _analyst(line: Sequence[Any]) -> Analyst:
-    """A line of the file, with its values of the types in which they were written."""
+    """A line of the file, with its values of the types and in the ranges in which they were written."""
     name, questions, share, names, made, asked = line
     kinds = ((name, str), (questions, int | None), (share, float | None), (made, str), (asked, int))
     try:
@@ -231,6 +235,8 @@ def _analyst(line: Sequence[Any]) -> Analyst:
         raise TypeError("a line of analysts is damaged") from None
     texts = allowed is None or (isinstance(allowed, list) and all(isinstance(each, str) for each in allowed))
     if not texts or not all(isinstance(value, kind) for value, kind in kinds):
+        raise TypeError("a line of analysts is damaged")
+    if min(asked, questions or 0) < 0 or not 0 <= (share or 0.0) <= 1:
         raise TypeError("a line of analysts is damaged")
     listed = None if allowed is None else tuple(allowed)
     return Analyst(name=name, questions=questions, share=share, names=listed, made=made, asked=asked)

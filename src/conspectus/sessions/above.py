@@ -15,14 +15,13 @@ not come. Only yes or no leaves the curator. What a count is has to be asked, an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS
-from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.mechanism import SettingError, maximum_bound, root_down
 from conspectus.privacy.accounting import BudgetExceeded, Filter
@@ -90,27 +89,33 @@ class Search:
         noises = maximum_bound(laws[0], self.hits, FAILURE / 2) + maximum_bound(laws[1], looked, FAILURE / 2)
         return (noises + 1) / ERROR_STEPS
 
-    def run(self, curator: Curator, schema: Schema, questions: Iterable[str | Workload]) -> tuple[tuple[int, ...], int]:
-        """Put the questions one after the other; which were above, and how many were put.
+    def run(
+        self, curator: Curator, questions: Iterable[Workload], held: Callable[[], AbstractContextManager[Filter]]
+    ) -> tuple[tuple[int, ...], int, Fraction]:
+        """Put the questions one after the other; which were above, how many were put, and what that cost.
+
+        A question is taken before the session is held: where it comes from may use the session, or wait for another.
 
         Guarantee: it composes one ThresholdWatch for each hit, and one more where the questions end first; each is
         debited before its threshold is drawn.
         """
         found: list[int] = []
-        looked = 0
+        looked, cost = 0, Fraction(0)
         threshold = Fraction(self.count)
         watch = None
-        asked = (canonical(schema, question).workload for question in questions)
-        # What can be refused is refused before anything is spent, unless questions are still to come.
-        for position, query in enumerate(list(asked) if isinstance(questions, Sequence | Workload) else asked):
-            watch = watch or curator.above_threshold(threshold, self.epsilon)
+        for position, query in enumerate(questions):
+            with held() as spending:
+                before = spending.spent
+                watch = watch or curator.above_threshold(threshold, self.epsilon)
+                cost += spending.spent - before
+                hit = watch.exceeds(query, 0.0)
             looked = position + 1
-            if watch.exceeds(query, 0.0):
+            if hit:
                 found.append(position)
                 watch = None
                 if len(found) == self.hits:
                     break
-        return tuple(found), looked
+        return tuple(found), looked, cost
 
 
 @suggest_keywords
@@ -121,8 +126,8 @@ class Watching(SessionParts):
         """Say which of many questions have a count of at least about `count`: the first one, or the first few.
 
         It costs the same for ten questions and for a million, and says nothing but yes or no. Questions are taken one
-        by one, so that a generator may wait for something to happen, and looked at until enough are found. Asking again
-        is paid again.
+        by one, so that a generator may wait for something to happen, or ask this very session, and looked at until
+        enough are found. Asking again is paid again.
 
         Args:
             questions: SQL predicates over the columns, or workloads of one query, in the order in which to look.
@@ -135,7 +140,8 @@ class Watching(SessionParts):
             Which were found, how many were looked at, and how sure that is.
 
         Raises:
-            BudgetExceeded: What is left of the budget does not pay for it; nothing is spent.
+            BudgetExceeded: What is left of the budget does not pay for it; nothing is spent. Of a generator's questions
+                also later, where the session was ended or its budget spent in between.
             SettingError: `count`, `hits` or `share` is out of range.
             NotAPredicate: A question is not a predicate over the columns, or is more than one.
             SessionError: The session is closed, belongs to another process, or its file cannot be used.
@@ -153,20 +159,22 @@ class Watching(SessionParts):
             >>> found.found, found.looked
             ((40,), 41)
         """
+        asked: Iterable[Workload] = (canonical(self.schema, question).workload for question in questions)
+        at_hand = isinstance(questions, Sequence | Workload)
+        if at_hand:  # what can be refused is refused before anything is spent, unless questions are still to come
+            asked = list(asked)
         with self._spending() as spending:
             search = Search.of(spending, count=count, hits=hits, share=share)
             if spending.remaining < search.price:
                 raise BudgetExceeded(
                     "what is left of this session's budget is less than this share: take a smaller one"
                 )
-            before = spending.spent
-            found, looked = search.run(self._curator, self.schema, questions)
-            return Above(
-                found=found,
-                looked=looked,
-                within=search.within(self._curator.relation.max_rows, max(looked, 1)),
-                cost=float(spending.spent - before),
-            )
+            if at_hand:
+                found, looked, cost = search.run(self._curator, asked, lambda: nullcontext(spending))
+        if not at_hand:
+            found, looked, cost = search.run(self._curator, asked, self._spending)
+        within = search.within(self._curator.relation.max_rows, max(looked, 1))
+        return Above(found=found, looked=looked, within=within, cost=float(cost))
 
     @contextmanager
     def _spending(self) -> Iterator[Filter]:
@@ -174,21 +182,18 @@ class Watching(SessionParts):
 
         Whatever interrupts it, the next question goes on from the file, as after an answer that was not written down.
         """
-        with self._lock:
-            self._check_here()
-            with self._store.alone():
-                standing = self._catch_up()
-                if self._settled or standing.ended:
-                    raise BudgetExceeded(ENDED)
-                loop, known = self._learned(), len(self._account.filter.events)
-                self._loop = None
-                try:
-                    yield self._account.filter
-                except (ValueError, LookupError):
-                    if len(self._account.filter.events) == known:
-                        self._loop = loop
-                    raise
-                acted = len(self._account.filter.events) > known
-                if acted:
-                    self._store.learn(loop.state())
-                self._loop, self._version = loop, standing.version + acted
+        with self._alone() as standing:
+            if self._settled or standing.ended:
+                raise BudgetExceeded(ENDED)
+            loop, known = self._learned(), len(self._account.filter.events)
+            self._loop = None
+            try:
+                yield self._account.filter
+            except (ValueError, LookupError):
+                if len(self._account.filter.events) == known:
+                    self._loop = loop
+                raise
+            acted = len(self._account.filter.events) > known
+            if acted:
+                self._store.learn(loop.state())
+            self._loop, self._version = loop, standing.version + acted

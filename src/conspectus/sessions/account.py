@@ -7,7 +7,8 @@ from conspectus.privacy.events import Event
 from conspectus.privacy.ledger.ledger import Ledger, LedgerError, LedgerMismatch
 from conspectus.privacy.ledger.reservation import Reservation, StaleCopy
 
-from .store import SessionError, Store, Terms
+from .session_terms import Terms
+from .store import SessionError, Store
 
 
 class Account:

@@ -25,7 +25,8 @@ from conspectus.server_address import is_server
 from .account import Account, label_of, reservation_of
 from .forecast import AUTO, FACTS, asked_for, best_of, prepared, problem_for
 from .session import Session
-from .store import SessionError, Store, Terms
+from .session_terms import Terms
+from .store import SessionError, Store
 
 KEYWORDS = (*FACTS, "ledger", "path", "progress")
 SIDECAR = ".ledger"
@@ -239,7 +240,7 @@ def begin(
             store.write_terms(terms)
             account = Account(terms, store, reservation)
             opened = _session(truth, proposal, account, store, progress=progress, sampler=sampler)
-            opened.begin()
+            opened._begin()
             session = opened
     finally:
         if session is None:

@@ -15,7 +15,6 @@ within τ.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -125,7 +124,6 @@ class Oracle:
         self.tolerance, self.questions, self.failure = promise.tolerance, promise.questions, promise.failure
         self._schema, self._promise, self._curator, self._spending = schema, promise, curator, spending
         self._given: dict[str, float] = {}
-        self._lock = threading.Lock()
 
     @property
     def asked(self) -> int:
@@ -169,23 +167,24 @@ class Oracle:
         asked = canonical(self._schema, question)
         if isinstance(asked.workload.query(0), TableFunction):
             raise WorkloadError("an oracle answers means over rows, and this is a function of the whole table")
-        with self._lock:
-            if asked.key in self._given:
+        if asked.key in self._given:
+            return self._given[asked.key]
+        with self._spending() as spending:
+            if asked.key in self._given:  # another thread asked it meanwhile
                 return self._given[asked.key]
             if self.asked >= self.questions:
                 raise BudgetExceeded(
                     f"this oracle promised {self.questions:,} answers and gave them: ask for another one, with a "
                     "failure of its own"
                 )
-            with self._spending() as spending:
-                law = self._law(asked.workload, spending)
-                act = measurement(asked.workload, law, relation=self._curator.relation)
-                if not spending.admits(act):
-                    raise BudgetExceeded(
-                        f"what is left of this session's budget pays for no answer within {self.tolerance:g}: take a "
-                        "larger tolerance, or open another session"
-                    )
-                count = float(self._curator.measure(asked.workload, law)[0]) / asked.workload.grid
+            law = self._law(asked.workload, spending)
+            act = measurement(asked.workload, law, relation=self._curator.relation)
+            if not spending.admits(act):
+                raise BudgetExceeded(
+                    f"what is left of this session's budget pays for no answer within {self.tolerance:g}: take a "
+                    "larger tolerance, or open another session"
+                )
+            count = float(self._curator.measure(asked.workload, law)[0]) / asked.workload.grid
             share = min(max(count / self._promise.total.divisor, 0.0), 1.0)
             self._given[asked.key] = share
             return share

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -83,11 +84,11 @@ class Session(Watching, Consulted, Selecting):
         self._loop: OnlineRun | None = None
         self._version = self._answered = -1  # of nothing: the first question looks
         self._hand_over: HandOver | None = None
-        self._closed = False
+        self._closed = self._at_work = False
         self._process = os.getpid()
         self._lock = threading.RLock()
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Buy what the mechanism buys in advance, and write it down. Called once, by whoever opened the session."""
         loop = self._proposal.open(self._curator)
         self._store.learn(loop.state())
@@ -137,8 +138,7 @@ class Session(Watching, Consulted, Selecting):
             given = self._store.find(asked.key)
             if given is not None:
                 return given, True
-            with self._store.alone():
-                standing = self._catch_up()
+            with self._alone() as standing:
                 if standing.asked != self._answered:  # somebody else was answered, perhaps the same question
                     given = self._store.find(asked.key)
                 return (given, True) if given is not None else (self._answer(asked, standing), False)
@@ -184,9 +184,7 @@ class Session(Watching, Consulted, Selecting):
 
     def _measured(self, asked: Question, confidence: float) -> LiveAnswer:
         with self._lock:
-            self._check_here()
-            with self._store.alone():
-                standing = self._catch_up()
+            with self._alone() as standing:
                 given = self._store.find(asked.key)
                 repeated = given is not None and given.bought
                 if given is None or not repeated:
@@ -216,9 +214,8 @@ class Session(Watching, Consulted, Selecting):
     @property
     def remaining(self) -> float:
         """What is left of the session's budget, in its currency; nothing once it was ended."""
-        with self._lock:
-            remaining = self._fresh().remaining
-            return 0.0 if self._settled or self._store.look().ended else float(remaining)
+        with self._alone() as standing:
+            return 0.0 if self._settled or standing.ended else float(self._account.filter.remaining)
 
     @property
     def asked(self) -> int:
@@ -241,9 +238,8 @@ class Session(Watching, Consulted, Selecting):
     def exhausted(self) -> bool:
         """Whether the next new question will be answered from what was learned, unguaranteed; or refused, without a
         guess."""
-        with self._lock:
-            self._fresh()
-            return self._over(self._store.look()) or self._learned().exhausted
+        with self._alone() as standing:
+            return self._over(standing) or self._learned().exhausted
 
     def release(self) -> Release:
         """What the session has learned, as a release. Nothing is spent, and the session goes on.
@@ -268,22 +264,24 @@ class Session(Watching, Consulted, Selecting):
         Raises:
             SessionError: The session is closed, belongs to another process, or its file cannot be used.
         """
-        with self._lock:
-            self._check_here()
-            with self._store.alone():
-                if not (self._settled or self._catch_up().ended):
-                    self._account.settle()
-                    self._settled = True
-                    self._store.end()
+        with self._alone() as standing:
+            if not (self._settled or standing.ended):
+                self._account.settle()
+                self._settled = True
+                self._store.end()
 
     def close(self) -> None:
         """Let go of the table and the file. A session in a file can be resumed; one in memory is ended.
 
         Closing it again does nothing. A session that is used in a `with` statement is closed at its end.
+
+        Raises:
+            SessionError: The session is at work, and what it called closes it.
         """
         with self._lock:
             if self._closed or os.getpid() != self._process:
                 return
+            self._check_here()
             if self._store.path is None:
                 self.end()
             self._store.close()
@@ -297,13 +295,14 @@ class Session(Watching, Consulted, Selecting):
         self.close()
 
     def __str__(self) -> str:
-        if self._closed:
-            return f"{self.mechanism} session, closed"
-        sign = "ε" if self._account.filter.currency == "pure" else "ρ"
-        return (
-            f"{self.mechanism} session, {self.asked:,} of {self.questions:,} questions, "
-            f"{sign} {self.spent:.4g} of {float(self._account.filter.cap):.4g} spent"
-        )
+        with self._lock:
+            if self._closed or self._at_work:
+                return f"{self.mechanism} session, {'closed' if self._closed else 'at work'}"
+            sign = "ε" if self._account.filter.currency == "pure" else "ρ"
+            return (
+                f"{self.mechanism} session, {self.asked:,} of {self.questions:,} questions, "
+                f"{sign} {self.spent:.4g} of {float(self._account.filter.cap):.4g} spent"
+            )
 
     def _check_here(self) -> None:
         if self._closed:
@@ -311,16 +310,31 @@ class Session(Watching, Consulted, Selecting):
         if os.getpid() != self._process:
             # A fork copied the noisy threshold too, and one watch must not have a first hit in each of two processes.
             raise SessionError("this session belongs to the process that opened it: resume its file in this one")
+        if self._at_work:
+            raise SessionError("this session is at work, and was called by what it called: wait until that returns")
+
+    @contextmanager
+    def _alone(self) -> Iterator[Standing]:
+        """The session held against all other threads and processes, and where it stands, caught up with them.
+
+        An act has many steps, and between two of them file, ledger and memory do not agree. Whatever is called in
+        there and is not ours (a progress bar, a mechanism of one's own) finds every method closed to it.
+        """
+        with self._lock:
+            self._check_here()
+            self._at_work = True
+            try:
+                with self._store.alone():
+                    yield self._catch_up()
+            finally:
+                self._at_work = False
 
     def _over(self, standing: Standing) -> bool:
         return self._settled or standing.ended or standing.asked >= self.questions
 
     def _fresh(self) -> Filter:
         """The filter, which knows by then what all processes have spent."""
-        with self._lock:
-            self._check_here()
-            with self._store.alone():
-                self._catch_up()
+        with self._alone():
             return self._account.filter
 
     def _catch_up(self) -> Standing:
@@ -349,8 +363,7 @@ class Session(Watching, Consulted, Selecting):
 
     def _learned(self) -> OnlineRun:
         if self._loop is None:
-            with self._store.alone():
-                self._catch_up()
+            self._fresh()
         assert self._loop is not None
         return self._loop
 

@@ -30,7 +30,7 @@ class SessionParts:
     _version: int
     _settled: bool
     _check_here: Callable[[], None]
-    _catch_up: Callable[[], Standing]
+    _alone: Callable[[], AbstractContextManager[Standing]]
     _learned: Callable[[], OnlineRun]
     _fresh: Callable[[], Filter]
     _over: Callable[[Standing], bool]

@@ -8,13 +8,12 @@ never here: it lives and dies in the memory of the process that paid for it.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -23,15 +22,15 @@ import pyarrow as pa
 
 from conspectus.mechanisms.online_mechanism import Margin, State
 from conspectus.privacy.events import Event, from_json, read_fraction, to_json
-from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger_file import plain
-from conspectus.privacy.relation import Neighbours
+from conspectus.queries.rules import LARGEST
 from conspectus.synopses.arrow_messages import read_stream
 from conspectus.synopses.estimate import Basis
 
-_APPLICATION = 0x436F6E53  # "ConS": SQLite's mark of whose file it is
-_VERSION = 1
-_PATIENCE = 120.0  # seconds to wait for a reader of the same file
+from .session_terms import Terms
+
+_APPLICATION, _VERSION = 0x436F6E53, 1  # "ConS": SQLite's mark of whose file it is
+_PATIENCE, _FAR = 120.0, 1 << 53  # seconds to wait for a reader of the same file; more than anybody counts
 _TABLES = """
 CREATE TABLE terms (id INTEGER PRIMARY KEY CHECK (id = 1), content TEXT NOT NULL) STRICT;
 CREATE TABLE acts (
@@ -57,56 +56,6 @@ _ODD = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, Rec
 
 class SessionError(ValueError):
     """A session that cannot be used so: closed, in another process, another table, an old copy, a damaged file."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What a session was opened with, for good. `ledger` and `reservation` say where its acts are debited."""
-
-    session: str
-    mechanism: str
-    settings: Mapping[str, Any]
-    budget: Budget
-    neighbours: Neighbours
-    questions: int
-    rows: int | None
-    fingerprint: str
-    unit: str
-    filtered: bool
-    concentrated: bool = False
-    ledger: str | None = None
-    reservation: int | None = None
-    source: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "settings": dict(self.settings), "source": dict(self.source)}
-
-    @property
-    def digest(self) -> str:
-        """All that was agreed on, in few letters, for the ledger to hold. Where the ledger is comes later, and is not.
-
-        A term at its default is left out, so that a term added in later versions leaves older digests as they are.
-        """
-        usual = {term.name: term.default for term in fields(self)}
-        agreed = {name: value for name, value in self.to_json().items() if value not in (usual[name], {})}
-        kept = {name: value for name, value in agreed.items() if name not in ("ledger", "reservation")}
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
-
-    @classmethod
-    def from_json(cls, stored: Any) -> Terms:
-        read = {"budget": Budget(**stored["budget"]), "neighbours": Neighbours.of(stored["neighbours"])}
-        terms = cls(**{**stored, **read})
-        numbers = (terms.questions, *(value for value in (terms.rows, terms.reservation) if value is not None))
-        texts = (terms.session, terms.mechanism, terms.fingerprint, terms.unit)
-        if any(type(number) is not int or number < 0 for number in numbers):
-            raise ValueError("terms hold whole numbers")
-        if not all(isinstance(text, str) for text in texts) or type(terms.filtered) is not bool:
-            raise ValueError("terms name a session, a mechanism, a schema and a unit")
-        if not isinstance(terms.settings, dict) or not isinstance(terms.source, dict):
-            raise ValueError("terms hold settings")
-        if not all(isinstance(text, str | None) for text in (terms.ledger, *terms.source.values())):
-            raise ValueError("terms say in words where things are")
-        return terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +193,7 @@ class Store:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
-        except sqlite3.OperationalError as problem:
+        except sqlite3.DatabaseError as problem:
             raise SessionError(f"{self.path} cannot be written ({problem}): make room, or mend its rights") from problem
         finally:
             if connection.in_transaction:
@@ -287,6 +236,8 @@ class Store:
         """Where the session stands, in one statement."""
         with self._faithful():
             version, ended, asked, unsure = self._connection.execute(_LOOK).fetchone()
+            if not (0 <= version < _FAR and 0 <= asked < _FAR):  # the next number would not fit, after it was paid for
+                raise ValueError("a session counts its questions from 0 on")
         return Standing(version=version, ended=bool(ended), asked=asked, unsure=bool(unsure))
 
     def find(self, key: str) -> Given | None:
@@ -379,7 +330,8 @@ def _file_at(path: Path) -> tuple[int, int]:
 
 
 def _given(count: Any, basis: Any, margin: Any, price: Any) -> Given:
-    if basis not in get_args(Basis) or type(count) is not float or (margin is None) != (basis == "unguaranteed"):
+    sound = basis in get_args(Basis) and (margin is None) == (basis == "unguaranteed")
+    if not sound or type(count) is not float or not abs(count) <= LARGEST:
         raise ValueError("an answer is a count on a basis")
     bound = None if margin is None else Margin.from_json(json.loads(margin))
     return Given(count=count, basis=cast(Basis, basis), margin=bound, price=read_fraction(price))

@@ -30,6 +30,7 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.sparse import written_out
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Linear, Parity, Predicate, Query, Sparse, TableFunction
+from conspectus.queries.rules import possible
 from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -90,11 +91,10 @@ class NoisyAnswers(Synopsis):
         counts = np.array(self.counts, dtype=np.float64).ravel()
         if self.workload.domain != self.domain or counts.size != len(self.workload):
             raise BadSynopsis("noisy answers need one count for each query of their workload")
-        if not np.isfinite(counts).all():
+        if not possible(counts):
             raise BadSynopsis("noisy counts are finite numbers")
         noise = tuple(checked_noise(kind, scale) for kind, scale in self.noise)
-        if len(noise) == 1:
-            noise *= len(self.workload.blocks)
+        noise *= len(self.workload.blocks) if len(noise) == 1 else 1
         if len(noise) != len(self.workload.blocks):
             raise BadSynopsis("noisy answers need one noise for each block of their workload")
         grids = self.grids or (self.workload.grid,) * len(noise)

@@ -28,6 +28,7 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.residual import Residual
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Linear, Parity, Predicate, Query
+from conspectus.queries.rules import possible
 from conspectus.queries.sensitivity import WorkloadError, fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -105,7 +106,7 @@ class ResidualAnswers(Synopsis):
             cells = sum(residual.cells for residual in self.residuals)
         except WorkloadError as problem:
             raise BadSynopsis("a measured residual does not fit its table") from problem
-        if len(self.scales) != len(self.columns) or values.size != cells or not np.isfinite(values).all():
+        if len(self.scales) != len(self.columns) or values.size != cells or not possible(values):
             raise BadSynopsis("measured residuals have a scale each, and a finite count for each of their cells")
         object.__setattr__(self, "values", fixed(values))
 

@@ -15,6 +15,7 @@ from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import noise_margin
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Query
+from conspectus.queries.rules import possible
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
 
@@ -60,7 +61,7 @@ class StreamAnswers(Synopsis):
 
     def __post_init__(self) -> None:
         counts = np.array(self.counts, dtype=np.float64).ravel()
-        if self.workload.domain != self.domain or counts.size != len(self.workload) or not np.isfinite(counts).all():
+        if self.workload.domain != self.domain or counts.size != len(self.workload) or not possible(counts):
             raise BadSynopsis("the counts of a stream are one number for each query of its workload")
         if type(self.terms) is not int or self.terms < 1:
             raise BadSynopsis("a count of a stream carries one draw of noise or more")

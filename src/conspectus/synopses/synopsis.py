@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,7 +24,7 @@ from conspectus.privacy.tails import noise_margin
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Predicate, Sparse
-from conspectus.queries.rules import demand
+from conspectus.queries.rules import LARGEST, demand
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -48,7 +47,7 @@ def checked_noise(kind: object, scale: object) -> Noise:
     """A noise from values that came from elsewhere, refused unless they make sense."""
     if kind not in get_args(NoiseKind) or isinstance(scale, bool) or not isinstance(scale, int | float):
         raise BadSynopsis("a noise is a kind, laplace or gaussian, with a scale")
-    if not math.isfinite(scale) or scale < 0:
+    if not 0 <= scale <= LARGEST:
         raise BadSynopsis("the scale of a noise is a finite number, zero or more")
     return Noise(cast(NoiseKind, kind), float(scale))
 
@@ -90,7 +89,7 @@ class Total:
         demand(
             BadSynopsis,
             (
-                math.isfinite(self.value) and self.terms >= 0 and self.averaged >= 1,
+                abs(self.value) <= LARGEST and self.terms >= 0 and self.averaged >= 1,
                 "a total is a finite number of rows",
             ),
             (bare or not self.exact, "an exact total is zero or more and carries no noise"),

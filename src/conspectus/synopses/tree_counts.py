@@ -24,6 +24,7 @@ from conspectus.privacy.tails import variance_of
 from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.queries.canonical_query import canonical_query
 from conspectus.queries.query import Query, Sparse, TableFunction
+from conspectus.queries.rules import possible
 from conspectus.queries.sensitivity import fixed
 from conspectus.queries.workload import Workload
 from conspectus.suggestions import suggest_keywords
@@ -95,7 +96,7 @@ class TreeCounts(Synopsis):
 
     def __post_init__(self) -> None:
         counts = np.array(self.counts, dtype=np.float64).ravel()
-        if self.tree.domain != self.domain or counts.size != len(self.tree) or not np.isfinite(counts).all():
+        if self.tree.domain != self.domain or counts.size != len(self.tree) or not possible(counts):
             raise BadSynopsis("a tree of noisy counts has one finite count for each of its nodes")
         object.__setattr__(self, "noise", checked_noise(*self.noise))
         object.__setattr__(self, "counts", fixed(counts))

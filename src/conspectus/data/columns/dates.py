@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Codes
 
+from .arrays import EPOCH
 from .column import NO_NULLS
 from .ordered import Ordered
 from .values import Nulls, date_at, day_of, days
 
-WIDTHS = ("day", "week", "month", "quarter", "year")
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+WIDTHS = ("day", "week", *_MONTHS)
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,16 @@ class Date(Ordered):
         """The codes of days, counted from min."""
         if self.width in ("day", "week"):
             return (offset // (1 if self.width == "day" else 7)).astype(np.uint32)
-        first, period = (self._period(days) for days in (np.array([self._first]), offset + self._first))
-        codes: NDArray[np.uint32] = (period - first).astype(np.uint32)
+        codes: NDArray[np.uint32] = (self._period(offset + self._first) - self._first_period).astype(np.uint32)
         return codes
+
+    @cached_property
+    def _first_period(self) -> int:
+        return int(self._period(np.array([self._first]))[0])
 
     def _period(self, days: NDArray[np.int64]) -> NDArray[np.int64]:
         months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-        return months // {"month": 1, "quarter": 3, "year": 12}[self.width]
+        return months // _MONTHS[self.width]
 
     @cached_property
     def lows(self) -> NDArray[np.int64]:
@@ -82,6 +87,15 @@ class Date(Ordered):
     def highs(self) -> NDArray[np.int64]:
         return np.append(self.lows[1:] - 1, self._last)
 
+    def _low(self, code: int) -> int:
+        if self.width in ("day", "week"):
+            return self._first + code * (1 if self.width == "day" else 7)
+        months = (self._first_period + code) * _MONTHS[self.width]
+        return max(self._first, datetime.date(1970 + months // 12, months % 12 + 1, 1).toordinal() - EPOCH)
+
+    def _high(self, code: int) -> int:
+        return self._last if code == self.regular - 1 else self._low(code + 1) - 1
+
     def _read(self, value: object) -> int | None:
         return day_of(value)
 
@@ -89,7 +103,7 @@ class Date(Ordered):
         return date_at(int(point))
 
     def regular_label(self, code: int) -> str:
-        day = date_at(int(self.lows[code]))
+        day = date_at(self._low(code))
         if self.width == "week":
             return f"week of {day}"
         if self.width == "quarter":

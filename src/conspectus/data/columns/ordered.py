@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -14,19 +15,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from conspectus.data.code_sets import CodeSet, code_set
+from conspectus.data.code_sets import CodeSet, complement, of_runs
 from conspectus.data.domain import Codes, code_dtype
 
 from .column import COMPARISONS, NO_NULLS, Column, CutsBin, SchemaError, UnknownValue
 from .values import EXACT, Nulls, number_of, numbers
 
 SNAP = "let it snap to whole bins, with snap=True, or --snap on the command line"
-_COMPARE: dict[str, np.ufunc] = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
 @dataclass(frozen=True)
 class Ordered(Column):
-    """What integers, numbers and dates share: bins in ascending order, and values outside them clamped."""
+    """What integers, numbers and dates share: bins in ascending order, and values outside them clamped.
+
+    There may be millions of bins. What asks about one value finds its bin by bisection, and lists none of the others.
+    """
 
     ordered: ClassVar[bool] = True
     comparisons: ClassVar[tuple[str, ...]] = COMPARISONS
@@ -40,6 +43,14 @@ class Ordered(Column):
     @abc.abstractmethod
     def highs(self) -> NDArray[Any]:
         """The greatest value of each bin; for numbers the upper edge, which belongs to the last bin only."""
+
+    @abc.abstractmethod
+    def _low(self, code: int) -> Any:
+        """The least value of one bin, as `lows` has it."""
+
+    @abc.abstractmethod
+    def _high(self, code: int) -> Any:
+        """The greatest value of one bin, as `highs` has it."""
 
     @property
     @abc.abstractmethod
@@ -67,26 +78,27 @@ class Ordered(Column):
         """The least and the greatest value of a bin; for numbers its edges, the upper one open but in the last bin."""
         if not 0 <= code < self.regular:
             raise LookupError(f'column "{self.name}" has bins 0 to {self.regular - 1}, not {code}')
-        return self._value(self.lows[code]), self._value(self.highs[code])
+        return self._value(self._low(code)), self._value(self._high(code))
 
     @abc.abstractmethod
     def _value(self, point: Any) -> Any:
         """A point of the axis as a Python value."""
 
     def regular_label(self, code: int) -> str:
-        low, high = self._print(self.lows[code]), self._print(self.highs[code])
+        low, high = self._print(self._low(code)), self._print(self._high(code))
         if low == high:
             return low
         return f"{low} to {high}" if low.startswith("-") else f"{low}–{high}"
 
     @cached_property
     def one_value_each(self) -> bool:
-        """Whether every bin holds a single value."""
-        return self.kind != "number" and bool((self.lows == self.highs).all())
+        """Whether every bin holds a single value: there are as many bins as values."""
+        low, high = self._ends
+        return self.kind != "number" and high - low + 1 == self.regular
 
     def own_value(self, code: int) -> Any:
         exact = self.one_value_each and code < self.regular
-        return self._value(self.lows[code]) if exact else super().own_value(code)
+        return self._value(self._low(code)) if exact else super().own_value(code)
 
     @property
     def shown_type(self) -> pa.DataType:
@@ -96,17 +108,18 @@ class Ordered(Column):
         point = self._read(value)
         if point is None:
             return None
-        return max(0, int(np.searchsorted(self.lows, point, side="right")) - 1)
+        return max(0, bisect_right(range(self.regular), point, key=self._low) - 1)
 
     def _understands(self, value: object) -> bool:
-        return self._read(value) is not None  # of which bin it is need not be known, and there may be millions
+        return self._read(value) is not None
 
     def holds(self, value: object) -> bool:
         """Whether a value lies within the bins, so that it is not clamped."""
         point = self._read(value)
         if point is None:
             return False
-        return bool(self.lows[0] <= (math.floor(point) if self.kind == "integer" else point) <= self.highs[-1])
+        low, high = self._ends
+        return low <= (math.floor(point) if self.kind == "integer" else point) <= high
 
     def _fill(self, codes: NDArray[Any], valid: NDArray[np.bool_] | None) -> Codes:
         codes = codes.astype(code_dtype(self.size), copy=False)
@@ -119,45 +132,55 @@ class Ordered(Column):
         if point is None:
             kind = "a date, as in '2020-01-31'" if self.kind == "date" else "a number"
             raise UnknownValue(f'column "{self.name}" is compared with {kind}, not with "{literal}"')
-        low, high = self._print(self.lows[0]), self._print(self.highs[-1])
-        if op in ("=", "<>") and not self.lows[0] <= point <= self.highs[-1]:
-            raise UnknownValue(f'column "{self.name}" goes from {low} to {high}: compare it with a value in between')
-        some, every = self._holds(op, point)
-        cut = np.flatnonzero(some != every)
-        if len(cut) and not snap:
-            raise self._cut(op, str(literal), int(cut[0] if op != "<>" else cut[-1]))
+        least, most = self._ends
+        if op in ("=", "<>") and not least <= point <= most:
+            span = f"from {self._print(least)} to {self._print(most)}"
+            raise UnknownValue(f'column "{self.name}" goes {span}: compare it with a value in between')
+        some, every = self._holds("=" if op == "<>" else op, point)
+        if len(some) != len(every) and not snap:
+            raise self._cut(op, str(literal), every.stop if op in ("<", "<=") else some.start)
         # Clamped values are in the outer bins. What asks for them alone would count none of them, and sound certain.
-        outer = {"<": 0, "<=": 0, ">": -1, ">=": -1}.get(op)
-        if outer is not None and not some[outer]:
+        outer = {"<": 0, "<=": 0, ">": self.regular - 1, ">=": self.regular - 1}.get(op)
+        if outer is not None and not some:
             if not snap:
-                raise self._cut_beyond(op, str(literal), outer % self.regular)
-            some[outer] = True
-        return code_set(np.flatnonzero(some))
+                raise self._cut_beyond(op, str(literal), outer)
+            some = range(outer, outer + 1)
+        return complement(_run(every), self.regular) if op == "<>" else _run(some)
 
     def caveats(self, op: str, codes: CodeSet) -> tuple[str, ...]:
         """Which clamped values are counted as if the comparison held for them, or as if it did not."""
         last = self.regular - 1
         beyond = {"<": (last,), "<=": (last,), ">": (0,), ">=": (0,)}.get(op, (0, last))
-        sides = {0: ("below", self.lows[0]), last: ("above", self.highs[-1])} if last else {}
+        sides = {0: ("below", self._ends[0]), last: ("above", self._ends[1])} if last else {}
         return tuple(
             f'values of "{self.name}" {side} {self._print(edge)} count as {self.label(code)}'
             for code, (side, edge) in sides.items()
             if code in beyond and (code in codes) != (op == "<>")
         )
 
-    def _holds(self, op: str, x: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """For each bin of whole values: whether the comparison holds somewhere in it, and everywhere."""
-        low, high = self.lows, self.highs
-        if op in _COMPARE:
-            least, most = (low, high) if op in ("<", "<=") else (high, low)
-            return _COMPARE[op](least, x), _COMPARE[op](most, x)
-        inside, only = (low <= x) & (x <= high) & (x == math.floor(x)), (low == x) & (high == x)
-        return (inside, only) if op == "=" else (~only, ~inside)
+    def _holds(self, op: str, x: float) -> tuple[range, range]:
+        """The bins of whole values in which a comparison holds somewhere, and those in which it holds everywhere."""
+        begins, ends, bins = self._before(self._low, x), self._before(self._high, x), self.regular
+        if op == "<":
+            return range(begins[0]), range(ends[0])
+        if op == "<=":
+            return range(begins[1]), range(ends[1])
+        if op == ">":
+            return range(ends[1], bins), range(begins[1], bins)
+        if op == ">=":
+            return range(ends[0], bins), range(begins[0], bins)
+        inside = range(ends[0], begins[1]) if x == math.floor(x) else range(0)
+        return inside, inside if inside and self._low(inside[0]) == self._high(inside[0]) else range(0)
+
+    def _before(self, point: Callable[[int], Any], x: float) -> tuple[int, int]:
+        """How many bins have their point below x, and how many below x or at it."""
+        bins = range(self.regular)
+        return bisect_left(bins, x, key=point), bisect_right(bins, x, key=point)
 
     def _cut_beyond(self, op: str, literal: str, code: int) -> CutsBin:
         """Of a comparison that only values beyond the bins satisfy: they are in the first or the last bin."""
         upper = code > 0 or op in (">", ">=")
-        edges = (self._value(self.lows[code] if upper or self.regular == 1 else self.lows[code + 1]),)
+        edges = (self._value(self._low(code if upper or self.regular == 1 else code + 1)),)
         place, side = ("last", "above") if upper else ("first", "below")
         whole = f"write {'>=' if upper else '<'} {edges[0]}, " if self.regular > 1 else ""
         return CutsBin(
@@ -167,9 +190,9 @@ class Ordered(Column):
         )
 
     def _cut(self, op: str, literal: str, code: int) -> CutsBin:
-        edges = [self._value(self.lows[code])] if code or op not in ("<", "<=") else []
+        edges = [self._value(self._low(code))] if code or op not in ("<", "<=") else []
         if code + 1 < self.regular:
-            edges.append(self._value(self.lows[code + 1]))
+            edges.append(self._value(self._low(code + 1)))
         name = f'"{self.name}" {op} {literal} cuts the bin {self.label(code)}'
         if op in ("=", "<>"):
             cure = f"ask for the whole bin, from {edges[0]}" + (f" to below {edges[1]}" if edges[1:] else "")
@@ -177,6 +200,10 @@ class Ordered(Column):
             plain = "<" if op in ("<", "<=") else ">="
             cure = "write " + " or ".join(f"{plain} {edge}" for edge in edges) if edges else "it is the only one"
         return CutsBin(f"{name}: {cure}, or {SNAP}", tuple(edges))
+
+
+def _run(codes: range) -> CodeSet:
+    return of_runs([(codes[0], codes[-1])] if codes else [])
 
 
 @dataclass(frozen=True)
@@ -238,6 +265,12 @@ class Integer(Ordered):
         if self.edges:
             return np.append(self.lows[1:] - 1, self.max)
         return np.minimum(self.lows + (self.width - 1), self.max)
+
+    def _low(self, code: int) -> int:
+        return self.edges[code] if self.edges else self.min + self.width * code
+
+    def _high(self, code: int) -> int:
+        return self.max if code == self.regular - 1 else self._low(code + 1) - 1
 
     def _value(self, point: Any) -> int:
         return int(point)
@@ -308,19 +341,26 @@ class Number(Ordered):
         real = float(point)
         return int(real) if real.is_integer() and abs(real) < 1e15 else real
 
-    def _holds(self, op: str, x: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        low, high = self.lows, self.highs
-        last = np.arange(self.regular) == self.regular - 1
+    def _low(self, code: int) -> float:
+        return self.edges[code]
+
+    def _high(self, code: int) -> float:
+        return self.edges[code + 1]
+
+    def _read(self, value: object) -> float | None:
+        number = number_of(value)
+        return None if number is None else float(number)
+
+    def _holds(self, op: str, x: float) -> tuple[range, range]:
+        some, every = super()._holds(op, x)
+        at_most, bins, last = self._before(self._high, x)[1], self.regular, self.edges[-1]
+        # A bin ends before its upper edge, but the last one ends with it.
+        reached = range(bins - 1 if x == last else at_most, bins)
         if op == "<":
-            return low < x, np.where(last, high < x, high <= x)
-        if op == "<=":
-            return low <= x, high <= x
-        if op == ">":
-            return high > x, low > x
+            return some, range(bins - 1 if x == last else at_most)
         if op == ">=":
-            return np.where(last, high >= x, high > x), low >= x
-        inside, never = (low <= x) & np.where(last, x <= high, x < high), np.zeros(self.regular, dtype=bool)
-        return (inside, never) if op == "=" else (~never, ~inside)
+            return reached, every
+        return (range(reached.start, self._before(self._low, x)[1]), range(0)) if op == "=" else (some, every)
 
     def encode(self, values: pa.Array | pa.ChunkedArray, *, nulls: Nulls = NO_NULLS) -> Codes:
         reals, valid = numbers(values, nulls)

@@ -13,6 +13,7 @@ from conspectus.data.domain import Domain
 from conspectus.mechanisms.mechanism import Problem
 from conspectus.mechanisms.online_mechanism import BadState, Margin, State
 from conspectus.privacy.events import Noise
+from conspectus.queries.rules import possible
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
@@ -108,7 +109,7 @@ def read_state(state: State, problem: Problem) -> Stored:
     asked, hits = meta.get("asked"), meta.get("hits")
     if type(asked) is not int or type(hits) is not int or not 0 <= hits <= asked:
         raise BadState("the state of the session does not say how many questions and surprises there were")
-    if learned.domain != problem.workload.domain or len(learned) != len(noisy) or not np.isfinite(noisy).all():
+    if learned.domain != problem.workload.domain or len(learned) != len(noisy) or not possible(noisy):
         raise BadState("the measured answers of the session's state do not belong to this table")
     return Stored(total, asked, hits, list(learned), noisy)
 

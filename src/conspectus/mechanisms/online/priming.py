@@ -23,6 +23,7 @@ from conspectus.mechanisms.mechanism import SettingError
 from conspectus.mechanisms.online_mechanism import BadState, SessionProblem, State
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.rules import possible
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import BadSynopsis, Total, part
@@ -62,7 +63,7 @@ class Priming:
             counts = part(state[1], "primed", [("count", pa.float64())])["count"].to_numpy()
         except BadSynopsis as unreadable:
             raise BadState(f"the state of the session is not readable: {unreadable}") from unreadable
-        if len(counts) != len(self.workload) or not np.isfinite(counts).all():
+        if len(counts) != len(self.workload) or not possible(counts):
             raise BadState("the first measurements of the session's state are not those of this mechanism")
         return self._answers(counts, total)
 

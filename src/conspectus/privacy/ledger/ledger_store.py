@@ -189,6 +189,8 @@ class Lines:
 
     def of(self, number: int) -> tuple[Entry, ...]:
         """The lines of one reservation, oldest first."""
+        if not 0 < number < 1 << 63:
+            return ()  # no line has such a number, and no database takes it
         query = f"{self._select} WHERE id = ? OR reservation = ? ORDER BY id"
         return tuple(self._entry(row) for row in self._connection.execute(query, (number, number)))
 

@@ -68,7 +68,8 @@ def follows(terms: LedgerTerms) -> bool:
     currency, most = cap_of(terms.budget)
     if terms.cap.delta:
         most = set_aside(terms.budget, float(terms.cap.delta))
-    return terms.currency == currency and 0 < terms.cap.price <= most * (1 + _ROOM)
+    # A cap below the least float is none: shares of it are shown.
+    return terms.currency == currency and terms.cap.price <= most * (1 + _ROOM) and float(terms.cap.price) > 0
 
 
 def _share_of(budget: Budget, aside: float) -> float:

@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
+from conspectus.data.code_sets import CodeSet, complement
 from conspectus.data.columns.column import CutsBin
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
@@ -227,20 +228,20 @@ class Reader:
         at, declared = self.column(node.this)
         value = bare(node.expression)
         if isinstance(value, exp.Null):
-            codes = set(declared.null_codes())
+            codes: CodeSet = declared.null_codes()
             if not codes:
                 raise NotAPredicate(
                     f"{self.domain.names[at]!r} is declared without missing values, and what is missing counts as one "
                     "of its values: declare missing = true in the schema to ask for IS NULL"
                 )
         elif isinstance(value, exp.Boolean):
-            codes = set(_boolean(declared, node.this).codes_where("=", bool(value.this)))
+            codes = _boolean(declared, node.this).codes_where("=", bool(value.this))
         else:
             raise NotAPredicate(_excerpt(node.sql("duckdb"), "is beyond the predicates that are served"))
         # IS is true or false even where the value is missing.
         if not truth:
             check_listable(self.schema, (at,))
-        return literal(self.domain, at, codes if truth else set(range(self.domain.sizes[at])) - codes)
+        return literal(self.domain, at, codes if truth else complement(codes, self.domain.sizes[at]))
 
     def _named(self, node: exp.Column, *, truth: bool) -> Formula:
         at, declared = self.column(node)
@@ -286,7 +287,7 @@ def _never(node: exp.Expression) -> NotAPredicate:
 
 
 def _boolean(column: Column, node: exp.Expression) -> Column:
-    if column.kind != "boolean" and tuple(column.labels[: column.regular]) != ("false", "true"):
+    if column.kind != "boolean" and (column.regular != 2 or column.labels[:2] != ("false", "true")):
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a boolean column and cannot stand alone"))
     return column
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from conspectus.data.code_sets import runs_of
+from conspectus.data.code_sets import CodeSet, common, complement, runs_of
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.canonical_query import even_boxes
@@ -48,31 +48,31 @@ def named(column: str) -> str:
 def _literal(schema: Schema, part: Literal) -> str:
     label = schema.domain.names[part.column]
     column, name = schema.column(label), named(label)
-    null = set(column.null_codes())
-    held = [code for code in part.codes if code not in null]
-    present = [code for code in range(column.size) if code not in null]
+    null = column.null_codes()
+    present = complement(null, column.size)
+    held = common(part.codes, present)
     if not held:
         return f"{name} IS NULL"
     if held == present:
         return f"{name} IS NOT NULL" if null else "TRUE"
     pieces = _intervals(column, name, held) if isinstance(column, _Binned) else [_listed(column, name, held, present)]
-    if null & set(part.codes):
+    if any(code in part.codes for code in null):
         pieces.append(f"{name} IS NULL")
     return pieces[0] if len(pieces) == 1 else f"({' OR '.join(pieces)})"
 
 
-def _listed(column: Column, name: str, held: list[int], present: list[int]) -> str:
+def _listed(column: Column, name: str, held: CodeSet, present: CodeSet) -> str:
     """Listed values, or all but those listed, whichever is shorter."""
-    left = [code for code in present if code not in set(held)]
+    left = common(complement(held, column.size), present)
     codes, plain, several = (held, "=", "IN") if len(held) <= len(left) else (left, "<>", "NOT IN")
     values = [_value(column.labels[code]) for code in codes]
     return f"{name} {plain} {values[0]}" if len(values) == 1 else f"{name} {several} ({', '.join(values)})"
 
 
-def _intervals(column: Any, name: str, held: list[int]) -> list[str]:
+def _intervals(column: Any, name: str, held: CodeSet) -> list[str]:
     """One comparison, or a pair of them, for each run of bins."""
     pieces = []
-    for first, last in runs_of(tuple(held)):
+    for first, last in runs_of(held):
         low, high = column.bounds(first)
         if first == last and low == high:
             pieces.append(f"{name} = {_value(low)}")
