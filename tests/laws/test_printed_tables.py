@@ -233,3 +233,15 @@ def test_maps_mark_noise_as_bars_do():
     assert ">100</text>" in drawn
     assert ">90</text>" not in drawn
     assert not math.isnan(sure.top)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "histogram", "tree", "mwem", "projection"])
+def test_cells_of_a_table_have_no_more_rows_than_there_are(mechanism):
+    """With noise far larger than the table: no end leaves what is possible, and none shrinks to a point."""
+    schema = cs.Schema.from_dict({"name": "made", "columns": {"x": {"type": "integer", "min": 0, "max": 3}}})
+    table = cs.open_table(pa.table({"x": [0, 1, 2, 3] * 10}), schema)
+    for _ in range(10):
+        release = cs.release(table, cs.marginal(schema, ["x"]), epsilon=0.01, mechanism=mechanism)
+        for line in release.table(["x"]).to_arrow().to_pylist():
+            assert 0 <= line["low"] <= line["count"] <= line["high"] <= 40
+            assert line["low"] < line["high"]

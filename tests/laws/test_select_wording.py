@@ -208,3 +208,24 @@ def test_an_empty_text_is_missing_whether_or_not_it_is_listed() -> None:
     listed = {"type": "categorical", "values": ["a"], "missing": True}
     schema = cs.Schema.from_dict({"name": "made", "columns": {"x": listed}})
     assert schema.encode(0, pa.array(["", "  ", None, "a"])).tolist() == [1, 1, 1, 0]
+
+
+def test_groups_of_a_widened_condition_share_no_row(release: cs.Release) -> None:
+    """Both a condition and its opposite may hold in a bin that they cut: the condition as it is written is widened."""
+    rows = release.query("SELECT COUNT(*) AS n FROM people")["n"].to_pylist()[0]
+    for condition in ("age > 30", "age < 30", "NOT age > 30", "age BETWEEN 30 AND 50", "visits > 2 AND age > 30"):
+        found = release.query(f"SELECT {condition} AS it, COUNT(*) AS n FROM people GROUP BY it", snap=True)
+        lines = {line["it"]: line["n"] for line in found.to_arrow().to_pylist()}
+        assert sum(lines.values()) == pytest.approx(rows, abs=len(lines))
+        asked = release.query(f"SELECT COUNT(*) AS n FROM people WHERE {condition}", snap=True)
+        assert lines[True] == asked["n"].to_pylist()[0]
+        assert not any("add up" in note for note in found.notes)
+        assert [note for note in found.notes if "widened" in note] == [n for n in asked.notes if "widened" in n]
+
+
+@pytest.mark.parametrize("condition", ["age <> 30", "NOT age = 30", "NOT age BETWEEN 30 AND 32", "age >= 20"])
+def test_what_would_be_widened_to_all_rows_is_refused(release: cs.Release, condition: str) -> None:
+    """It would be the number of rows with certainty, in answer to another question."""
+    for door in (release.ask, lambda text, snap: release.query(f"SELECT COUNT(*) FROM people WHERE {text}", snap=snap)):
+        with pytest.raises(ValueError, match="widened to whole bins it holds for every row"):
+            door(condition, snap=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -230,7 +231,8 @@ class Release(Quantiles, Learning):
         cells = marginal(self.schema, columns)
         self._check_seen(cells)
         counts = self.synopsis.integer_marginal(cells.blocks[0].columns)
-        return cells_table(self.schema, columns, counts, self.synopsis.intervals(cells, confidence, self.evidence))
+        ends = self.synopsis.intervals(cells, confidence, self.evidence)
+        return cells_table(self.schema, columns, counts, ends, self.total.value if self.total.exact else math.inf)
 
     def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
         """Answer a SELECT: counts, sums, averages, medians and the like by group, each with its interval.

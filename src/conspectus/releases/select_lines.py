@@ -5,16 +5,17 @@ from __future__ import annotations
 import datetime
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
-from conspectus.queries.language.select_plan import Measure, Output
+from conspectus.queries.language.select_plan import Measure, Output, Select, ends_of
 from conspectus.synopses.estimate import Basis
 
 from .cells.ranks import QuantileCodes
+from .query_result import QueryResult, table_of
 from .within_bins import BinValues
 
 
@@ -141,3 +142,33 @@ class QuantileValue:
         value, low, high = (None if end is None else end * factor for end in (self.value, self.low, self.high))
         low, high = (low, high) if factor >= 0 else (high, low)
         return QuantileValue(value, low, high, self.basis)
+
+
+def result_of(
+    schema: Schema, plan: Select, lines: Sequence[Line], confidence: float, notes: tuple[str, ...]
+) -> QueryResult:
+    """The lines as a result: every number rounded as it is written, its interval outward."""
+    names: list[str] = []
+    columns: list[list[Any]] = []
+    alike: list[Sequence[Any]] = []
+    measures: list[tuple[str, str, str]] = []
+    labels: list[str] = []
+    for output in plan.outputs:
+        if output.key is not None:
+            names.append(output.name)
+            labels.append(output.name)
+            columns.append([line.keys[output.key] for line in lines])
+            alike.append([value for value, _ in plan.keys[output.key].groups])
+            continue
+        found = [number_of(output, line) for line in lines]
+        ends = (output.name, *ends_of(output.name))
+        measures.append(ends)
+        names += ends
+        whole = plan.measures[output.measure or 0].kind == "count" and output.factor == 1
+        digits = 0 if whole else output.digits
+        columns.append([rounded(one.value, digits, nearest) for one in found])
+        columns.append([rounded(one.low, digits, math.floor) for one in found])
+        columns.append([rounded(one.high, digits, math.ceil) for one in found])
+        alike += [[example_of(schema, plan.measures[output.measure or 0], output.factor, digits)]] * 3
+    arrow = table_of(names, columns, alike)
+    return QueryResult(arrow, tuple(labels), tuple(measures), notes, confidence)

@@ -19,10 +19,11 @@ from conspectus.data.schema import Schema
 from conspectus.queries.blocks.moments import KINDS, Moment, Numbers
 from conspectus.queries.formulas import Formula, all_of, literal, predicate
 from conspectus.queries.language.numbers import code_values
-from conspectus.queries.language.select_plan import Measure, Select, columns_in, ends_of
+from conspectus.queries.language.select_plan import Measure, Select, columns_in
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Literal, Predicate
 from conspectus.synopses.moment_estimates import RARELY, MomentEstimate
+from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Total
 
 from .agreement import agreed
@@ -32,10 +33,10 @@ from .cells.binned_cells import code_ends, with_inside
 from .cells.cell_estimates import CellCounts, Interval, Values
 from .cells.ranks import QuantileCodes, quantile
 from .cells.samples import of_sample
-from .query_result import QueryResult, table_of
+from .query_result import QueryResult
 from .released_counts import ReleasedCounts
 from .released_ranks import ReleasedRanks
-from .select_lines import Line, QuantileValue, example_of, nearest, number_of, rank_of, rounded, value_of
+from .select_lines import Line, QuantileValue, rank_of, result_of, value_of
 from .within_bins import BinValues, WithinBins
 
 MOST_CELLS = 1 << 20
@@ -44,10 +45,8 @@ VAGUE = (
     "what bounds every single count leaves anything possible for numbers made of many of them, which have no interval "
     "here: releases by projection, gaussian, laplace and histogram measure the tables that they are asked for"
 )
-NOT_SUMMED = (
-    "each count is the best estimate of itself: those of all groups add up to {summed}, of {rows} rows; counts of "
-    "release.table and of conspectus export agree with one another"
-)
+NOT_SUMMED = "each count is the best estimate of itself: those of all groups add up to {summed}, of {rows} rows"
+BUT_TABLES = "; counts of release.table and of conspectus export agree with one another"
 
 
 class CountSource(Protocol):
@@ -93,7 +92,7 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     for expression, down in reversed(plan.order):
         lines.sort(key=lambda line: rank_of(value_of(expression, line), down))
     lines = lines[plan.offset :][: plan.limit]
-    return _result(source.schema, plan, lines, confidence, (*asked.notes, *standing_notes(source.schema)))
+    return result_of(source.schema, plan, lines, confidence, (*asked.notes, *standing_notes(source.schema)))
 
 
 def measured_alone(
@@ -162,7 +161,8 @@ class _Asked:
             return
         summed, rows = sum(round(one.value or 0.0) for one in counts), round(self.source.total.value)
         if abs(summed - rows) > len(counts) / 2:  # what rounding alone may do
-            self.notes[NOT_SUMMED.format(summed=f"{summed:,}", rows=f"{rows:,}")] = None
+            tables = "" if isinstance(self.source.synopsis, StreamAnswers) else BUT_TABLES
+            self.notes[NOT_SUMMED.format(summed=f"{summed:,}", rows=f"{rows:,}") + tables] = None
 
     def _moment(self, measure: Measure, group: tuple[Formula, ...]) -> Interval | None:
         """A moment that the source takes as one question; None where it takes cells."""
@@ -382,32 +382,3 @@ def _rooted(found: Interval) -> Interval:
     ends = (found.value, found.low, found.high)
     value, low, high = (None if end is None else math.sqrt(max(end, 0.0)) for end in ends)
     return Interval(value=value, low=low, high=high, basis=found.basis)
-
-
-def _result(
-    schema: Schema, plan: Select, lines: Sequence[Line], confidence: float, notes: tuple[str, ...]
-) -> QueryResult:
-    names: list[str] = []
-    columns: list[list[Any]] = []
-    alike: list[Sequence[Any]] = []
-    measures: list[tuple[str, str, str]] = []
-    labels: list[str] = []
-    for output in plan.outputs:
-        if output.key is not None:
-            names.append(output.name)
-            labels.append(output.name)
-            columns.append([line.keys[output.key] for line in lines])
-            alike.append([value for value, _ in plan.keys[output.key].groups])
-            continue
-        found = [number_of(output, line) for line in lines]
-        ends = (output.name, *ends_of(output.name))
-        measures.append(ends)
-        names += ends
-        whole = plan.measures[output.measure or 0].kind == "count" and output.factor == 1
-        digits = 0 if whole else output.digits
-        columns.append([rounded(one.value, digits, nearest) for one in found])
-        columns.append([rounded(one.low, digits, math.floor) for one in found])
-        columns.append([rounded(one.high, digits, math.ceil) for one in found])
-        alike += [[example_of(schema, plan.measures[output.measure or 0], output.factor, digits)]] * 3
-    arrow = table_of(names, columns, alike)
-    return QueryResult(arrow, tuple(labels), tuple(measures), notes, confidence)

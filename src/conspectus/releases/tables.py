@@ -39,7 +39,9 @@ def named_columns(columns: object) -> list[str]:
     return found
 
 
-def cells_table(schema: Schema, columns: Sequence[str], counts: NDArray[np.int64], ends: Ends) -> ResultTable:
+def cells_table(
+    schema: Schema, columns: Sequence[str], counts: NDArray[np.int64], ends: Ends, most: float
+) -> ResultTable:
     """All cells of some columns in row-major order, each with its count and its interval in whole counts.
 
     Args:
@@ -47,17 +49,20 @@ def cells_table(schema: Schema, columns: Sequence[str], counts: NDArray[np.int64
         columns: The names of the columns.
         counts: One count for each cell.
         ends: The ends of one interval for each cell, in counts; NaN where there is none.
+        most: The public number of rows; infinite where it is private.
     """
     shape = schema.domain.shape(tuple(schema.domain.names.index(name) for name in columns))
     places = zip(columns, np.indices(shape))
     labels = {name: schema.column(name).own_values.take(pa.array(codes.ravel())) for name, codes in places}
     known = ~np.isnan(ends[0])
     low, high = np.where(known, ends[0], 0.0), np.where(known, ends[1], 0.0)
-    # Noise may put the middle below 0. The truth is nearer to 0 than to that, so the interval is taken around 0: it
-    # holds as often, and large noise never shrinks it to a point.
-    high += np.maximum(0.0, -(low + high) / 2)
+    # Noise may put the middle below 0, or above all rows. The truth is nearer to that end, so the interval is taken
+    # around it: it holds as often, and large noise never shrinks it to a point.
+    middle = (low + high) / 2
+    moved = np.clip(middle, 0.0, most) - middle
+    low, high = np.maximum(low + np.minimum(moved, 0.0), 0.0), np.minimum(high + np.maximum(moved, 0.0), most)
     # Counts that were made consistent may leave their interval: it is widened to hold them, which keeps it honest.
-    low = np.minimum(np.maximum(np.floor(low), 0).astype(np.int64), counts)
+    low = np.minimum(np.floor(low).astype(np.int64), counts)
     high = np.maximum(np.ceil(high).astype(np.int64), counts)
     noisy = ~known | (high - low > 2 * TOO_NOISY * np.maximum(counts, 1))
     low, high = pa.array(low, mask=~known), pa.array(high, mask=~known)

@@ -96,7 +96,7 @@ class _Selection:
     def plan(self) -> Select:
         self._check_clauses()
         where = self.tree.args.get("where")
-        rows = True if where is None else self.reader.formula(where.this, truth=True)
+        rows = True if where is None else self.reader.rows(where.this)
         for item in self.tree.expressions:
             if isinstance(item, exp.Alias):
                 self.lines.name(item.alias, item.this)

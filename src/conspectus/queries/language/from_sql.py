@@ -99,7 +99,7 @@ def read(schema: Schema, text: str, *, snap: bool = False) -> Reading:
     try:
         tree = unqualified(schema, _tree(schema, text), NotAPredicate)
         reader = Reader(schema, snap)
-        query = predicate(schema.domain, reader.formula(tree, truth=True))
+        query = predicate(schema.domain, reader.rows(tree))
     except RecursionError as problem:
         raise NotAPredicate("the predicate is nested too deeply: write it with fewer parentheses") from problem
     notes = list(reader.caveats)
@@ -197,6 +197,25 @@ class Reader:
         if isinstance(node, exp.Is):
             return self._is(node, truth=truth)
         raise NotAPredicate(_excerpt(node.sql("duckdb"), "is beyond the predicates that are served"))
+
+    def rows(self, node: exp.Expression) -> Formula:
+        """The rows that a whole condition chooses."""
+        before = len(self.widened)
+        found = self.formula(node, truth=True)
+        if found is True and len(self.widened) > before:
+            # Their number would be certain, and nobody asked for it.
+            said = f"{node.sql('duckdb')[:80]} cuts bins, and widened to whole bins it holds for every row"
+            raise CutsBin(f"{said}: ask for whole bins", ())
+        return found
+
+    def truths(self, node: exp.Expression) -> tuple[Formula, Formula]:
+        """The rows on which the node is true, and those on which it is false; widened to whole bins both may hold in
+        one, and then what is told is how the node as it is written was widened."""
+        true = self.rows(node)
+        told = dict(self.widened)
+        false = self.formula(node, truth=False)
+        self.widened = told
+        return true, false
 
     def _comparison(self, node: exp.Expression, *, truth: bool) -> Formula:
         plain, _, exchanged = _COMPARISONS[type(node)]

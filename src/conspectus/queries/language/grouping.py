@@ -59,9 +59,11 @@ def key_of(schema: Schema, reader: Reader, node: exp.Expression, name: str = "")
         at, column = reader.column(inner)
         return Key(name or said, _binned(schema, at, column, label, node))
     try:
-        true, false = (reader.formula(node, truth=truth) for truth in (True, False))
+        true, false = reader.truths(node)
     except NotAPredicate:
         raise refused(node) from None
+    # Widened to whole bins both may hold in one: a row is in one group, that of the condition as it is written.
+    false = all_of(schema.domain, [false, _not(schema, true)])
     neither = _rest(schema, [true, false])
     groups = [(value, rows) for value, rows in ((True, true), (False, false), (None, neither)) if rows is not False]
     return Key(name or " ".join(node.sql("duckdb").casefold().split())[:40], tuple(groups))
@@ -75,7 +77,7 @@ def _cases(schema: Schema, reader: Reader, node: exp.Case, name: str) -> Key:
     before: list[Formula] = []
     _check_alike([branch.args["true"] for branch in node.args.get("ifs") or []] + [node.args.get("default")])
     for branch in node.args.get("ifs") or []:
-        here = reader.formula(branch.this, truth=True)
+        here = reader.rows(branch.this)
         value = reader.constant(branch.args["true"])
         found.setdefault(value, []).append(all_of(schema.domain, [here, _rest(schema, before)]))
         before.append(here)

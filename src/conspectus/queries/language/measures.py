@@ -63,7 +63,7 @@ class MeasureReader:
         raise refused(node)
 
     def _filtered(self, node: exp.Filter) -> Measure:
-        kept = self.reader.formula(node.expression.this, truth=True)
+        kept = self.reader.rows(node.expression.this)
         inner = self.read(node.this)
         return replace(inner, where=self._both(inner.where, kept), over=self._both(inner.over, kept))
 
@@ -74,11 +74,11 @@ class MeasureReader:
         if word in _WORDS:
             return self._moment(*_WORDS[word], node)
         if word in ("count_if", "countif") and len(given) == 1:
-            return Measure("count", where=self.reader.formula(given[0], truth=True))
+            return Measure("count", where=self.reader.rows(given[0]))
         if word in ("share", "rate") and len(given) <= 1:
             if not given or isinstance(given[0], exp.Star):
                 return Measure("share")
-            return Measure("ratio", where=self.reader.formula(given[0], truth=True))
+            return Measure("ratio", where=self.reader.rows(given[0]))
         raise refused(node)
 
     def _count(self, node: exp.Count) -> Measure:
@@ -109,7 +109,7 @@ class MeasureReader:
             raise cannot("distinct")
         if not isinstance(inner, exp.Column):
             try:
-                truths = [self.reader.formula(inner, truth=truth) for truth in (True, False)]
+                truths = self.reader.truths(inner)
             except NotAPredicate:
                 raise CannotQuery(
                     "sums and averages are of columns or conditions, and arithmetic inside them is not served: "
@@ -190,7 +190,7 @@ class MeasureReader:
         zero = default is None or isinstance(default, exp.Null) or (zeros and _zero(default))
         if not plain or not zero:
             raise CannotQuery("inside an aggregate a CASE counts rows: write CASE WHEN … THEN 1 ELSE 0 END")
-        return self.reader.formula(branches[0].this, truth=True)
+        return self.reader.rows(branches[0].this)
 
     def _both(self, first: Formula, second: Formula) -> Formula:
         return all_of(self.domain, [first, second])
@@ -199,7 +199,7 @@ class MeasureReader:
 _READERS: dict[type[exp.Expression], Callable[[MeasureReader, Any], Measure]] = {
     exp.Filter: MeasureReader._filtered,
     exp.Count: MeasureReader._count,
-    exp.CountIf: lambda here, node: Measure("count", where=here.reader.formula(node.this, truth=True)),
+    exp.CountIf: lambda here, node: Measure("count", where=here.reader.rows(node.this)),
     exp.Sum: MeasureReader._sum_or_mean,
     exp.Avg: MeasureReader._sum_or_mean,
     exp.Median: lambda here, node: Measure("quantile", here._ordered(node.this), q=0.5),
