@@ -8,6 +8,7 @@ that CONSPECTUS_PEER_ROWS names, where `bench/peers.py` put them.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -43,13 +44,13 @@ def main() -> None:
         lines += _measured(name, case) if name in named else [line for line in kept if line[0] == case.title]
     heads = ["table", "trained on", "AUC on held-out real rows", "of real training", "processor seconds to make"]
     note = (
-        f"ε = {EPSILON:g}, δ = 1e-9, add-remove; {RUNS} run{'s' if RUNS > 1 else ''}, rows of AIM one. A third of the "
+        f"ε = {EPSILON:g}, δ = 1e-9, add-remove; {RUNS} run{'s' if RUNS > 1 else ''} of every line. A third of the "
         "real rows is held out; `adaptive` releases the others for all their marginals (3-way of Adult, 2-way of the "
         f"others), and makes as many rows or, up to {MOST_ROWS:,}, ten times as many. Independent columns are the real "
         "ones, each shuffled by itself. Predicted are incomes above 50,000 dollars, and whether a patient is not "
         "admitted again. MST of OpenDP makes no rows of the other two tables (a rounding inside leaves its own budget "
         "short). Its AIM of all triples of Adult has no model after 900 processor seconds: its rows here are of one "
-        "that measures pairs in a model of 2 MB, after 279 (ACS Income: 226; of Diabetic it has none after 300)."
+        "that measures pairs in a model of 2 MB; of Diabetic that has none after 300."
     )
     text = markdown(heads, lines) + "\n\n" + note
     record("rows-quality", "Rows to learn from", text, "python -m bench rows_quality")
@@ -121,8 +122,9 @@ def _training_sets(
     for peer, what in PEER_ROWS.items():
         path = Path(os.environ.get("CONSPECTUS_PEER_ROWS", ".")) / f"{name}-train-{peer}-{EPSILON:g}-{run}.npz"
         if path.exists():
+            told = json.loads(path.with_suffix(".json").read_text())
             with np.load(path) as rows:
-                yield what, rows["codes"].astype(np.int64), 0.0
+                yield what, rows["codes"].astype(np.int64), told["processor"]
 
 
 def _seconds(runs: list[tuple[float, float]]) -> str:
