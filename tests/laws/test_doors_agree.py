@@ -12,7 +12,14 @@ import pytest
 from tests.made import people
 
 import conspectus as cs
+from conspectus.privacy.events import Noise
+from conspectus.queries.blocks.moments import Moment, Numbers
+from conspectus.queries.query import Predicate
+from conspectus.releases.cells.cell_estimates import CellCounts, Values
+from conspectus.releases.cells.cell_moments import variance
 from conspectus.synopses.estimate import Estimate
+from conspectus.synopses.moment_estimates import estimate_noisy
+from conspectus.synopses.noisy_vectors import NoisyVector
 
 MECHANISMS = ["gaussian", "histogram", "tree", "projection", "mwem", "iterative", "boosting", "dual-query"]
 
@@ -65,3 +72,52 @@ def test_numbers_of_a_column_are_the_same_by_both(mechanism, neighbours):
             line = release.query(f"SELECT {called}(x) AS a FROM made" + (f" WHERE {where}" if where else ""))
             told = line.to_arrow().to_pylist()[0]
             assert (asked.value, asked.low, asked.high) == (told["a"], told["a_low"], told["a_high"])
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("mechanism", ["gaussian", "histogram", "projection", "mwem"])
+def test_variances_are_cut_alike_by_both(mechanism, neighbours):
+    """Of few rows under much noise: no variance is below 0 or above a quarter of its squared range, by either door."""
+    made = np.random.Generator(np.random.PCG64(3))
+    columns = {"x": {"type": "integer", "min": 0, "max": 3}, "w": {"type": "boolean"}, "y": {"type": "boolean"}}
+    schema = cs.Schema.from_dict({"name": "made", "columns": columns, "neighbours": neighbours})
+    y = made.random(60) < 0.2
+    rows = pa.table({"x": np.where(y, 2, made.integers(0, 3, 60)), "w": made.random(60) < 0.5, "y": y})
+    table, delta = cs.open_table(rows, schema), 0.0 if mechanism == "laplace" else 1e-6
+    for _ in range(2):
+        release = cs.release(table, cs.marginals(schema, 3), epsilon=0.2, delta=delta, mechanism=mechanism)
+        for where in ("y", "NOT y"):
+            numbers = "VAR_POP(x) AS v, STDDEV_POP(x) AS d, COVAR_POP(x, w) AS c, CORR(x, w) AS r"
+            line = release.query(f"SELECT {numbers} FROM made WHERE {where}").to_arrow().to_pylist()[0]
+            for name, asked, least, most in (
+                ("v", cs.variances(schema, "x", where=where), 0.0, 9 / 4),
+                ("c", cs.covariances(schema, "x", "w", where=where), -3 / 4, 3 / 4),
+            ):
+                told = [line[name], line[f"{name}_low"], line[f"{name}_high"]]
+                if told[0] is None:
+                    continue
+                found = release.ask(asked)
+                assert [found.value, found.low, found.high] == told
+                assert all(least <= one <= most for one in told if one is not None)
+            if line["v"] is not None:
+                roots = [line["d"], line["d_low"], line["d_high"]]
+                squares = [line["v"], line["v_low"], line["v_high"]]
+                assert [one and one**2 for one in roots] == pytest.approx(squares)
+            assert line["r"] is None or -1 <= line["r"] <= 1
+
+
+@pytest.mark.parametrize(
+    "rows", [np.array([9.0, 1.0]), np.array([-4.0, 6.0]), np.array([12.0, -3.0]), np.array([0.0, 0.0])]
+)
+def test_a_noisy_variance_of_cells_and_of_parts_is_cut_at_the_same_ends(rows):
+    """Of a column of 0 and 1 cells and parts are the same counts: so are the values, also where one is negative."""
+    law = Noise("gaussian", 5.0)
+    moment = Moment("variance", Predicate(((),)), (Numbers(0, np.array([0.0, 1.0])),))
+    parts = NoisyVector(np.array([rows[1], 0.0, rows[0]]), np.eye(3)[:, [0, 2]], ((law, 1),) * 2)
+    cells = CellCounts(counts=rows, measured=rows, law=law)
+    for confidence in (0.5, 0.95, 0.9999):
+        by_parts = estimate_noisy(moment, parts, confidence, 100.0)
+        by_cells = variance(cells, Values.of(np.array([0.0, 1.0])), 1 - confidence)
+        assert by_cells.value == pytest.approx(by_parts.value, abs=1e-9)
+        for one in (by_parts, by_cells):
+            assert 0.0 <= one.low <= one.value <= one.high <= 0.25

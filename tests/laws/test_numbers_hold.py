@@ -21,7 +21,8 @@ from conspectus.data.domain import Domain
 from conspectus.mechanisms.registry import OFFLINE
 from conspectus.queries.blocks.residual import Residual
 from conspectus.queries.query import Literal, Predicate
-from conspectus.releases.cells.cell_estimates import CellCounts, Values, ratio, variance
+from conspectus.releases.cells.cell_estimates import CellCounts, Values, ratio
+from conspectus.releases.cells.cell_moments import variance
 from conspectus.releases.cells.known_cells import measured_cells
 from conspectus.releases.cells.ranks import quantile
 from conspectus.synopses.residual_answers import ResidualAnswers

@@ -20,6 +20,7 @@ from conspectus.queries.blocks.moments import Moment, Numbers
 from conspectus.queries.blocks.residual import Residual
 from conspectus.queries.query import Literal, Predicate
 from conspectus.releases.cells import cell_estimates as cells
+from conspectus.releases.cells import cell_moments
 from conspectus.releases.cells.cell_estimates import CellCounts, Interval, Values
 from conspectus.releases.cells.known_cells import AddingUp, measured_cells
 from conspectus.releases.cells.samples import of_sample
@@ -60,9 +61,9 @@ CELLS = {
 MEASURES = {
     "sum": lambda held, x, y: cells.total(held, x, 0.05),
     "mean": lambda held, x, y: cells.mean(held, x, 0.05),
-    "variance": lambda held, x, y: cells.variance(held, x, 0.05),
-    "covariance": lambda held, x, y: cells.covariance(held, x, y, 0.05),
-    "correlation": lambda held, x, y: cells.correlation(held, x, y, 0.05),
+    "variance": lambda held, x, y: cell_moments.variance(held, x, 0.05),
+    "covariance": lambda held, x, y: cell_moments.covariance(held, x, y, 0.05),
+    "correlation": lambda held, x, y: cell_moments.correlation(held, x, y, 0.05),
 }
 POWER = {"sum": 1, "mean": 1, "variance": 2, "covariance": 1, "correlation": 0}
 

@@ -15,15 +15,8 @@ from conspectus.cli import run
 from conspectus.data.schema import Schema
 from conspectus.privacy.events import Noise
 from conspectus.queries.language.from_select import read_select
-from conspectus.releases.cells.cell_estimates import (
-    CellCounts,
-    Values,
-    correlation,
-    covariance,
-    ratio,
-    total,
-    variance,
-)
+from conspectus.releases.cells.cell_estimates import CellCounts, Values, ratio, total
+from conspectus.releases.cells.cell_moments import correlation, covariance, variance
 from conspectus.releases.cells.ranks import quantile
 
 ROWS = 4000

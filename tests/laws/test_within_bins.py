@@ -18,7 +18,7 @@ from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.query import VALUE_STEPS
-from conspectus.releases.cells import cell_estimates
+from conspectus.releases.cells import cell_estimates, cell_moments
 from conspectus.releases.cells.binned_cells import with_inside
 from conspectus.releases.within_bins import WithinBins, asked_inside
 from conspectus.synopses import files
@@ -308,7 +308,7 @@ def held(runs: int, law: str, seed: int) -> dict[str, float]:
         told = {
             "sum": cell_estimates.total(both, values, 0.05),
             "mean": cell_estimates.ratio(both, values, values.ones, 0.05),
-            "variance": cell_estimates.variance(both, values, 0.05),
+            "variance": cell_moments.variance(both, values, 0.05),
         }
         for name, one in told.items():
             found[name] += one.low <= truth[name] <= one.high

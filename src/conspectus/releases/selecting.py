@@ -29,6 +29,7 @@ from conspectus.synopses.synopsis import Total
 from .agreement import agreed
 from .answer import standing_notes
 from .cells import cell_estimates as cells
+from .cells import cell_moments
 from .cells.binned_cells import code_ends, with_inside
 from .cells.cell_estimates import CellCounts, Interval, Values
 from .cells.ranks import QuantileCodes, quantile
@@ -290,13 +291,13 @@ class _Asked:
         if measure.kind == "quantile":
             return self._quantile(measure, chosen, taken[0])
         if measure.kind in ("variance", "deviation"):
-            found = cells.variance(chosen, taken[0], self._left(measure))
+            found = cell_moments.variance(chosen, taken[0], self._left(measure))
             found = self._of_sample(found, counts.taken(held), rows if every else None) if measure.sample else found
             return _rooted(found) if measure.kind == "deviation" else found
         if measure.kind == "covariance":
-            found = cells.covariance(chosen, taken[0], taken[1], self._left(measure))
+            found = cell_moments.covariance(chosen, taken[0], taken[1], self._left(measure))
             return self._of_sample(found, chosen, rows if every else None) if measure.sample else found
-        return cells.correlation(chosen, taken[0], taken[1], self.failure)
+        return cell_moments.correlation(chosen, taken[0], taken[1], self.failure)
 
     def _left(self, measure: Measure) -> float:
         """What may go wrong: of a sample the number of rows needs a little of it."""

@@ -1,4 +1,4 @@
-"""Sums, means, medians and the like from the counts of cells, each with an interval.
+"""Sums, means and rates from the counts of cells, each with an interval.
 
 What is known of a table of cells is a count for each and how far it may be off: noise of a known law, or a bound that
 holds for all of them together. Everything here follows from that one table, the printed value too: a value from other
@@ -7,9 +7,6 @@ numbers than its interval, such as a table that was fitted to the noisy one, may
 - A weighted sum is off by the same weighted sum of noises.
 - A ratio r of two sums is Fieller's: for the true r the sum of (a − r·b)·count is 0, so that all r are kept for which
   the noise of that sum could explain what is seen.
-- A variance is the ratio with (x − t)² for the true mean t. All t in an interval of the mean are tried, and the failure
-  probability is shared. A covariance takes the corners of two such intervals: both sides of the test are convex or
-  concave in the two means.
 
 Where a code stands for a bin, a row may hold any value in it. The lower end counts each as the least and the upper end
 as the greatest, so that intervals hold for the values themselves.
@@ -32,8 +29,6 @@ from conspectus.synopses.noisy_vectors import NARROW
 
 Vector = NDArray[np.float64]
 _STEPS = 60
-_GRID = 9
-"""Of how many means a variance is tried around."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,24 +213,29 @@ def total(
 def mean(cells: CellCounts, values: Values, failure: float, known: float | None = None) -> Interval:
     """A sum over the number of rows. `known` is that number where it is public: then only the sum is uncertain."""
     if known is None or known <= 0 or not len(values.low):
-        return _by_rows(cells, values, failure)
-    least, most = values.possible or (float(values.low.min()), float(values.high.max()))
+        return by_rows(cells, values, failure)
+    least, most = ends_of_values(values)
     found = total(cells, values, failure, known).scaled(1 / known)
     ends = (found.value, found.low, found.high)
     value, low, high = (None if end is None else min(max(end, least), most) for end in ends)
     return said(cells, Interval(value=value, low=low, high=high, basis=found.basis), least, most)
 
 
-def _by_rows(cells: CellCounts, values: Values, failure: float) -> Interval:
+def by_rows(cells: CellCounts, values: Values, failure: float) -> Interval:
     """A sum over a number of rows that is not known.
 
     Values are counted from their middle: of noise with values far from 0 floats would lose what tells these apart.
     """
     if not len(values.low):
         return ratio(cells, values, values.ones, failure)
-    least, most = values.possible or (float(values.low.min()), float(values.high.max()))
+    least, most = ends_of_values(values)
     middle = (least + most) / 2
     return ratio(cells, values.minus(middle), values.ones, failure).moved(middle)
+
+
+def ends_of_values(values: Values) -> tuple[float, float]:
+    """Between what the values lie."""
+    return values.possible or (float(values.low.min()), float(values.high.max()))
 
 
 def said(cells: CellCounts, found: Interval, least: float, most: float) -> Interval:
@@ -337,65 +337,3 @@ def _crossing(test: Callable[[float], float], least: float, most: float, *, risi
         else:
             high = middle
     return high if rising else low
-
-
-def variance(cells: CellCounts, values: Values, failure: float) -> Interval:
-    """The mean squared distance from the mean."""
-    ones = values.ones
-    mean = _by_rows(cells, values, failure / 2)
-    if mean.value is None:
-        return mean
-    found = ratio(cells, values.minus(mean.value).squared(), ones, failure / 2)
-    if found.low is None or found.high is None or mean.low is None or mean.high is None or found.value is None:
-        return found
-    span = mean.high - mean.low
-    lows, highs = [found.low], [found.high]
-    if span > 0:
-        for centre in np.linspace(mean.low, mean.high, _GRID):
-            tried = ratio(cells, values.minus(float(centre)).squared(), ones, failure / 2)
-            lows += [tried.low] if tried.low is not None else []
-            highs += [tried.high] if tried.high is not None else []
-    between = span * span / (_GRID - 1)  # how much E(x − t)² may change from one centre to the next
-    low, high = max(min(lows) - between, 0.0), max(highs) + between
-    return Interval(value=min(max(found.value, low), high), low=low, high=high, basis=found.basis)
-
-
-def covariance(cells: CellCounts, first: Values, second: Values, failure: float) -> Interval:
-    """The mean product of distances from two means."""
-    ones = np.ones(len(first.middle))
-    means = [_by_rows(cells, values, failure / 3) for values in (first, second)]
-    a, b = means
-    if a.value is None or b.value is None:
-        return a
-    found = ratio(cells, first.minus(a.value).times(second.minus(b.value)), ones, failure / 3)
-    if found.value is None or a.low is None or a.high is None or b.low is None or b.high is None or found.low is None:
-        return found
-    tried = [
-        ratio(cells, first.minus(s).times(second.minus(t)), ones, failure / 3)
-        for s in (a.low, a.high)
-        for t in (b.low, b.high)
-    ]
-    low = min(one.low for one in [found, *tried] if one.low is not None)
-    high = max(one.high for one in [found, *tried] if one.high is not None)
-    return Interval(value=found.value, low=low, high=high, basis=found.basis)
-
-
-def correlation(cells: CellCounts, first: Values, second: Values, failure: float) -> Interval:
-    """Pearson's correlation: a covariance over two deviations, whose intervals share what may go wrong."""
-    together = covariance(cells, first, second, failure / 2)
-    spreads = [variance(cells, values, failure / 4) for values in (first, second)]
-    if together.value is None or any(not one.value for one in spreads):
-        return Interval(value=None, low=None, high=None, basis="unguaranteed")
-    middle = math.sqrt(math.prod(one.value or 0.0 for one in spreads))
-    value = min(max(together.value / middle, -1.0), 1.0)
-    if together.low is None or together.high is None or any(one.low is None for one in spreads):
-        return Interval(value=value, low=None, high=None, basis="unguaranteed")
-    least = math.sqrt(math.prod(one.low or 0.0 for one in spreads))
-    most = math.sqrt(math.prod(one.high or 0.0 for one in spreads))
-
-    def end(of: float, toward: float) -> float:
-        divisor = least if of * toward > 0 else most
-        return min(max(of / divisor, -1.0), 1.0) if divisor > 0 else toward
-
-    low, high = end(together.low, -1.0), end(together.high, 1.0)
-    return Interval(value=value, low=min(low, value), high=max(high, value), basis=together.basis)
