@@ -51,6 +51,7 @@ audit: setup browser
 	$(BIN)/python -m tests.fuzzing.workload_files --later --count 20000 --seed 1
 	$(BIN)/python -m tests.fuzzing.command_files --later --count 20000 --seed 1
 	$(BIN)/python -m tests.fuzzing.grown_files --count 2000 --seed 1
+	$(BIN)/python -m tests.fuzzing.grown_files --later --count 1600 --seed 1
 	$(BIN)/python -m tests.fuzzing.selects --count 20000 --seed 1
 	$(BIN)/python -m tests.fuzzing.answered_selects --count 20000 --seed 1
 	$(BIN)/python -m tests.fuzzing.predicates --count 20000 --seed 1
