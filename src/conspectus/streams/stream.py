@@ -13,15 +13,11 @@ from numpy.typing import NDArray
 from conspectus.curator.stream_counter import StreamCounter
 from conspectus.data.schema import Schema
 from conspectus.data.sources import Table, open_table
-from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
 from conspectus.privacy.tails import noise_margin
-from conspectus.queries.block import Block
-from conspectus.queries.blocks.marginal import Marginal
-from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import Answer, answer_of, checked_confidence, count_confidence
 from conspectus.releases.planning import neighbours_of
@@ -391,19 +387,4 @@ class Stream:
         if self._plan.problem.total_is_public:
             return counts - earlier, Total(value=float(rows - before), exact=True)
         law, terms = self._plan.horizon.noises(first, end - 1)
-        return counts - earlier, self._noisy_total(counts - earlier, law, terms)
-
-    def _noisy_total(self, counts: NDArray[np.int64], law: Noise, terms: int) -> Total:
-        """The number of events: a question that was counted beside the others, or the sum of a marginal's cells."""
-        measured = self._plan.measured
-        places = zip(measured.blocks, measured.offsets, measured.offsets[1:])
-        draws, start, end = min((end - start, start, end) for block, start, end in places if _counts_all(block))
-        value = float(counts[start:end].sum()) / measured.grid
-        return Total(
-            value=value, exact=False, kind=law.kind, scale=law.scale, terms=terms * draws, averaged=measured.grid
-        )
-
-
-def _counts_all(block: Block) -> bool:
-    """Whether the counts of a block add up to the number of all events."""
-    return isinstance(block, Marginal) or (len(block) == 1 and block.query(0) == Predicate(((),)))
+        return counts - earlier, self._plan.noisy_total(counts - earlier, law, terms)

@@ -5,17 +5,24 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.mechanism import Problem
 from conspectus.mechanisms.total import with_total
 from conspectus.privacy.accounting import Filter
-from conspectus.privacy.events import ByRelation, Event, GaussianNoise, LaplaceNoise
+from conspectus.privacy.events import ByRelation, Event, GaussianNoise, LaplaceNoise, Noise
 from conspectus.privacy.guarantee import Budget, large_epsilon
 from conspectus.privacy.relation import Neighbours, Relation
+from conspectus.queries.block import Block
+from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.proved_kinds import proved
+from conspectus.queries.query import Predicate
 from conspectus.queries.sensitivity import CountingBlock
 from conspectus.queries.workload import Workload
+from conspectus.synopses.synopsis import Total
 
 from .horizon import MOST_LEVELS, Horizon
 from .stream_file import StreamError
@@ -65,3 +72,24 @@ class StreamPlan:
         """What a reader of the guarantee must know."""
         several = f"it holds for all events of one person together, where these are at most {self.events:,}"
         return (*large_epsilon(self.problem.budget), *([several] if self.events > 1 else []))
+
+    def noisy_total(self, counts: NDArray[np.int64], law: Noise, terms: int) -> Total:
+        """The number of events: a question that was counted beside the others, or the sum of a marginal's cells.
+
+        Args:
+            counts: The noisy counts of some steps, in steps of the grid.
+            law: The law of each noise in one of them.
+            terms: How many noises one of them has.
+        """
+        measured = self.measured
+        places = zip(measured.blocks, measured.offsets, measured.offsets[1:])
+        draws, start, end = min((end - start, start, end) for block, start, end in places if _counts_all(block))
+        value = float(counts[start:end].sum()) / measured.grid
+        return Total(
+            value=value, exact=False, kind=law.kind, scale=law.scale, terms=terms * draws, averaged=measured.grid
+        )
+
+
+def _counts_all(block: Block) -> bool:
+    """Whether the counts of a block add up to the number of all events."""
+    return isinstance(block, Marginal) or (len(block) == 1 and block.query(0) == Predicate(((),)))
