@@ -13,11 +13,13 @@ from tests.made import people
 
 import conspectus as cs
 from conspectus.privacy.events import Noise
+from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.moments import Moment, Numbers
 from conspectus.queries.query import Predicate
 from conspectus.releases.cells.cell_estimates import CellCounts, Values
 from conspectus.releases.cells.cell_moments import variance
 from conspectus.synopses.estimate import Estimate
+from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.moment_estimates import estimate_noisy
 from conspectus.synopses.noisy_vectors import NoisyVector
 
@@ -121,3 +123,37 @@ def test_a_noisy_variance_of_cells_and_of_parts_is_cut_at_the_same_ends(rows):
         assert by_cells.value == pytest.approx(by_parts.value, abs=1e-9)
         for one in (by_parts, by_cells):
             assert 0.0 <= one.low <= one.value <= one.high <= 0.25
+
+
+def test_cells_between_bounded_prefixes_are_off_by_two_bounds():
+    """Of the first cell, which is a prefix, one bound is known; of any other the difference of two."""
+    columns = {
+        "x": {"type": "integer", "min": 0, "max": 5},
+        "y": {"type": "integer", "min": 0, "max": 5, "missing": True},
+    }
+    schema = cs.Schema.from_dict({"name": "made", "columns": columns})
+    domain, bound = schema.domain, Bounded()
+    asked = cs.prefixes(schema, "x") + cs.prefixes(schema, "y")
+    evidence = Evidence(workload=asked, answers=np.zeros(len(asked)), bound=bound)
+    for column, missing in ((0, 0), (1, 1)):
+        table, all_codes = Marginal(domain, (column,)), np.ones(6 + missing, dtype=bool)
+        told = [
+            evidence.cells_margin(table, all_codes & (np.arange(6 + missing) == n), 0.95, additive=True)
+            for n in range(6)
+        ]
+        assert told == [1.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+        regular = np.arange(6 + missing) < 6
+        assert evidence.cells_margin(table, regular, 0.95, additive=True) == 2.0
+        assert evidence.cells_margin(table, regular, 0.95, additive=False) is None  # answers do not add up
+        assert evidence.cells_margin(table, all_codes, 0.95, additive=True) == 2.0  # beyond all values: all rows
+    both = Marginal(domain, (0, 1))
+    assert evidence.cells_margin(both, np.ones(len(both), dtype=bool), 0.95, additive=True) is None
+    counted = Evidence(workload=cs.marginals(schema, 2), answers=np.zeros(42), bound=bound)
+    assert counted.cells_margin(Marginal(domain, (0,)), np.ones(6, dtype=bool), 0.95, additive=True) == 7.0
+
+
+class Bounded:
+    """A bound of one count."""
+
+    def counts_at(self, confidence: float) -> float:
+        return 1.0

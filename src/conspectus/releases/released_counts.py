@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -164,20 +164,19 @@ class ReleasedCounts:
         return self.synopsis.answer(asked) * self.total.divisor
 
     def cells(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> CellCounts:
-        """The counts of all cells of some columns."""
+        """The counts of all cells of some columns; intervals may hold for those alone that are needed."""
         domain = self.schema.domain
-        asked = Workload(domain, (Marginal(domain, columns),))
-        self.check_seen(asked)
-        bound, additive = self.evidence.bound, self.synopsis.additive
+        table = Marginal(domain, columns)
+        self.check_seen(Workload(domain, (table,)))
         if (known := self._table(columns)) is not None:
             return known
         counts = self._answered(columns)
-        if bound is None or self.evidence.margin(asked.query(0), 0.95, additive=additive) is None:
+        told = partial(self.evidence.cells_margin, table, needed, additive=self.synopsis.additive)
+        if told(0.95) is None:
             return CellCounts(counts=counts, measured=counts, law=None, basis="unguaranteed")
 
         def reach(failure: float) -> float:
-            # The bound holds for all released answers at once, and each cell is a sum of equally many of them.
-            margin = self.evidence.margin(asked.query(0), 1 - failure, additive=additive)
+            margin = told(1 - failure)
             return math.inf if margin is None else margin
 
         return CellCounts(counts=counts, measured=counts, law=None, reach=reach, basis="guessed")

@@ -38,8 +38,8 @@ from .answer import count_confidence
 from .cells.cell_estimates import CellCounts, Vector
 from .cells.ranks import QuantileCodes, Ranks, RanksApart, RanksTogether, possible_codes, quantile_in
 
-PROBES = 12
-"""At how many codes a release without noise of a known law is asked how far it may be off."""
+PROBES = 48
+"""At how many codes a release without noise of a known law is asked how far it may be off, at most."""
 
 TRUE = Predicate(((),))
 
@@ -214,7 +214,11 @@ class EstimatedRanks:
         return np.asarray(sums - q * float(sums[-1]))
 
     def _reach(self, q: float, failure: float) -> Vector | None:
-        """How far P − q·N may be off at each code; None where that is not known at some of them."""
+        """How far P − q·N may be off at each code; None where that is not known at some of them.
+
+        Between two codes that were asked about it is at least what it is at the first, and at most what it is at the
+        second: in the table it never falls.
+        """
         last, excess = self.asked.regular - 1, self._excess(q)
         probes, found = np.unique(np.linspace(0, last, PROBES).astype(np.int64)), []
         every = self.asked.up_to(0, last)
@@ -225,9 +229,11 @@ class EstimatedRanks:
             if not math.isfinite(off):
                 return None
             found.append(off)
-        after = np.searchsorted(probes, np.arange(last + 1))
-        margins = np.array(found)
-        return np.asarray(np.maximum(margins[after], margins[np.maximum(after - 1, 0)]))
+        after, margins = np.searchsorted(probes, np.arange(last + 1)), np.array(found)
+        before = np.where(probes[after] == np.arange(last + 1), after, after - 1)
+        above = margins[after] + excess[probes[after]] - excess
+        below = margins[before] + excess - excess[probes[before]]
+        return np.asarray(np.maximum(above, below))
 
     def _off(self, way: list[tuple[Predicate, float]], excess: float, failure: float) -> float:
         """How far a weighted sum of counts may be off from what the synopsis says; infinite where it is not known."""

@@ -16,8 +16,12 @@ from numpy.typing import NDArray
 
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.canonical_query import canonical_query
+from conspectus.queries.formulas import literal, predicate
 from conspectus.queries.query import Predicate, Query, TableFunction, cells_of
 from conspectus.queries.workload import Workload
+
+MOST_LOOKED_UP = 1 << 12
+"""Of how many cells it is looked up one by one whether they were released."""
 
 
 class Bound(Protocol):
@@ -92,6 +96,40 @@ class Evidence:
         if cells is None or (cells != 1 and not additive):
             return None
         return cells * self.bound.counts_at(confidence)
+
+    def cells_margin(
+        self, cells: Marginal, needed: NDArray[np.bool_], confidence: float, *, additive: bool
+    ) -> float | None:
+        """How far the synopsis may be from the truth on each of some cells, by the bound; None where it says nothing.
+
+        The bound holds for all released answers at once. A cell is a sum of cells of a released marginal, equally many
+        for each; or it was released itself; or it is what one released prefix of its column has beyond another.
+
+        Args:
+            cells: A marginal.
+            needed: Which of its cells are asked about.
+            confidence: The probability with which the margin holds, for all of them at once.
+            additive: See `margin`.
+        """
+        if self.bound is None:
+            return None
+        bounds = covering_cells(self.workload, frozenset(), cells.query(0))
+        asked = np.flatnonzero(needed)
+        if bounds is None and len(asked) > MOST_LOOKED_UP:
+            return None
+        listed = [self._bounds_of(cells, int(cell)) for cell in asked] if bounds is None else [bounds]
+        if any(each is None or (each != 1 and not additive) for each in listed):
+            return None
+        return max((each for each in listed if each is not None), default=0) * self.bound.counts_at(confidence)
+
+    def _bounds_of(self, cells: Marginal, cell: int) -> int | None:
+        """How many bounds on listed answers bound that of a cell; None where none do."""
+        domain = self.workload.domain
+        if canonical_query(domain, cells.query(cell)) in self._listed:
+            return 1
+        column = cells.columns[0]
+        ends = [predicate(domain, literal(domain, column, range(end))) for end in (cell, cell + 1)]
+        return 2 if len(cells.columns) == 1 and all(end in self._listed for end in ends) else None
 
     @cached_property
     def _functions(self) -> dict[Query, int]:
