@@ -15,19 +15,19 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 import pyarrow as pa
 
-from conspectus.mechanisms.online_mechanism import Margin, State
-from conspectus.privacy.events import Event, from_json, read_fraction, to_json
+from conspectus.mechanisms.online_mechanism import State
+from conspectus.privacy.events import Event, from_json, to_json
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger_file import plain
 from conspectus.privacy.relation import Neighbours
 from conspectus.synopses.arrow_messages import read_stream
-from conspectus.synopses.estimate import Basis
+
+from .given_answer import Given, read_given
 
 _APPLICATION = 0x436F6E53  # "ConS": SQLite's mark of whose file it is
 _VERSION = 1
@@ -107,21 +107,6 @@ class Terms:
         if not all(isinstance(text, str | None) for text in (terms.ledger, *terms.source.values())):
             raise ValueError("terms say in words where things are")
         return terms
-
-
-@dataclass(frozen=True, kw_only=True)
-class Given:
-    """An answer as it was given: for good, at any confidence. `price` is what it cost, in the session's currency."""
-
-    count: float
-    basis: Basis
-    margin: Margin | None
-    price: Fraction
-
-    @property
-    def bought(self) -> bool:
-        """Whether it was measured for itself: one that marginals bought in advance add up to cost nothing."""
-        return self.basis == "measured" and self.price > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,7 +279,7 @@ class Store:
         query = "SELECT count, basis, margin, price FROM answers WHERE key = ?"
         with self._faithful():
             row = self._connection.execute(query, (key,)).fetchone()
-            return None if row is None else _given(*row)
+            return None if row is None else read_given(*row)
 
     def keep(self, key: str, question: str, given: Given, *, state: State | None, replacing: bool = False) -> None:
         """Write an answer down, and what was learned with it: all of it or nothing, before anybody sees it.
@@ -337,7 +322,7 @@ class Store:
         query = f"SELECT question, count, basis, margin, price FROM ({newest}) ORDER BY number"
         with self._faithful():
             for question, *rest in self._connection.execute(query, (-1 if last is None else last,)):
-                yield json.loads(question), _given(*rest)
+                yield json.loads(question), read_given(*rest)
 
     @contextmanager
     def _faithful(self) -> Iterator[None]:
@@ -376,13 +361,6 @@ def _file_at(path: Path) -> tuple[int, int]:
     if found.st_nlink > 1:
         raise SessionError(f"{path} has {found.st_nlink} names (hard links), and a session has one: remove the others")
     return found.st_dev, found.st_ino
-
-
-def _given(count: Any, basis: Any, margin: Any, price: Any) -> Given:
-    if basis not in get_args(Basis) or type(count) is not float or (margin is None) != (basis == "unguaranteed"):
-        raise ValueError("an answer is a count on a basis")
-    bound = None if margin is None else Margin.from_json(json.loads(margin))
-    return Given(count=count, basis=cast(Basis, basis), margin=bound, price=read_fraction(price))
 
 
 def _learn(connection: sqlite3.Connection, state: State) -> None:
