@@ -31,9 +31,9 @@ from conspectus.queries.language.from_select import read_select
 from conspectus.queries.query import Predicate
 from conspectus.releases.query_result import QueryResult
 from conspectus.releases.selecting import answer_select
+from conspectus.sessions.given_answer import Given
 from conspectus.sessions.questions import Question
 from conspectus.sessions.selects import AskedCounts
-from conspectus.sessions.store import Given
 
 ROWS = 1500
 SCHEMA = cs.Schema.from_dict(

@@ -61,37 +61,15 @@ class ReleasedCounts:
         return self.synopsis.total
 
     def count(self, query: Predicate, failure: float) -> Interval:
-        """How many rows satisfy a predicate.
-
-        An answer in shares lies in the interval that was cut to what is possible, as that of `ask` does: the two say
-        the same, and noise far below 0 leaves a fitted count where it is.
-        """
+        """How many rows satisfy a predicate."""
         domain = self.schema.domain
         asked = Workload(domain, (Conjunctions.of(domain, [query]),))
         self.check_seen(asked)
-        found = self.synopsis.estimate(asked, 1 - failure, self.evidence)
-        if found.share is None:
-            return Interval(value=found.count, low=found.low, high=found.high, basis=found.basis)
-        fitted, ends = found.share * self.total.divisor, found.possible_ends(self._most)
-        if ends is None:
-            return Interval(value=fitted, low=None, high=None, basis=found.basis)
-        low, high = ends
-        return Interval(value=min(max(fitted, low), high), low=low, high=high, basis=found.basis)
+        return counted(self.synopsis.estimate(asked, 1 - failure, self.evidence), self.total)
 
     def as_counted(self, estimate: Estimate, query: Query, confidence: float) -> Estimate:
-        """An estimate for a share of the rows, with the count that `count` gives.
-
-        Where the number of rows is private, a share has a wider interval than its count, since both are uncertain. The
-        fitted count lies in the narrower one, whether it is asked for as a count or as a share.
-        """
-        if estimate.share is None or self.total.exact or not isinstance(query, Predicate):
-            return estimate
-        counted = self.count(query, 1 - confidence).value
-        return estimate if counted is None else replace(estimate, share=counted / self.total.divisor)
-
-    @property
-    def _most(self) -> float:
-        return max(self.total.value, 1.0) if self.total.exact else math.inf
+        """An estimate for a share of the rows, with the count that `count` gives: see `as_counted`."""
+        return as_counted(estimate, query, self.total, lambda asked: self.count(asked, 1 - confidence))
 
     def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
         """A moment that was released, of the same rows; None for any other, which follows from the cells.
@@ -180,3 +158,31 @@ class ReleasedCounts:
             return math.inf if margin is None else margin
 
         return CellCounts(counts=counts, measured=counts, law=None, reach=reach, basis="guessed")
+
+
+def counted(found: Estimate, total: Total) -> Interval:
+    """An estimate as a number of rows.
+
+    An answer in shares lies in the interval that was cut to what is possible, as that of `ask` does: the two say the
+    same, and noise far below 0 leaves a fitted count where it is.
+    """
+    if found.share is None:
+        return Interval(value=found.count, low=found.low, high=found.high, basis=found.basis)
+    fitted = found.share * total.divisor
+    ends = found.possible_ends(max(total.value, 1.0) if total.exact else math.inf)
+    if ends is None:
+        return Interval(value=fitted, low=None, high=None, basis=found.basis)
+    low, high = ends
+    return Interval(value=min(max(fitted, low), high), low=low, high=high, basis=found.basis)
+
+
+def as_counted(estimate: Estimate, query: Query, total: Total, count: Callable[[Predicate], Interval]) -> Estimate:
+    """An estimate for a share of the rows, with the number of rows that `count` finds.
+
+    Where the number of rows is private, a share has a wider interval than its count, since both are uncertain. The
+    fitted count lies in the narrower one, whether it is asked for as a count or as a share.
+    """
+    if estimate.share is None or total.exact or not isinstance(query, Predicate):
+        return estimate
+    value = count(query).value
+    return estimate if value is None else replace(estimate, share=value / total.divisor)

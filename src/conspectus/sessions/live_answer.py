@@ -8,11 +8,11 @@ from conspectus.mechanisms.online_mechanism import Margin, Reply
 from conspectus.queries.query import Predicate, TableFunction
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import Answer, answer_of, count_confidence
-from conspectus.synopses.estimate import Estimate
+from conspectus.releases.released_counts import as_counted, counted
 from conspectus.synopses.synopsis import Total, checked_noise
 
+from .given_answer import Given
 from .questions import Question
-from .store import Given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +40,10 @@ def reply_by_schema(question: Workload, total: Total) -> Reply | None:
 
 
 def shown(given: Given, asked: Question, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:
-    """The answer at a confidence."""
-    if given.margin is None:
-        estimate = Estimate.unguaranteed(given.count / total.divisor, total.divisor)
-    else:
-        margin = given.margin.counts_at(count_confidence(total, confidence))
-        estimate = Estimate.within(given.count, margin, basis=given.basis)
+    """The answer at a confidence, as the release of the session has it."""
     query = asked.workload.query(0)
+    estimate = given.estimate(count_confidence(total, confidence), total)
+    estimate = as_counted(estimate, query, total, lambda _: counted(given.estimate(confidence, total), total))
     told = {**vars(answer_of(estimate, total, confidence, query)), "question": asked.words, "notes": asked.notes}
     if isinstance(query, TableFunction) and not query.counts_rows:
         told["count"] = None  # its share is of the rows, and no number of them

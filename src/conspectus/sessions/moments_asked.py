@@ -17,13 +17,12 @@ from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.workload import Workload
 from conspectus.releases.numbers_from_parts import with_rest
-from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.moment_estimates import MomentEstimate, estimate_boxed, estimate_noisy
 from conspectus.synopses.noisy_vectors import NoisyVector
 from conspectus.synopses.synopsis import Total
 
+from .given_answer import Given
 from .questions import Question, canonical
-from .store import Given
 
 
 def moment_of(question: str | Workload) -> Moment | None:
@@ -53,16 +52,11 @@ def from_parts(domain: Domain, moment: Moment, found: list[Given], total: Total,
         vector = vector if known is None else with_rest(vector, known)
         return estimate_noisy(moment, vector, confidence, total.value + total.margin((1 + confidence) / 2))
     each = 1 - (1 - confidence) / len(found)
-    estimates = [
-        Estimate.unguaranteed(given.count / total.divisor, total.divisor)
-        if given.margin is None
-        else Estimate.within(given.count, given.margin.counts_at(each), basis=given.basis)
-        for given in found
-    ]
-    return estimate_boxed(moment, estimates, known)
+    return estimate_boxed(moment, [given.estimate(each, total) for given in found], known)
 
 
 def law_of(margin: Margin) -> tuple[Noise, int] | None:
     """The law of a count that was measured with one noise, and its grid; None for any other."""
-    one = margin.offset == 0 and margin.summed is None and len(margin.noises) == 1 and margin.noises[0][1] == 1
+    plain = margin.offset == 0 and margin.summed is None and not margin.mixed
+    one = plain and len(margin.noises) == 1 and margin.noises[0][1] == 1
     return (margin.noises[0][0], margin.grid) if one else None

@@ -29,18 +29,19 @@ from conspectus.releases.answer import checked_confidence, value_answer
 from conspectus.releases.cells.cell_estimates import CellCounts, Interval
 from conspectus.releases.numbers_from_parts import middle_notes, one_value_each
 from conspectus.releases.query_result import QueryResult
+from conspectus.releases.released_counts import counted
 from conspectus.releases.selecting import answer_select
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.estimate import Basis
 from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 
+from .given_answer import Given
 from .live_answer import LiveAnswer
 from .moments_asked import from_parts, law_of, moment_of, part_questions
 from .questions import Question, canonical
 from .quote import Quote, quoted
 from .session_parts import SessionParts
-from .store import Given
 
 MOST_QUESTIONS = 5_000
 """How many counts one SELECT may ask for."""
@@ -60,11 +61,7 @@ class AskedCounts:
 
     def count(self, query: Predicate, failure: float) -> Interval:
         """How many rows satisfy a predicate."""
-        given = self._given(query)
-        if given.margin is None:
-            return Interval(value=given.count, low=None, high=None, basis="unguaranteed")
-        reach = given.margin.counts_at(1 - failure)
-        return Interval(value=given.count, low=given.count - reach, high=given.count + reach, basis=given.basis)
+        return counted(self._given(query).estimate(1 - failure, self.total), self.total)
 
     def cells(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> CellCounts:
         """The counts of the cells that are needed; all others are told as nothing."""
@@ -76,9 +73,10 @@ class AskedCounts:
             )
         block = Marginal(self.schema.domain, columns)
         found = [self._given(block.query(place)) for place in places.tolist()]
-        counts = np.zeros(len(needed))
+        counts, centres = np.zeros(len(needed)), np.zeros(len(needed))
         counts[places] = [given.count for given in found]
-        return _counted(counts, found)
+        centres[places] = [given.centre for given in found]
+        return _cells(counts, centres, found)
 
     def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
         """A sum, mean, variance or covariance from its parts; None where its cells are asked for."""
@@ -97,8 +95,8 @@ class AskedCounts:
         return self.put(canonical(self.schema, Workload(domain, (Conjunctions.of(domain, [query]),))))
 
 
-def _counted(counts: NDArray[np.float64], found: list[Given]) -> CellCounts:
-    """Counts with what is known of their errors: one law of noise, or margins that hold together."""
+def _cells(counts: NDArray[np.float64], centres: NDArray[np.float64], found: list[Given]) -> CellCounts:
+    """Counts with what is known of their errors: one law of noise, or margins around centres that hold together."""
     margins = [given.margin for given in found]
     known = [margin for margin in margins if margin is not None]
     if len(known) < len(margins):
@@ -112,7 +110,7 @@ def _counted(counts: NDArray[np.float64], found: list[Given]) -> CellCounts:
         return max((margin.counts_at(1 - failure / len(known)) for margin in known), default=0.0)
 
     basis: Basis = "measured" if all(given.basis == "measured" for given in found) else "guessed"
-    return CellCounts(counts=counts, measured=counts, law=None, reach=reach, basis=basis)
+    return CellCounts(counts=counts, measured=centres, law=None, reach=reach, basis=basis)
 
 
 @suggest_keywords

@@ -26,6 +26,7 @@ from conspectus.suggestions import suggest_keywords
 from .above import Watching
 from .account import Account
 from .forecast import in_words
+from .given_answer import Given
 from .live_answer import LiveAnswer, reply_by_schema, shown
 from .moments_asked import moment_of
 from .oracle import Consulted
@@ -33,7 +34,7 @@ from .questions import Question, canonical
 from .selects import Selecting
 from .session_parts import ENDED
 from .session_release import what_was_learned
-from .store import Given, SessionError, Standing, Store
+from .store import SessionError, Standing, Store
 
 
 @suggest_keywords

@@ -12,8 +12,9 @@ from conspectus.mechanisms.online_mechanism import OnlineRun
 from conspectus.privacy.accounting import Filter
 
 from .account import Account
+from .given_answer import Given
 from .questions import Question
-from .store import Given, Standing, Store
+from .store import Standing, Store
 
 ENDED = "this session was ended, and what it did not spend went back: open another one"
 

@@ -14,8 +14,8 @@ from conspectus.queries.block import Block
 from conspectus.queries.workload import Workload
 from conspectus.releases.release import Release
 
+from .given_answer import Given
 from .questions import stored
-from .store import Given
 
 if TYPE_CHECKING:
     from .session import Session

@@ -75,9 +75,14 @@ class PooledSum:
     query: Predicate | Parity
     parts: dict[Columns, Table]
 
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Its noises, by law and size of weight."""
+        return self.pool.terms(self.query, self.parts)
+
     def margin(self, confidence: float) -> float:
         """How far the noise has moved the count at most, with this probability."""
-        return mixed_margin(self.pool.terms(self.query, self.parts), confidence)
+        return mixed_margin(self.terms, confidence)
 
 
 @dataclass(frozen=True, eq=False)

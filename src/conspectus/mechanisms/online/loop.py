@@ -38,7 +38,9 @@ from conspectus.privacy.events import Event, Noise
 from conspectus.queries.query import Linear, Parity, Predicate, Query
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
+from conspectus.synopses.measured_sums import NoisySum
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.pooled_marginals import PooledSum
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .learned import Learned, read_state
@@ -113,7 +115,7 @@ class OnlineConstruction:
 
     def ask(self, query: Workload) -> Reply:
         guessed = self.guess(query)
-        bought = self._bought(query, guessed)
+        bought = self._bought(query)
         if bought is not None:
             return Reply(count=guessed, basis="measured", margin=bought)
         if self.exhausted:
@@ -143,21 +145,38 @@ class OnlineConstruction:
             return ()
         return (*self._sparse.acts_at_most(later=later), measured)
 
-    def _bought(self, query: Workload, guessed: float) -> Margin | None:
-        """How wrong the guess may be where the marginals bought in advance add up to the question: no watch is needed.
+    def _bought(self, query: Workload) -> Margin | None:
+        """How wrong the guess may be where the marginals bought in advance decide the question: no watch is needed.
 
-        The guess was fitted to all of them together. It is wrong by no more than its distance to their sum, and the
-        noise of that sum.
+        The interval is that of their best estimate, as the release of the session has it (`NoisyAnswers.narrowest`):
+        the truth plus a linear combination of their noises, with weights that the question and public facts fix, and
+        the quantile of just that law. It lies around the estimate. The guess was fitted to the same measurements: it
+        is the answer while it lies inside, and else the nearer end is.
+
+        The noises were drawn before the first question, once for all. So, as with a release, the confidence is that of
+        a question which was fixed in advance. Earlier answers tell something of these noises: of questions that were
+        chosen for what answers said, more may lie outside.
         """
         if self._primed is None or not self._adds_up(query):
             return None
-        held = self._primed.sum_for(query.query(0))
+        held = self._primed.narrowest(query.query(0))
+        assert isinstance(held, NoisySum | PooledSum), "sums of values are asked for themselves"
+        if isinstance(held, PooledSum):
+            return Margin(mixed=held.terms, centre=held.count)
         law = None if held.kind is None else (Noise(held.kind, held.scale), held.terms, held.averaged)
-        return Margin(offset=abs(guessed - held.count), summed=law)
+        return Margin(summed=law, centre=held.count)
 
     def _adds_up(self, query: Workload) -> bool:
-        """Whether the marginals bought in advance add up to a question; sums of values are asked for themselves."""
-        return self._primed is not None and self._covers(query.columns) and not isinstance(query.query(0), Linear)
+        """Whether the marginals bought in advance decide a question; sums of values are asked for themselves.
+
+        One over columns that no marginal holds together is decided only where it is a union of others.
+        """
+        asked = query.query(0)
+        if self._primed is None or isinstance(asked, Linear):
+            return False
+        if self._covers(query.columns):
+            return True
+        return isinstance(asked, Predicate) and len(asked.boxes) > 1 and self._primed.narrowest(asked) is not None
 
     def _covers(self, columns: tuple[int, ...]) -> bool:
         """Whether a marginal that was bought in advance has these columns."""

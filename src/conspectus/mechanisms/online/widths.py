@@ -7,6 +7,10 @@ C(w, j) interactions the variance
 
     C(w, j)·(v − 1)^j · s² / (v^2w · A).
 
+What the marginals decide has its interval from their best estimate. The widths of these are those of the columns as
+they are: an interaction of the columns S is in every marginal that holds S, so its precision is the sum over these
+marginals of 1/s² over the sizes of their other columns, an elementary symmetric polynomial.
+
 An interaction of more than r columns was never measured. It is an error as large as itself, which is taken to be
 `FADING`^(1−j) of the largest that it could be, for columns as variable as `SKEW` says.
 
@@ -17,6 +21,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
 
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.expectations import FADING, SKEW
@@ -33,8 +39,7 @@ TYPICAL = (1, 2, 3, 4)
 class Primed:
     """A guess that was fitted to all marginals of `order` columns with this noise on every cell."""
 
-    columns: int
-    values: float
+    sizes: tuple[int, ...]
     order: int
     law: Noise
     rows: float
@@ -42,9 +47,17 @@ class Primed:
     @classmethod
     def of(cls, domain: Domain, *, order: int, law: Noise, rows: float) -> Primed:
         """The same of a table of this domain."""
-        sizes = [size for size in domain.sizes if size > 1] or [2]
-        values = math.exp(sum(math.log(size) for size in sizes) / len(sizes))
-        return cls(columns=len(sizes), values=values, order=min(order, len(sizes)), law=law, rows=rows)
+        sizes = tuple(size for size in domain.sizes if size > 1) or (2,)
+        return cls(sizes=sizes, order=min(order, len(sizes)), law=law, rows=rows)
+
+    @property
+    def columns(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def values(self) -> float:
+        """How many values the columns have, in the geometric mean."""
+        return math.exp(sum(math.log(size) for size in self.sizes) / len(self.sizes))
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -74,17 +87,49 @@ class Primed:
         return min(worst * math.sqrt(2 * math.log(2 * questions)), self.rows)
 
     def covered_width(self, width: int) -> float:
-        """Half the width of the interval of a question that the marginals add up to, in counts.
+        """The mean half-width of intervals of questions that the marginals decide: cells of so many columns, in counts.
 
-        It holds the noise of the sum, and how far the guess is from that sum.
+        It is that of their best estimate. Where that is little better than the one cell that was measured, the cell is
+        taken, and its quantile (`PooledMarginals.narrower`).
         """
-        marginals = math.comb(self.columns - width, self.order - width)
-        held = deviation_of(self.law) * math.sqrt(self.values ** (self.order - width) / marginals)
-        noise = half_width(self.law) if width == self.order else 1.96 * held
-        apart = math.sqrt(max(held**2 - self.deviation(width) ** 2, 0.0))
-        return noise + apart * math.sqrt(2 / math.pi)
+        noise, alone = deviation_of(self.law), half_width(self.law)
+        spreads = cell_spreads(tuple(sorted(self.sizes)), self.order, width)
+        own = width == self.order
+        return sum(alone if own and each >= _OWN else 1.96 * noise * each for each in spreads) / len(spreads)
 
     def expected_width(self, guessed: float) -> float:
         """The mean half-width over typical questions, where `guessed` is that of a question that a watch passed."""
         widths = [self.covered_width(width) if self.covers(width) else guessed for width in self.widths]
         return sum(widths) / len(widths)
+
+
+_OWN = math.sqrt(0.98)
+
+
+@lru_cache(maxsize=64)
+def cell_spreads(sizes: tuple[int, ...], order: int, width: int) -> tuple[float, ...]:
+    """For each set of `width` columns the deviation of the best estimate of a cell, in deviations of a measured one.
+
+    All marginals of `order` columns were measured with noise of one law, and the number of rows is known.
+    """
+    places = range(len(sizes))
+    parts: dict[tuple[int, ...], float] = {}
+    for count in range(1, width + 1):
+        for chosen in combinations(places, count):
+            inverses = [1 / sizes[c] for c in places if c not in chosen]
+            moved = math.prod(sizes[c] * (sizes[c] - 1) for c in chosen)
+            parts[chosen] = moved / _symmetric(inverses, order - count)
+    return tuple(
+        math.sqrt(sum(parts[s] for count in range(1, width + 1) for s in combinations(held, count)))
+        / math.prod(sizes[c] for c in held)
+        for held in combinations(places, width)
+    )
+
+
+def _symmetric(numbers: list[float], degree: int) -> float:
+    """The sum of all products of so many of these numbers."""
+    sums = [1.0] + [0.0] * degree
+    for number in numbers:
+        for at in range(degree, 0, -1):
+            sums[at] += number * sums[at - 1]
+    return sums[degree]
