@@ -11,17 +11,21 @@ from tests.reference import counts_of, true_sensitivity
 
 import conspectus as cs
 from conspectus.counting.counters import count
+from conspectus.counting.evaluation import values_on
 from conspectus.data.domain import Chunk, Domain
 from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.privacy.events import Noise
 from conspectus.privacy.relation import Relation
 from conspectus.privacy.tails import variance_of
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.dyadic_tree import DyadicTree
+from conspectus.queries.formulas import opposite
 from conspectus.queries.query import Literal, Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.releases.cells import tree_cells
 from conspectus.releases.cells.tree_cells import TreeCells
+from conspectus.synopses.noisy_vectors import NoisyVector
 from conspectus.synopses.synopsis import Total
 from conspectus.synopses.tree_counts import TreeCounts, solved
 
@@ -98,6 +102,70 @@ def test_answers_are_the_least_squares_with_their_variance(exact: bool) -> None:
     meta, tables = held.parts()
     again = TreeCounts.from_parts(tree.domain, meta, tables)
     assert again.leaves.tolist() == held.leaves.tolist()
+
+
+THREE = Domain(("a", "x", "b"), (2, 5, 3))
+ASKED = [
+    Predicate(((Literal(1, (1, 2)),),)),
+    Predicate(((Literal(0, (1,)),),)),
+    Predicate(((Literal(1, (3,)), Literal(2, (0, 2))),)),
+    Predicate(((Literal(0, (0,)), Literal(1, (0, 4)), Literal(2, (1,))),)),
+    Predicate(((),)),
+]
+
+
+def fixed_tree(law: Noise, *, adding_up: bool = True) -> TreeCounts:
+    """A tree of six groups with counts that say nothing about each other."""
+    tree = DyadicTree(THREE, 1, (0, 2), 2)
+    counts = np.random.default_rng(4).integers(0, 60, len(tree)).astype(float)
+    return TreeCounts(THREE, tree, counts, law, Total(value=500.0, exact=True), adding_up)
+
+
+@pytest.mark.parametrize("binding", [True, False])
+def test_a_public_total_binds_all_groups_together(binding: bool) -> None:
+    """Questions about some of the columns, by nodes that are added up first, against all nodes and linear algebra."""
+    held = fixed_tree(Noise("laplace", 3.0), adding_up=binding)
+    tree = held.tree
+    every = np.kron(np.eye(tree.groups), matrix(tree))
+    inverse = np.linalg.inv(every.T @ every)
+    codes = inverse @ every.T @ held.counts
+    if binding:
+        along = inverse.sum(axis=1)
+        codes = codes + along * (500 - codes.sum()) / along.sum()
+        inverse = inverse - np.outer(along, along) / along.sum()
+    values = np.stack([values_on(query, THREE, (0, 2, 1)) for query in ASKED])
+    together = held.vector(ASKED)
+    assert together.counts == pytest.approx(values @ codes)
+    known = values @ inverse @ values.T * variance_of(held.noise)
+    assert together.covariance == pytest.approx(known, abs=1e-9)
+    for place, query in enumerate(ASKED):
+        assert held.variance(query) == pytest.approx(known[place, place], abs=1e-9)
+        assert held.vector([query]).counts[0] == pytest.approx(values[place] @ codes)
+    assert held.leaves.ravel() == pytest.approx(codes)
+    assert TreeCounts.from_parts(THREE, *held.parts()).leaves.tolist() == held.leaves.tolist()
+
+
+@pytest.mark.parametrize("law", [Noise("laplace", 3.0), Noise("gaussian", 2.0), Noise("laplace", 0.1)])
+def test_a_count_and_its_negation_add_up_to_a_public_total(law: Noise) -> None:
+    held = fixed_tree(law)
+    for query in ASKED:
+        rest = opposite(THREE, query)
+        one, other = (held.estimate(Workload(THREE, (Conjunctions.of(THREE, [q]),)), 0.95) for q in (query, rest))
+        assert one.count + other.count == pytest.approx(500)
+        assert one.high - one.low == pytest.approx(other.high - other.low, rel=1e-6, abs=1e-9)
+    assert (one.low, one.high) == pytest.approx((500, 500))
+    assert held.marginal((0,)).sum() == pytest.approx(500)
+
+
+def test_copies_of_a_noise_are_noises_of_their_own() -> None:
+    """The law of a vector does not depend on whether equal weights are listed or counted."""
+    weights = np.array([[0.5, -0.25], [1.0, 0.75]])
+    for law in (Noise("laplace", 3.0), Noise("gaussian", 2.0), Noise("laplace", 0.1)):
+        few = NoisyVector(np.zeros(2), weights, ((law, 1),) * 2, 3)
+        many = NoisyVector(np.zeros(2), np.repeat(weights, 3, axis=1), ((law, 1),) * 6)
+        assert few.covariance == pytest.approx(many.covariance)
+        for line in (np.ones(2), np.array([1.0, -0.5])):
+            assert few.margin(line, 0.95) == pytest.approx(many.margin(line, 0.95))
 
 
 SCHEMA = cs.Schema.from_dict(

@@ -17,7 +17,6 @@ Accuracy: exact: the variance of each answer follows from the least squares; int
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.counting.evaluation import cell_values
+from conspectus.counting.evaluation import values_on
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import in_words
@@ -34,7 +33,7 @@ from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import Total
-from conspectus.synopses.tree_counts import TreeCounts, node_deviation
+from conspectus.synopses.tree_counts import TreeCounts, TreeSums
 
 from .joint_table import cheaper_noise
 from .mechanism import CannotServe, Claim, Mechanism, Outcome, Problem, check_settings, not_linear, refuse_for
@@ -102,8 +101,7 @@ class Tree(Mechanism[TreePlan]):
                 "about fewer columns, or declare wider bins"
             )
         plans = [self._with(problem, column, by, f) for f in (FANOUTS if self.fanout is None else (self.fanout,))]
-        probes = _prefixes(domain.sizes[column], PROBES // 4)
-        return min(plans, key=lambda plan: float(np.square(_deviations(problem, plan, probes)).mean()))
+        return min(plans, key=lambda plan: _of_prefixes(problem, plan))
 
     def _with(self, problem: Problem, column: int, by: tuple[int, ...], fanout: int) -> TreePlan:
         tree = DyadicTree(problem.workload.domain, column, by, fanout)
@@ -164,30 +162,21 @@ def _prefixes(size: int, some: int) -> NDArray[np.float64]:
     return (np.arange(size)[None, :] < ends[:, None]).astype(np.float64)
 
 
-def _deviations(problem: Problem, plan: TreePlan, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    adds_up = problem.total_is_public and plan.tree.groups == 1
-    return node_deviation(plan.tree, plan.law, values, adds_up=adds_up)
+def _of_prefixes(problem: Problem, plan: TreePlan) -> float:
+    """The mean variance of some prefixes, of the rows of all groups."""
+    sums = TreeSums.about(plan.tree, (plan.tree.column,), adds_up=problem.total_is_public)
+    prefixes = _prefixes(plan.tree.leaves, PROBES // 4)
+    return float(np.mean([sums.deviation(values, plan.law) ** 2 for values in prefixes]))
 
 
 def _typical(problem: Problem, plan: TreePlan) -> NDArray[np.float64]:
     """The deviations of the workload's answers: of some of each block, each standing for many."""
-    tree, domain = plan.tree, problem.workload.domain
-    order = (*tree.by, tree.column)
+    domain = problem.workload.domain
     found = []
     for block in problem.workload.blocks:
+        sums = TreeSums.about(plan.tree, block.columns, adds_up=problem.total_is_public)
         places = np.unique(np.linspace(0, len(block) - 1, PROBES).astype(np.int64))
-        spreads = []
-        for place in places.tolist():
-            columns, values = cell_values(block.query(place), domain)
-            inside = [c for c in columns if c in order]
-            axes = [list(columns).index(c) for c in order if c in inside]
-            table = values.transpose(axes) if len(columns) > 1 else values
-            if tree.column not in columns:
-                table = np.repeat(table[..., None], tree.leaves, axis=-1)
-            lines = Counter(line.tobytes() for line in np.ascontiguousarray(table).reshape(-1, tree.leaves))
-            held = np.stack([np.frombuffer(line) for line in lines])
-            copies = tree.groups / max(table.size // tree.leaves, 1)
-            squares = np.square(_deviations(problem, plan, held)) * np.array(list(lines.values()))
-            spreads.append(float(np.sqrt(squares.sum() * copies)))
+        tables = (values_on(block.query(place), domain, sums.order) for place in places.tolist())
+        spreads = [sums.deviation(values, plan.law) for values in tables]
         found.append(np.repeat(spreads, -(-len(block) // len(places)))[: len(block)])
     return np.concatenate(found) if found else np.zeros(0)

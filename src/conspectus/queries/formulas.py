@@ -167,6 +167,15 @@ def union(domain: Domain, boxes: Iterable[Box]) -> Predicate:
     return predicate(domain, any_box(domain, boxes))
 
 
+def opposite(domain: Domain, asked: Predicate) -> Predicate:
+    """The predicate that is true on the other records; raises `TooManyBoxes`."""
+    outside = (
+        any_of(domain, [literal(domain, p.column, complement(p.codes, domain.sizes[p.column])) for p in box])
+        for box in asked.boxes
+    )
+    return predicate(domain, all_of(domain, outside))
+
+
 def _too_many() -> TooManyBoxes:
     return TooManyBoxes(
         f"this predicate falls into more than {MOST_BOXES} separate parts: split it into simpler ones, "

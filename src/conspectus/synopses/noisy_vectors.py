@@ -80,25 +80,28 @@ class NoisyVector:
         counts: One noisy count for each query.
         weights: A line for each query, a column for each noise.
         laws: The law of each noise, with its grid; weights are in counts of it.
+        copies: Of how many such noises each is the sum.
     """
 
     counts: NDArray[np.float64]
     weights: NDArray[np.float64]
     laws: tuple[Law, ...]
+    copies: int = 1
 
     @property
     def covariance(self) -> NDArray[np.float64]:
         """The covariance of the counts."""
-        variances = np.array([variance_of(law) / grid**2 for law, grid in self.laws])
+        known = {(law, grid): self.copies * variance_of(law) / grid**2 for law, grid in set(self.laws)}
+        variances = np.array([known[law] for law in self.laws])
         return np.asarray((self.weights * variances) @ self.weights.T)
 
     def margin(self, coefficients: NDArray[np.float64], confidence: float) -> float:
         """How far a combination of the counts is from the truth at most, with this probability."""
-        return noise_of(coefficients @ self.weights, self.laws, confidence)
+        return noise_of(coefficients @ self.weights, self.laws, confidence, self.copies)
 
     def extended(self, lines: NDArray[np.float64], constants: NDArray[np.float64]) -> NoisyVector:
         """The vector `lines @ counts + constants`."""
-        return NoisyVector(lines @ self.counts + constants, lines @ self.weights, self.laws)
+        return NoisyVector(lines @ self.counts + constants, lines @ self.weights, self.laws, self.copies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +124,9 @@ class WeightedSum:
         return self.vector.margin(np.ones(1), confidence)
 
 
-def noise_of(weights: NDArray[np.float64], laws: Sequence[Law], confidence: float) -> float:
-    """How far a weighted sum of independent noises is from 0 at most, with this probability."""
+def noise_of(weights: NDArray[np.float64], laws: Sequence[Law], confidence: float, copies: int = 1) -> float:
+    """How far a weighted sum of independent noises is from 0 at most, with this probability; of each there are copies
+    of the same weight."""
     listed: list[Term] = []
     sizes = np.abs(weights)
     kinds = list(dict.fromkeys(laws))
@@ -130,17 +134,17 @@ def noise_of(weights: NDArray[np.float64], laws: Sequence[Law], confidence: floa
         # Noise that is hardly ever drawn has no smooth law: a moment bound of each kind, and a step at least.
         each, reach = 1 - (1 - confidence) / len(kinds), 0.0
         for kind in kinds:
-            mine = sizes[[one == kind for one in laws]] / kind[1]
+            mine = np.repeat(sizes[[one == kind for one in laws]], copies) / kind[1]
             reach += max(weighted_quantile(kind[0], mine, each), float(mine.max(initial=0.0)))
         return reach
-    for law, grid in dict.fromkeys(laws):
-        mine = sizes if len(set(laws)) == 1 else sizes[[each == (law, grid) for each in laws]]
+    for law, grid in kinds:
+        mine = sizes if len(kinds) == 1 else sizes[[each == (law, grid) for each in laws]]
         held = mine[mine > 0]
         if held.size:
             # Weights that differ in the last digits alone are one: fewer terms, and the larger one is taken.
             step = float(held.max()) * 1e-9
             for size, times in zip(*np.unique(np.ceil(held / step), return_counts=True)):
-                listed.append((law, float(size) * step / grid, int(times)))
+                listed.append((law, float(size) * step / grid, int(times) * copies))
     if (closed := wide_margin(listed, confidence)) is not None:
         return closed
     return mixed_margin(tuple(sorted(listed, key=lambda term: (-term[1], term[2]))), confidence)

@@ -3,13 +3,15 @@
 Every level of a tree counts the same rows, so that the noisy levels contradict one another. The counts of single codes
 that are nearest to all nodes together solve the normal equations AᵀA·x = Aᵀy, where A has a line for each node. On a
 tree these are solved in two passes, up and down (`solved`). The estimate of c·x is then Σ w·y with w = A·(AᵀA)⁻¹·c: a
-weighted sum of independent noises, whose variance and quantiles are known.
+weighted sum of independent noises, whose variance and quantiles are known. Where the number of rows is public, the
+counts of all groups together are held to it. `mechanisms/tree_of_intervals.proof.md` has the proofs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -71,6 +73,57 @@ def solved(tree: DyadicTree, right: Table) -> Table:
     return alphas[0] - above
 
 
+@dataclass(frozen=True, eq=False)
+class TreeSums:
+    """Sums over the codes of a tree as sums over its nodes: of all without bias those with the least variance.
+
+    Attributes:
+        tree: The nodes, in the groups that are told apart.
+        copies: How many groups of the measured tree each of them is the sum of: so many noises are in each node.
+        adds_up: Whether the number of rows below all nodes is public.
+    """
+
+    tree: DyadicTree
+    copies: int
+    adds_up: bool
+
+    @classmethod
+    def about(cls, tree: DyadicTree, columns: Collection[int], *, adds_up: bool) -> TreeSums:
+        """What questions about some columns need: they weigh all groups alike that differ in other columns alone."""
+        fewer = replace(tree, by=tuple(column for column in tree.by if column in columns))
+        return cls(fewer, tree.groups // fewer.groups, adds_up)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The columns as the lines and entries of its tables have them."""
+        return (*self.tree.by, self.tree.column)
+
+    @cached_property
+    def along(self) -> Table:
+        """What a group changes by where only the number of all rows does: one line, as all groups change alike."""
+        return solved(self.tree, np.ones((1, self.tree.leaves)))
+
+    @cached_property
+    def _of_all(self) -> Table:
+        """The weights of the nodes of a group in the number of all rows."""
+        return self.tree.sums(self.along)
+
+    def on_nodes(self, values: Table) -> tuple[Table, float]:
+        """A sum with these weights of the codes, in the order of `order`, as one over nodes; and what share of the
+        public total it has besides."""
+        values = values.reshape(self.tree.groups, self.tree.leaves)
+        weights = self.tree.sums(solved(self.tree, values))
+        if not self.adds_up:
+            return weights.ravel(), 0.0
+        # The public total takes away from each query its share of what the nodes say about all rows.
+        share = float((values @ self.along[0]).sum() / (self.tree.groups * self.along.sum()))
+        return (weights - share * self._of_all).ravel(), share
+
+    def deviation(self, values: Table, law: Noise) -> float:
+        """The standard deviation of a sum with these weights of the codes, in counts."""
+        return float(np.linalg.norm(self.on_nodes(values)[0])) * math.sqrt(self.copies * variance_of(law))
+
+
 @suggest_keywords
 @dataclass(frozen=True, eq=False)
 class TreeCounts(Synopsis):
@@ -81,7 +134,8 @@ class TreeCounts(Synopsis):
         tree: The nodes that were measured.
         counts: One noisy count for each node.
         noise: The law of the noise.
-        total: The number of rows. Where it is public and there is one group, the counts are made to add up to it.
+        total: The number of rows. Where it is public, the counts are made to add up to it.
+        adding_up: Whether those of several groups are, too. Files from before they were go on as they did.
     """
 
     domain: Domain
@@ -89,6 +143,7 @@ class TreeCounts(Synopsis):
     counts: Table
     noise: Noise
     total: Total
+    adding_up: bool = True
 
     kind: ClassVar[str] = "tree"
     title: ClassVar[str] = "noisy counts of a tree of intervals"
@@ -109,21 +164,32 @@ class TreeCounts(Synopsis):
     @cached_property
     def leaves(self) -> Table:
         """The counts of codes that are nearest to all nodes together: a line for each group."""
-        nodes = self.counts.reshape(self.tree.groups, self.tree.nodes)
+        nodes, every = self.counts.reshape(self.tree.groups, self.tree.nodes), self.sums(self.tree.columns)
         found = solved(self.tree, self._spread(nodes))
         if self.adds_up:
-            found = found + self._along * (self.total.value - found.sum()) / self._along.sum()
+            missing = self.total.value - found.sum()
+            found = found + every.along * missing / (self.tree.groups * every.along.sum())
         return found
-
-    @cached_property
-    def _along(self) -> Table:
-        """What a table of one group changes by where only its size does."""
-        return solved(self.tree, np.ones((1, self.tree.leaves)))
 
     @property
     def adds_up(self) -> bool:
-        """Whether all nodes belong to one group, whose size is public."""
-        return self.total.exact and self.tree.groups == 1
+        """Whether the counts are held to a public number of rows."""
+        return self.total.exact and (self.adding_up or self.tree.groups == 1)
+
+    @cached_property
+    def _known_sums(self) -> dict[tuple[int, ...], TreeSums]:
+        return {}
+
+    def sums(self, columns: Collection[int]) -> TreeSums:
+        """How questions about some columns are sums over nodes, of which those of the other columns are added up."""
+        found = TreeSums.about(self.tree, columns, adds_up=self.adds_up)
+        return self._known_sums.setdefault(found.tree.by, found)
+
+    def _summed(self, sums: TreeSums) -> Table:
+        """The noisy counts of its nodes."""
+        nodes = self.counts.reshape(*self.domain.shape(self.tree.by), self.tree.nodes)
+        others = tuple(place for place, column in enumerate(self.tree.by) if column not in sums.tree.by)
+        return np.asarray(nodes.sum(axis=others)).ravel()
 
     def _spread(self, nodes: Table) -> Table:
         """Aᵀ: for each code the sum over the nodes above it."""
@@ -170,22 +236,13 @@ class TreeCounts(Synopsis):
 
     def vector(self, queries: Sequence[Query]) -> NoisyVector:
         """Queries about the tree's columns as weighted sums of its nodes."""
-        found = [self.on_nodes(values_on(query, self.domain, self.order)) for query in queries]
+        # A list of records has no columns, and is refused below.
+        sums = self.sums({column for query in queries if not isinstance(query, Sparse) for column in query.columns})
+        found = [sums.on_nodes(values_on(query, self.domain, sums.order)) for query in queries]
         weights = np.stack([line for line, _ in found])
-        nodes = weights @ self.counts + np.array([share for _, share in found]) * self.total.value
+        counts = weights @ self._summed(sums) + np.array([share for _, share in found]) * self.total.value
         used = np.flatnonzero(np.abs(weights).max(axis=0) > 1e-12)
-        return NoisyVector(nodes, weights[:, used], ((self.noise, 1),) * len(used))
-
-    def on_nodes(self, values: Table) -> tuple[Table, float]:
-        """A sum with these weights of the codes, in the order of `order`, as one over nodes; and what share of the
-        public total it has besides."""
-        values = values.reshape(self.tree.groups, self.tree.leaves)
-        weights = self.tree.sums(solved(self.tree, values)).ravel()
-        if not self.adds_up:
-            return weights, 0.0
-        # The public total takes away from each query its share of what the nodes say about all rows.
-        share = float((values * self._along).sum() / self._along.sum())
-        return weights - share * self.tree.sums(self._along).ravel(), share
+        return NoisyVector(counts, weights[:, used], ((self.noise, 1),) * len(used), sums.copies)
 
     def variance(self, query: Query) -> float:
         """The variance of the answer to a query, in counts."""
@@ -213,7 +270,8 @@ class TreeCounts(Synopsis):
         return [(Workload(self.domain, (self.tree,)), self.noise, 1)]
 
     def parts(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        meta = {"total": self.total.to_json(), "noise": list(self.noise)}
+        adding_up = {"adding_up": True} if self.adding_up else {}
+        meta = {"total": self.total.to_json(), "noise": list(self.noise), **adding_up}
         measured = workload_part(Workload(self.domain, (self.tree,)))
         return meta, {"counts": pa.table({"count": self.counts}), "measured": measured}
 
@@ -221,17 +279,8 @@ class TreeCounts(Synopsis):
     def from_parts(cls, domain: Domain, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Self:
         blocks = read_workload(tables, "measured").blocks
         counts = numbers_of(part(tables, "counts", [("count", pa.float64())])["count"])
-        noise = meta.get("noise")
-        if len(blocks) != 1 or not isinstance(blocks[0], DyadicTree) or not isinstance(noise, list) or len(noise) != 2:
+        noise, adding_up = meta.get("noise"), meta.get("adding_up", False)
+        written = isinstance(noise, list) and len(noise) == 2 and isinstance(adding_up, bool)
+        if len(blocks) != 1 or not isinstance(blocks[0], DyadicTree) or noise is None or not written:
             raise BadSynopsis("the tree of the synopsis is not readable")
-        return cls(domain, blocks[0], counts, checked_noise(*noise), Total.from_json(meta.get("total")))
-
-
-def node_deviation(tree: DyadicTree, law: Noise, values: Table, *, adds_up: bool) -> Table:
-    """The standard deviation of some combinations of codes of one group, each a line of `values`, in counts."""
-    weights = tree.sums(solved(tree, values))
-    if adds_up:
-        along = solved(tree, np.ones((1, tree.leaves)))
-        shares = (values @ along[0]) / along.sum()
-        weights = weights - np.outer(shares, tree.sums(along)[0])
-    return np.asarray(np.sqrt(np.square(weights).sum(axis=1) * variance_of(law)))
+        return cls(domain, blocks[0], counts, checked_noise(*noise), Total.from_json(meta.get("total")), adding_up)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from conspectus.privacy.mixed_noise import Term
 from conspectus.privacy.tails import variance_of
 from conspectus.queries.blocks.dyadic_tree import DyadicTree
-from conspectus.synopses.tree_counts import TreeCounts
+from conspectus.synopses.tree_counts import TreeCounts, TreeSums
 
 from .cell_estimates import CellCounts, Vector
 
@@ -28,18 +28,28 @@ class TreeCells(CellCounts):
         tree: What was measured.
         columns: The columns of the table, in schema order.
         places: Where in that table the cells stand.
+        sums: How sums of them are sums over nodes.
     """
 
     tree: TreeCounts
     columns: tuple[int, ...]
     places: NDArray[np.int64]
+    sums: TreeSums
 
     @classmethod
     def of(cls, tree: TreeCounts, columns: tuple[int, ...]) -> TreeCells:
         """All cells of some columns of the tree, in schema order."""
-        counts = tree.marginal(columns).ravel()
-        places = np.arange(counts.size)
-        return cls(counts=counts, measured=counts, law=tree.noise, tree=tree, columns=columns, places=places)
+        counts, sums = tree.marginal(columns).ravel(), tree.sums(columns)
+        return cls(
+            counts=counts,
+            measured=counts,
+            law=tree.noise,
+            copies=sums.copies,
+            tree=tree,
+            columns=columns,
+            places=np.arange(counts.size),
+            sums=sums,
+        )
 
     def taken(self, places: NDArray[np.bool_]) -> TreeCells:
         """Some of the cells."""
@@ -69,37 +79,34 @@ class TreeCells(CellCounts):
         the least variance of all that are sums of nodes without bias, such as those over the leaves, which weigh 1 − q
         up to a code and q beyond it.
         """
-        if column == self.tree.tree.column:
-            held = self._spread(np.ones(len(self.places))).reshape(self.tree.tree.groups, self.tree.tree.leaves)
-            found = rank_variances(self.tree.tree, held, q, adds_up=self.tree.adds_up)[:size]
+        nodes = self.sums.tree
+        if column == nodes.column:
+            held = self._spread(np.ones(len(self.places)))
+            found = rank_variances(nodes, held, q, adds_up=self.sums.adds_up)[:size]
             return np.asarray(self._unit * np.sqrt(np.maximum(found, 0.0)))
-        if size * self.tree.leaves.size <= MOST_SOLVED:
+        if size * nodes.groups * nodes.leaves <= MOST_SOLVED:
             return np.array([self.deviation((codes <= code).astype(np.float64) - q) for code in range(size)])
-        copies = self.tree.leaves.size // self.tree.marginal(self.columns).size
+        copies = self.tree.leaves.size // math.prod(self.tree.domain.shape(self.columns))
         held = np.cumsum(np.bincount(codes, minlength=size))
         squares = (1 - q) ** 2 * held + q**2 * (len(codes) - held)
-        return np.asarray(self._unit * np.sqrt(squares * copies))
+        return np.asarray(math.sqrt(variance_of(self.tree.noise) * copies) * np.sqrt(squares))
 
     @property
     def _unit(self) -> float:
-        return math.sqrt(variance_of(self.tree.noise))
+        return math.sqrt(variance_of(self.tree.noise) * self.copies)
 
     def _on_nodes(self, weights: Vector) -> Vector:
-        nodes = self.tree.on_nodes(self._spread(weights))[0]
+        nodes = self.sums.on_nodes(self._spread(weights))[0]
         # What is left of weights that cancel is what floats lose.
         return np.where(np.abs(nodes) > 1e-12 * np.abs(weights).max(initial=0.0), nodes, 0.0)
 
     def _spread(self, weights: Vector) -> Vector:
-        """Weights of the cells as those of all leaves."""
-        shape = self.tree.domain.shape(self.columns)
+        """Weights of the cells as those of all leaves of the groups that are told apart."""
+        shape, nodes = self.tree.domain.shape(self.columns), self.sums.tree
         whole = np.zeros(math.prod(shape))
         whole[self.places] = weights
-        order = [self.columns.index(c) for c in self.tree.order if c in self.columns]
-        sizes = [
-            n if c in self.columns else 1 for c, n in zip(self.tree.order, self.tree.domain.shape(self.tree.order))
-        ]
-        spread = whole.reshape(shape).transpose(order).reshape(sizes)
-        return np.broadcast_to(spread, self.tree.domain.shape(self.tree.order))
+        table = whole.reshape(shape).transpose([self.columns.index(c) for c in self.sums.order if c in self.columns])
+        return np.broadcast_to(table.reshape(nodes.groups, -1), (nodes.groups, nodes.leaves))
 
 
 def rank_variances(tree: DyadicTree, held: Vector, q: float, *, adds_up: bool) -> Vector:
@@ -139,5 +146,6 @@ def rank_variances(tree: DyadicTree, held: Vector, q: float, *, adds_up: bool) -
     up, cross, square = up + left(s), cross + left(both), square + left(both)
     found = (square - 2 * q * cross + q**2 * both.sum(axis=1, keepdims=True)).sum(axis=0)
     if adds_up:
-        found = found - np.square(up - q * s.sum(axis=1, keepdims=True)).sum(axis=0) / t.sum()
+        known = (up - q * s.sum(axis=1, keepdims=True)).sum(axis=0)
+        found = found - np.square(known) / (len(held) * t.sum())
     return np.asarray(found)
