@@ -99,7 +99,7 @@ def test_every_synopsis_of_noisy_counts_refuses_it(mechanism: str, asked: cs.Wor
 
 @pytest.mark.parametrize("part", ["learned", "primed"])
 def test_a_session_refuses_such_a_state_before_it_spends(part: str, tmp_path: Path) -> None:
-    """Counts at the end of the floats made guesses that are no numbers, and SQLite's own error, after a purchase."""
+    """Counts at the end of the floats made guesses that are no numbers, and then an error of SQLite's."""
     path, ledger = tmp_path / "made.session", ledger_at(tmp_path / "made.ledger")
     with cs.open_session(
         table(), mechanism="pmw", epsilon=40.0, delta=1e-6, questions=20, ledger=ledger, path=path
@@ -130,7 +130,7 @@ def test_a_session_refuses_an_answer_beyond_all_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("statement", ["UPDATE standing SET version = ?", "UPDATE answers SET number = ?"])
 @pytest.mark.parametrize("number", [(1 << 63) - 1, -7])
 def test_a_session_refuses_numbers_after_which_there_is_no_next(statement: str, number: int, tmp_path: Path) -> None:
-    """The next one did not fit into its column, which was found out after it was paid for."""
+    """The next version did not fit into its column, which was found out after a question was paid for."""
     path, ledger = tmp_path / "made.session", ledger_at(tmp_path / "made.ledger")
     with cs.open_session(
         table(), mechanism="gaussian", epsilon=40.0, delta=1e-6, questions=9, ledger=ledger, path=path

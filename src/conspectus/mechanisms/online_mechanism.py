@@ -9,7 +9,6 @@ and stands in no state.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -160,7 +159,7 @@ class Margin:
             raise ValueError("the noises of a margin are drawn once or more")
         centre = fields.get("centre")
         numbers = [*(weight for _, weight, _ in mixed), *(() if centre is None else (centre,))]
-        if any(type(number) is not float or not math.isfinite(number) for number in numbers):
+        if any(type(number) is not float or not abs(number) <= LARGEST for number in numbers):
             raise ValueError("a margin weighs its noises, and lies around a count")
         if any(weight <= 0 for _, weight, _ in mixed):
             raise ValueError("the weights of a margin are sizes")

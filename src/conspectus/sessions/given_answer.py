@@ -9,6 +9,7 @@ from typing import Any, cast, get_args
 
 from conspectus.mechanisms.online_mechanism import Margin
 from conspectus.privacy.events import read_fraction
+from conspectus.queries.rules import LARGEST
 from conspectus.synopses.estimate import Basis, Estimate
 from conspectus.synopses.synopsis import Total
 
@@ -41,7 +42,8 @@ class Given:
 
 def read_given(count: Any, basis: Any, margin: Any, price: Any) -> Given:
     """An answer as a file has it; `ValueError` for anything else."""
-    if basis not in get_args(Basis) or type(count) is not float or (margin is None) != (basis == "unguaranteed"):
+    sound = basis in get_args(Basis) and (margin is None) == (basis == "unguaranteed")
+    if not sound or type(count) is not float or not abs(count) <= LARGEST:
         raise ValueError("an answer is a count on a basis")
     bound = None if margin is None else Margin.from_json(json.loads(margin))
     return Given(count=count, basis=cast(Basis, basis), margin=bound, price=read_fraction(price))

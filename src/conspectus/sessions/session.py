@@ -52,8 +52,7 @@ class Session(Watching, Consulted, Selecting):
     Example:
         A budget so large hides nobody; it only keeps the numbers of the example still.
 
-        >>> import conspectus as cs
-        >>> import pyarrow as pa
+        >>> import conspectus as cs, pyarrow as pa
         >>> schema = cs.Schema.from_dict({"name": "people", "columns": {
         ...     "smoker": {"type": "boolean"}, "ill": {"type": "boolean"}}})
         >>> rows = pa.table({"smoker": [True, True, False, False], "ill": [True, False, False, False]})

@@ -13,31 +13,18 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-<<<<<<< HEAD
 from dataclasses import dataclass
-from fractions import Fraction
-=======
-from dataclasses import asdict, dataclass, field, fields
->>>>>>> live
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-<<<<<<< HEAD
-from conspectus.mechanisms.online_mechanism import Margin, State
-from conspectus.privacy.events import Event, from_json, read_fraction, to_json
-=======
 from conspectus.mechanisms.online_mechanism import State
 from conspectus.privacy.events import Event, from_json, to_json
-from conspectus.privacy.guarantee import Budget
->>>>>>> live
 from conspectus.privacy.ledger.ledger_file import plain
-from conspectus.queries.rules import LARGEST
 from conspectus.synopses.arrow_messages import read_stream
 
 from .given_answer import Given, read_given
-
 from .session_terms import Terms
 
 _APPLICATION, _VERSION = 0x436F6E53, 1  # "ConS": SQLite's mark of whose file it is
@@ -67,71 +54,6 @@ _ODD = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, Rec
 
 class SessionError(ValueError):
     """A session that cannot be used so: closed, in another process, another table, an old copy, a damaged file."""
-
-
-@dataclass(frozen=True, kw_only=True)
-<<<<<<< HEAD
-class Given:
-    """An answer as it was given: for good, at any confidence. `price` is what it cost, in the session's currency."""
-
-    count: float
-    basis: Basis
-    margin: Margin | None
-    price: Fraction
-
-    @property
-    def bought(self) -> bool:
-        """Whether it was measured for itself: one that marginals bought in advance add up to cost nothing."""
-        return self.basis == "measured" and self.price > 0
-=======
-class Terms:
-    """What a session was opened with, for good. `ledger` and `reservation` say where its acts are debited."""
-
-    session: str
-    mechanism: str
-    settings: Mapping[str, Any]
-    budget: Budget
-    neighbours: Neighbours
-    questions: int
-    rows: int | None
-    fingerprint: str
-    unit: str
-    filtered: bool
-    concentrated: bool = False
-    ledger: str | None = None
-    reservation: int | None = None
-    source: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "settings": dict(self.settings), "source": dict(self.source)}
-
-    @property
-    def digest(self) -> str:
-        """All that was agreed on, in few letters, for the ledger to hold. Where the ledger is comes later, and is not.
-
-        A term at its default is left out, so that a term added in later versions leaves older digests as they are.
-        """
-        usual = {term.name: term.default for term in fields(self)}
-        agreed = {name: value for name, value in self.to_json().items() if value not in (usual[name], {})}
-        kept = {name: value for name, value in agreed.items() if name not in ("ledger", "reservation")}
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
-
-    @classmethod
-    def from_json(cls, stored: Any) -> Terms:
-        read = {"budget": Budget(**stored["budget"]), "neighbours": Neighbours.of(stored["neighbours"])}
-        terms = cls(**{**stored, **read})
-        numbers = (terms.questions, *(value for value in (terms.rows, terms.reservation) if value is not None))
-        texts = (terms.session, terms.mechanism, terms.fingerprint, terms.unit)
-        if any(type(number) is not int or number < 0 for number in numbers):
-            raise ValueError("terms hold whole numbers")
-        if not all(isinstance(text, str) for text in texts) or type(terms.filtered) is not bool:
-            raise ValueError("terms name a session, a mechanism, a schema and a unit")
-        if not isinstance(terms.settings, dict) or not isinstance(terms.source, dict):
-            raise ValueError("terms hold settings")
-        if not all(isinstance(text, str | None) for text in (terms.ledger, *terms.source.values())):
-            raise ValueError("terms say in words where things are")
-        return terms
->>>>>>> live
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -390,17 +312,6 @@ def _file_at(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-<<<<<<< HEAD
-def _given(count: Any, basis: Any, margin: Any, price: Any) -> Given:
-    sound = basis in get_args(Basis) and (margin is None) == (basis == "unguaranteed")
-    if not sound or type(count) is not float or not abs(count) <= LARGEST:
-        raise ValueError("an answer is a count on a basis")
-    bound = None if margin is None else Margin.from_json(json.loads(margin))
-    return Given(count=count, basis=cast(Basis, basis), margin=bound, price=read_fraction(price))
-
-
-=======
->>>>>>> live
 def _learn(connection: sqlite3.Connection, state: State) -> None:
     meta, tables = state
     rows: list[tuple[str, bytes]] = [(_META, json.dumps(meta).encode())]
