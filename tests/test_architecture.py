@@ -20,8 +20,8 @@ suggestions, compiled, interrupts, server_address
 tabular                -> suggestions
 data                   -> suggestions, compiled, interrupts, server_address
 data.sources.postgres  -> data*, data.sources.batches, data.sources.origin, data.sources.sql
-data.sources.spark     -> data*, data.sources.many_files, data.sources.origin, data.sources.parquet, data.sources.table,
-                          data.sources.units
+data.sources.spark     -> data*, data.sources.batches, data.sources.many_files, data.sources.origin,
+                          data.sources.parquet, data.sources.table, data.sources.units
 data.sources           -> data*, data.sources.postgres, data.sources.spark
 privacy.composition    ->
 privacy                -> privacy.composition, compiled

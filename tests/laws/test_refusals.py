@@ -90,12 +90,14 @@ PUBLIC = {
         "data/sources/postgres/snapshot.py:_library",
     ],
     "it says that the machine lost a file": ["data/spool.py:Spool._get"],
+    "it reads the plan of a frame, and the types that its table declares": ["data/sources/spark/scan.py:scan_of"],
     "it reads who is protected in a frame that lies in a cluster": [
         "data/sources/spark/spark_table.py:SparkTable.recoded"
     ],
     "it says that a job failed, in one sentence": ["data/sources/spark/job.py:collected"],
     "it never leaves: a partition that cannot be read is a line, and one sentence for all": [
         "data/sources/spark/partitions.py:folded_people.chunks",
+        "data/sources/spark/partitions.py:handed",
     ],
     "it passes on what was raised below": [
         "data/sources/postgres/pages.py:Pages.batches",

@@ -83,7 +83,7 @@ class ObjectFile:
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """One file, and what its folders say of all its rows."""
 
     file: Delimited | Parquet
@@ -118,7 +118,7 @@ class _Part:
 class Parts:
     """Files that hold the rows of one table, each in types of its own."""
 
-    files: tuple[_Part, ...]
+    files: tuple[Part, ...]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ def open_many(source: str | Path, wanted: Collection[str] | None, *, memory_limi
         raise SourceError(f"{what} holds CSV and Parquet files: name those of one kind, as in folder/*.parquet")
     with guarded(what):
         files = _opened([file for file, _ in found], wanted, what)
-        parts = Parts(tuple(_Part(file, keys) for (_, keys), file in zip(found, files)))
+        parts = Parts(tuple(Part(file, keys) for (_, keys), file in zip(found, files)))
     if not (set(parts.names) if wanted is None else set(wanted) & set(parts.names)):
         raise SourceError(
             f"{what} holds no file with any of the columns of the schema: check the path, and that CSV files start "
@@ -223,7 +223,7 @@ def matching_parquet(pattern: Path) -> Parts:
     paths = sorted(path for path in map(Path, glob.glob(str(pattern), recursive=True)) if path.is_file())
     if not paths:
         raise SourceError(f"there is no file {what}: check the path")
-    return Parts(tuple(_Part(read_footer(path, what), {}) for path in paths))
+    return Parts(tuple(Part(read_footer(path, what), {}) for path in paths))
 
 
 def _opened(files: Sequence[StoredFile], wanted: Collection[str] | None, what: str) -> Iterator[Delimited | Parquet]:

@@ -8,6 +8,7 @@ too, without a word about it.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,14 +18,17 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
-from conspectus.data.columns.arrays import tidy
+from conspectus.data.columns.arrays import TEXT, tidy
 from conspectus.data.domain import Chunk, code_dtype
 from conspectus.data.fold import Fold
 from conspectus.data.schema import Schema
-from conspectus.data.sources.many_files import ObjectFile
+from conspectus.data.sources.batches import cut
+from conspectus.data.sources.many_files import ObjectFile, Part
 from conspectus.data.sources.origin import Connection
 from conspectus.data.sources.parquet import read_footer
 from conspectus.data.sources.units import bounded, people
+
+from .typed_values import typed
 
 LINES = "part int, rows bigint, place int, numbers binary"
 """A line of what a partition holds: which one it is, its rows, and one of its vectors; place −1 is its receipt, a
@@ -32,37 +36,112 @@ digest of all that, and −2 says that it failed."""
 RECEIPT, FAILED = -1, -2
 _LINES = pa.schema([("part", pa.int32()), ("rows", pa.int64()), ("place", pa.int32()), ("numbers", pa.binary())])
 _BATCH = 1 << 16
+_HANDED = 1 << 12  # rows that are handed to Spark at a time, since texts are written out for each
 
 Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How raw rows become codes: by a schema, from columns in its order, and then the id where there is one."""
+    """How rows become codes: by a schema, from columns in its order, and then the id where there is one.
+
+    Columns at the `coded` places are codes already, and where `named` says so the ids are texts.
+    """
 
     schema: dict[str, Any]
     seed: int
+    coded: frozenset[int] = frozenset()
+    named: bool = False
 
     def declared(self) -> Schema:
         return Schema.from_dict(self.schema)
 
 
+@dataclass(frozen=True)
+class FileRows:
+    """The rows of Parquet files whose addresses stand in batches, beside what their folders say: read here, and not by
+    Spark.
+
+    A column that a file lacks, or has twice, is missing in its rows, as in a folder that is opened without Spark. Names
+    are compared as Spark does.
+
+    Attributes:
+        reading: How rows become codes.
+        inputs: Columns that Spark computes with, and their types.
+        codes: Places in the schema, and the columns of the files that become codes.
+        person: The column of the id, where it is one of the files.
+        capitals: Whether names that differ in capitals alone are different.
+    """
+
+    reading: Reading
+    inputs: tuple[tuple[str, str], ...]
+    codes: tuple[tuple[int, str], ...]
+    person: str | None
+    capitals: bool
+
+    def __call__(self, batches: Batches) -> Batches:
+        schema = self.reading.declared()
+        who = () if self.person is None else (self.person,)
+        wanted = [name for name, _ in self.inputs] + [name for _, name in self.codes] + [*who]
+        for part in _parts(batches):
+            held = [self._held(part, name) for name in wanted]
+            for columns, rows in part.columns(list(dict.fromkeys(name for name in held if name is not None))):
+                found = dict(zip(dict.fromkeys(name for name in held if name is not None), columns))
+                raw = [pa.nulls(rows, TEXT) if name is None else found[name] for name in held]
+                given = [typed(column, kind) for column, (_, kind) in zip(raw, self.inputs)]
+                behind = raw[len(given) :]
+                coded = [pa.array(schema.encode(place, column)) for column, (place, _) in zip(behind, self.codes)]
+                people_ = [_people(schema, column) for column in behind[len(coded) :]]
+                every = [*given, *coded, *people_, pa.nulls(rows, pa.bool_())]
+                yield pa.RecordBatch.from_arrays(every, names=self.names)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns: inputs, codes, the id, and an empty one, so that there always is one."""
+        given = [f"k{place}" for place in range(len(self.inputs))]
+        return [*given, *(f"c{place}" for place, _ in self.codes), *([] if self.person is None else ["person"]), "row"]
+
+    def _held(self, part: Part, name: str) -> str | None:
+        """What a file calls a column, if it has it once."""
+        if name in part.keys or part.names.count(name) == 1:
+            return name
+        like = [] if self.capitals or name in part.names else [each for each in part.names if _alike(each, name)]
+        return like[0] if len(like) == 1 else None
+
+
+def _parts(batches: Batches) -> Iterator[Part]:
+    for batch in batches:
+        for address, said in zip(*(column.to_pylist() for column in batch.columns)):
+            store, place = fs.FileSystem.from_uri(address)
+            yield Part(read_footer(ObjectFile(store, place), "a file"), json.loads(said))
+
+
+def _alike(one: str, other: str) -> bool:
+    return one.lower() == other.lower()
+
+
+def handed(rows: FileRows, batches: Batches) -> Batches:
+    """The rows of files for Spark, which has no unsigned numbers. What fails says nothing, since Spark logs it."""
+    try:
+        for batch in rows(batches):
+            columns = [column.cast(pa.int64()) if _unsigned(column) else column for column in batch.columns]
+            yield from cut(pa.RecordBatch.from_arrays(columns, names=rows.names), _HANDED)
+    except Exception:
+        raise ValueError("a file could not be read") from None
+
+
+def _unsigned(column: pa.Array) -> bool:
+    return bool(pa.types.is_unsigned_integer(column.type))
+
+
+def of_files(rows: FileRows, work: Callable[[Batches], Batches], batches: Batches) -> Batches:
+    """Work over the rows of files, where Spark has nothing to do between reading and working."""
+    yield from work(rows(batches))
+
+
 def folded(reading: Reading, fold: Fold[Any], batches: Batches) -> Batches:
-    """The vectors of a fold over the raw columns that it reads, of one partition."""
-    yield from _told(lambda: _fold(fold, _coded(reading.declared(), fold.columns, batches)))
-
-
-def folded_files(reading: Reading, fold: Fold[Any], names: Sequence[str], batches: Batches) -> Batches:
-    """The same, of Parquet files whose addresses stand in the rows: read here, and not by Spark."""
-
-    def rows() -> Batches:
-        for batch in batches:
-            for address in batch.column(0).to_pylist():
-                store, place = fs.FileSystem.from_uri(address)
-                file = read_footer(ObjectFile(store, place), "a file")
-                yield from file.reader([file.names.index(name) for name in names] or [0])
-
-    yield from _told(lambda: _fold(fold, _coded(reading.declared(), fold.columns, rows())))
+    """The vectors of a fold over the columns that it reads, of one partition."""
+    yield from _told(lambda: _fold(fold, _coded(reading, fold.columns, batches)))
 
 
 def bounded_rows(reading: Reading, batches: Batches) -> Batches:
@@ -71,16 +150,17 @@ def bounded_rows(reading: Reading, batches: Batches) -> Batches:
     kinds = pa.schema([*((f"c{c}", pa.int64()) for c in range(len(schema.columns))), ("person", pa.string())])
     try:
         every = range(len(schema.columns))
-        coded = (
-            pa.RecordBatch.from_arrays(
-                [*(pa.array(codes.astype(np.int64)) for codes in _codes(schema, every, batch)), _who(schema, batch)],
-                schema=kinds,
-            )
-            for batch in batches
-        )
+        coded = (_bounded(reading, schema, every, batch, kinds) for batch in batches)
         yield from _kept(schema, reading.seed, coded, kinds, person=True)
     except Exception:  # a row of another kind says so: whoever counts finds a code that no column has
         yield pa.RecordBatch.from_arrays([pa.array([-1])] * len(schema.columns) + [pa.array([""])], schema=kinds)
+
+
+def _bounded(
+    reading: Reading, schema: Schema, every: Sequence[int], batch: pa.RecordBatch, kinds: pa.Schema
+) -> pa.RecordBatch:
+    codes = (pa.array(codes.astype(np.int64)) for codes in _codes(schema, reading, every, batch))
+    return pa.RecordBatch.from_arrays([*codes, _who(reading, schema, batch)], schema=kinds)
 
 
 def folded_people(reading: Reading, fold: Fold[Any], batches: Batches) -> Batches:
@@ -110,23 +190,33 @@ def _kept(schema: Schema, seed: int, batches: Iterable[pa.RecordBatch], kinds: p
         yield from connection.cursor().from_arrow(reader).query("_codes", query).to_arrow_reader(_BATCH)
 
 
-def _coded(schema: Schema, columns: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
+def _coded(reading: Reading, columns: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
+    schema = reading.declared()
     wanted = sorted(set(columns))
     width = len(schema.columns)
     for batch in batches:
         codes: list[Any] = [None] * width
-        for position, found in zip(wanted, _codes(schema, wanted, batch)):
+        for position, found in zip(wanted, _codes(schema, reading, wanted, batch)):
             codes[position] = found
         yield Chunk(tuple(codes), batch.num_rows)
 
 
-def _codes(schema: Schema, columns: Sequence[int], batch: pa.RecordBatch) -> list[Any]:
-    return [schema.encode(position, tidy(batch.column(place))) for place, position in enumerate(columns)]
+def _codes(schema: Schema, reading: Reading, columns: Sequence[int], batch: pa.RecordBatch) -> list[Any]:
+    return [
+        batch.column(place).to_numpy().astype(code_dtype(schema.domain.sizes[position]), copy=False)
+        if position in reading.coded
+        else schema.encode(position, tidy(batch.column(place)))
+        for place, position in enumerate(columns)
+    ]
 
 
-def _who(schema: Schema, batch: pa.RecordBatch) -> pa.Array:
-    found = people(tidy(batch.column(batch.num_columns - 1)), schema.nulls)
-    return found.cast(pa.string())
+def _who(reading: Reading, schema: Schema, batch: pa.RecordBatch) -> pa.Array:
+    column = batch.column(len(schema.columns))
+    return column.cast(pa.string()) if reading.named else _people(schema, tidy(column))
+
+
+def _people(schema: Schema, values: pa.Array) -> pa.Array:
+    return people(values, schema.nulls).cast(pa.string())
 
 
 def _fold(fold: Fold[Any], chunks: Iterable[Chunk]) -> tuple[tuple[np.ndarray[Any, Any], ...], int]:

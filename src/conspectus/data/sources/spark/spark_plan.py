@@ -14,6 +14,8 @@ from typing import Any
 
 from conspectus.data.sources.origin import SourceError
 
+from .scan import scan_of
+
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _RELATIONS = ("org.apache.spark.sql.execution.datasources.LogicalRelation",)
@@ -41,13 +43,13 @@ _CURE = "leave it out, since a source must map each row by itself"
 
 
 class Plan:
-    """What the plan of a frame says: whether rows are left out, and whether they move between partitions."""
+    """What the plan of a frame says: whether rows are left out, whether they move between partitions, and how our own
+    reader finds them in files, where it does."""
 
     def __init__(self, frame: Any) -> None:
         analysed = frame._jdf.queryExecution().analyzed()
         self.filtered = self.moves = False
         relations = 0
-        plain = True
         for node, inside in _nodes(json.loads(analysed.toJSON())):
             name = str(node["class"])
             if name in _RELATIONS:
@@ -56,7 +58,6 @@ class Plan:
             short = name.removeprefix(_LOGICAL)
             if name.startswith(_EXPRESSIONS):
                 _check_expression(node, inside)
-                plain &= name.endswith((".AttributeReference", ".Alias"))
             elif not name.startswith(_LOGICAL) or short not in _NODES:
                 step = name.rpartition(".")[2]
                 if step == "LogicalRDD":
@@ -66,14 +67,13 @@ class Plan:
                 raise SourceError(f"the Spark frame has a step ({step}) that may mix rows: {_CURE}")
             else:
                 relations += short == "LocalRelation"
-                plain &= short in ("Project", "SubqueryAlias")
                 self.filtered |= short in _FILTERS
                 self.moves |= short in _MOVES
         if relations != 1:
             raise SourceError("the Spark frame reads no table, or more than one: it has to map each row of one table")
-        for relation in _leaves(analysed):
-            _check_files(relation)
-        self.files = list(frame.inputFiles()) if plain and all(_is_parquet(leaf) for leaf in _leaves(analysed)) else []
+        leaf = analysed.collectLeaves().apply(0)
+        _check_files(leaf)
+        self.scan = scan_of(analysed, frame.sparkSession._jvm) if _kind(leaf) == "Parquet" else None
 
 
 def _nodes(written: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -110,15 +110,6 @@ def _check_expression(node: dict[str, Any], inside: dict[str, Any]) -> None:
         raise SourceError(
             f"the Spark frame has an expression ({name}) that may look beyond a row or stop at a value: {_CURE}"
         )
-
-
-def _leaves(analysed: Any) -> list[Any]:
-    found = analysed.collectLeaves()
-    return [found.apply(place) for place in range(found.size())]
-
-
-def _is_parquet(leaf: Any) -> bool:
-    return _kind(leaf) == "Parquet" and not _partitioned(leaf)
 
 
 def _kind(leaf: Any) -> str:

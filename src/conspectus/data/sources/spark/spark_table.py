@@ -7,8 +7,9 @@ once, and a frame whose partitions have other rows than in the pass before is re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,8 +24,24 @@ from conspectus.data.sources.table import Table
 from conspectus.interrupts import attentive
 
 from .job import CANNOT, collected
-from .partitions import FAILED, LINES, RECEIPT, Reading, bounded_rows, folded, folded_files, folded_people, receipt
+from .partitions import (
+    FAILED,
+    LINES,
+    RECEIPT,
+    Batches,
+    FileRows,
+    Reading,
+    bounded_rows,
+    folded,
+    folded_people,
+    handed,
+    of_files,
+    receipt,
+)
+from .scan import over, places
 from .spark_plan import Plan
+
+Work = Callable[[Batches], Batches]
 
 WHAT = "the Spark frame"
 _ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -63,20 +80,21 @@ class SparkTable(Table):
                 "to Parquet and open that"
             )
         self._frame, self._seed = frame, public_seed
-        self._names = [self._column(column.name) for column in schema.columns]
-        self._identity = None if schema.unit.column is None else self._column(schema.unit.column)
+        self._places = [self._column(column.name) for column in schema.columns]
+        who = schema.unit.column
+        self._person = None if who is None else self._column(who)
         self._plan = Plan(frame)
-        self._reading = Reading(schema.to_dict(), public_seed)
         self._receipts: dict[int, int] | None = None
 
-    def _column(self, name: str) -> str:
+    def _column(self, name: str) -> int:
+        """The place of a column."""
         if list(self._frame.columns).count(name) != 1:
             raise SourceError(f'{WHAT} has no column "{name}", or more than one: name it once')
-        return name
+        return list(self._frame.columns).index(name)
 
     @property
     def filtered(self) -> bool:
-        return self._plan.filtered or self._identity is not None
+        return self._plan.filtered or self._person is not None
 
     @property
     def known_rows(self) -> int | None:
@@ -122,24 +140,51 @@ class SparkTable(Table):
 
     def _lines(self, fold: Fold[Any]) -> Any:
         """The frame that makes the lines of a fold."""
-        columns = sorted(set(fold.columns))
-        if self._identity is not None:
-            every = self._frame.select(*map(_quoted, [*self._names, self._identity]))
-            kinds = ", ".join([*(f"c{c} bigint" for c in range(len(self._names))), "person string"])
-            kept = every.mapInArrow(partial(bounded_rows, self._reading), kinds)
-            count = max(1, int(self._frame._jdf.queryExecution().toRdd().getNumPartitions()))
-            return kept.repartition(count, "person").mapInArrow(partial(folded_people, self._reading, fold), LINES)
-        if self._plan.files:
-            files = self._frame.sparkSession.createDataFrame([(file,) for file in self._plan.files], "file string")
-            names = [self._names[column] for column in columns]
-            count = len(self._plan.files)
-            # One file a partition, by its own number: round robin would let a second run deal the files anew.
-            dealt = files.rdd.zipWithIndex().map(_numbered).partitionBy(count).values()
-            handed = self._frame.sparkSession.createDataFrame(dealt, "file string")
-            return handed.mapInArrow(partial(folded_files, self._reading, fold, names), LINES)
-        chosen = [self._names[column] for column in columns] or self._names[:1]
-        raw = self._frame.select(*map(_quoted, chosen))
-        return raw.mapInArrow(partial(folded, self._reading, fold), LINES)
+        if self._person is None:
+            source, reading = self._read(sorted(set(fold.columns)) or [0])
+            return source(partial(folded, reading, fold), LINES)
+        source, reading = self._read(range(len(self._places)))
+        kinds = ", ".join([*(f"c{c} bigint" for c in range(len(self._places))), "person string"])
+        kept = source(partial(bounded_rows, reading), kinds)
+        count = max(1, int(kept._jdf.queryExecution().toRdd().getNumPartitions()))
+        return kept.repartition(count, "person").mapInArrow(partial(folded_people, reading, fold), LINES)
+
+    def _read(self, columns: Sequence[int]) -> tuple[Callable[[Work, str], Any], Reading]:
+        """How work reaches the rows of some columns and the id, and how these rows are read there."""
+        scan, reading = self._plan.scan, Reading(self.schema.to_dict(), self._seed)
+        wanted = [self._places[column] for column in columns]
+        if scan is None:
+            made = self._frame.toDF(*places(self._frame))
+            last = [] if self._person is None else [self._person]
+            return made.select(*(f"o{place}" for place in [*wanted, *last])).mapInArrow, reading
+        codes = tuple(
+            (column, name) for column, place in zip(columns, wanted) if (name := scan.origins[place]) is not None
+        )
+        person = None if self._person is None else scan.origins[self._person]
+        reading = replace(reading, coded=frozenset(column for column, _ in codes), named=person is not None)
+        idle = len(codes) == len(columns) and (self._person is None or person is not None)
+        steps = self._plan.filtered or self._plan.moves or not idle
+        inputs = tuple((name, kind) for _, name, kind, _ in scan.inputs) if steps else ()
+        rows = FileRows(reading, inputs, codes, person, self._capitals())
+        # One file a partition, by its own number: a second run deals them as the first one did.
+        dealt = self._frame.sparkSession.sparkContext.parallelize(scan.files, len(scan.files))
+        files = self._frame.sparkSession.createDataFrame(dealt, "file string, folders string")
+        if not steps:
+            return lambda work, kinds: files.mapInArrow(partial(of_files, rows, work), kinds), reading
+        kinds = [
+            *(kind for *_, kind in scan.inputs),
+            *["bigint"] * len(codes),
+            *["string"] * (person is not None),
+            "boolean",
+        ]
+        read = files.mapInArrow(partial(handed, rows), ", ".join(map(" ".join, zip(rows.names, kinds))))
+        chosen = [f"c{c}" if c in reading.coded else f"o{place}" for c, place in zip(columns, wanted)]
+        if self._person is not None:
+            chosen.append("person" if person is not None else f"o{self._person}")
+        return over(self._frame, scan, read).select(*chosen).mapInArrow, reading
+
+    def _capitals(self) -> bool:
+        return str(self._frame.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
     def _checked(self, fold: Fold[Any], found: Sequence[Any], expected: int) -> tuple[Vectors, int]:
         """The sums of all lines, where each partition is there once, whole, and with as many rows as before."""
@@ -179,7 +224,7 @@ class SparkTable(Table):
 
     def recoded(self, schema: Schema) -> SparkTable:
         """The same rows in the codes of another schema, whose columns have the same names."""
-        if self._identity is not None:
+        if self._person is not None:
             raise SourceError("of ids in a Spark frame the same rows cannot be kept twice: write the frame to Parquet")
         return SparkTable(self._frame, schema, public_seed=self._seed)
 
@@ -205,11 +250,3 @@ def _set(session: Any, settings: dict[str, str]) -> Iterator[None]:
 
 def _vectors(lines: dict[int, Any]) -> list[bytes]:
     return [bytes(lines[place].numbers) for place in range(len(lines) - 1)]
-
-
-def _numbered(dealt: tuple[Any, int]) -> tuple[int, Any]:
-    return dealt[1], dealt[0]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

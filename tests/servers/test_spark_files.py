@@ -1,0 +1,169 @@
+"""Files below a Spark frame may differ for one person's sake, and columns be renamed: rows are read as they are."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import conspectus as cs
+from conspectus.counting.counters import Counting
+from conspectus.data.columns.arrays import tidy
+from conspectus.data.sources import SourceError
+from conspectus.data.sources.spark.typed_values import arrow_type, typed
+
+COLUMN = {"type": "integer", "min": 0, "max": 9, "missing": True}
+SCHEMA = cs.Schema.from_dict({"name": "t", "columns": {"a": COLUMN, "b": COLUMN}})
+IDS = cs.Schema.from_dict({**SCHEMA.to_dict(), "unit": {"kind": "id", "column": "who", "max_rows": 1}})
+MANY = pa.table({"a": [1] * 5 + [2] * 3, "b": [2] * 8, "who": [str(each) for each in range(8)]})
+DECLARED = "a bigint, b bigint, who string"
+ONE = {
+    "whole": pa.table({"a": [3, 4], "b": [4, 5], "who": ["y", "z"]}),
+    "lacks": pa.table({"b": [4, 5], "who": ["y", "z"]}),
+    "floats": pa.table({"a": [3.0, None], "b": [4, 5], "who": ["y", "z"]}),
+    "texts": pa.table({"a": ["3", "four"], "b": [4, 5], "who": ["y", "z"]}),
+    "small": pa.table({"b": pa.array([4, 5], pa.int8()), "a": pa.array([3, 4], pa.uint16()), "who": ["y", "z"]}),
+    "numbered ids": pa.table({"a": [3, 4], "b": [4, 5], "who": [100.0, 101.0]}),
+    "nothing": pa.table({"a": pa.nulls(2), "b": pa.nulls(2), "who": ["y", "z"]}),
+    "lists": pa.table({"a": [[3], None], "b": [4, 5], "who": ["y", "z"]}),
+    "none of them": pa.table({"x": [1, 2]}),
+    "no columns": pa.table({}),
+    "twice": pa.Table.from_arrays([pa.array([3, 4]), pa.array(["x", "y"]), pa.array([4, 5])], names=["a", "a", "b"]),
+}
+
+
+def counts(source: Any, schema: cs.Schema) -> list[int]:
+    found = cs.open_table(source, schema).fold(Counting(cs.marginals(schema, 2)))[0]
+    return [int(each) for each in found]
+
+
+def folder(place: Path, *files: pa.Table) -> str:
+    place.mkdir()
+    for number, file in enumerate(files):
+        pq.write_table(file, place / f"{number}.parquet")
+    return str(place)
+
+
+def test_what_a_file_is_like_stops_nothing_and_moves_no_other_row(session: Any, tmp_path: Path) -> None:
+    """All files of one person each at once: as in a folder, for rows and ids, with and without what Spark computes."""
+    place = folder(tmp_path / "a b%20ü", MANY, *(file for name, file in ONE.items() if name != "twice"))
+    frame = session.read.schema(DECLARED).parquet(place)
+    for schema in (SCHEMA, IDS):
+        expected = counts(place, schema)
+        assert counts(frame, schema) == expected
+        assert counts(frame.repartition(3).filter("1 = 1"), schema) == expected
+    told = cs.open_table(frame.filter("b >= 4"), SCHEMA)
+    found, rows = told.fold(Counting(cs.marginals(SCHEMA, 1)))
+    assert rows == 14  # two of each of the seven files in which b is written
+    code = int(SCHEMA.encode(0, pa.array([3]))[0])
+    assert int(found[code]) == 5  # where a is 3: whole, floats, texts, small, and numbered ids
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("name", ONE)
+def test_one_file_of_each_kind_reads_as_in_a_folder(session: Any, tmp_path: Path, name: str) -> None:
+    place = folder(tmp_path / "rows", MANY, ONE[name])
+    frame = session.read.schema(DECLARED).parquet(place)
+    for schema in (SCHEMA, IDS):
+        if name != "twice":  # which a folder refuses by the names
+            assert counts(frame, schema) == counts(place, schema)
+        assert sum(counts(frame.filter("who IS NOT NULL OR 1 = 1"), schema)) > 0
+
+
+def test_counts_are_those_of_spark_for_any_names(session: Any, tmp_path: Path) -> None:
+    """Random renames, permutations, drops and filters: the column that is released is the one of that name."""
+    from pyspark.sql import functions as F
+
+    draw = np.random.Generator(np.random.PCG64(1))
+    names = ["a", "b", "c"]
+    place = folder(tmp_path / "rows", *(pa.table({name: draw.integers(0, 10, 40) for name in names}) for _ in range(2)))
+    plain = session.read.parquet(place)
+    for trial in range(6):
+        order = [names[at] for at in draw.permutation(3)]
+        frame = plain.select(*(F.col(old).alias(new) for old, new in zip(order, names)))
+        if trial % 3 == 1:
+            frame = frame.withColumnRenamed("a", "x").withColumnRenamed("b", "a").withColumnRenamed("x", "b").drop("c")
+        if trial % 3 == 2:
+            frame.createOrReplaceTempView("rows")
+            frame = session.sql("SELECT b AS a, coalesce(a, 0) AS b FROM rows WHERE a > 2 ORDER BY c")
+        expected = np.zeros((10, 10), dtype=int)
+        for row in frame.groupBy("a", "b").count().collect():
+            expected[row["a"], row["b"]] = row["count"]
+        pairs = cs.marginal(SCHEMA, ["a", "b"])
+        found = np.array(cs.open_table(frame, SCHEMA).fold(Counting(pairs))[0]).reshape(11, 11)
+        values = SCHEMA.encode(0, pa.array(range(10)))
+        assert found[np.ix_(values, values)].tolist() == expected.tolist(), trial
+
+
+def test_capitals_and_folders_are_read_as_spark_does(session: Any, tmp_path: Path) -> None:
+    for value, name in (("3", "A"), ("4", "a"), ("__HIVE_DEFAULT_PARTITION__", "a")):
+        folder(tmp_path / f"b={value}", pa.table({name: [1, 2]}))
+    guess = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    usual = session.conf.get(guess)
+    session.conf.set(guess, "false")
+    try:
+        frame = session.read.schema("a bigint, b string").parquet(str(tmp_path))
+        found = np.array(counts(frame, SCHEMA)).reshape(11, 11)
+        kept = np.array(counts(frame.filter("b <> '4'"), SCHEMA)).reshape(11, 11)
+    finally:
+        session.conf.set(guess, usual)
+    one, two, three, four, none = SCHEMA.encode(0, pa.array([1, 2, 3, 4, None])).tolist()
+    every = {(a, b) for a in (one, two) for b in (three, four, none)}
+    assert {(a, b) for a, b in np.argwhere(found == 1).tolist()} == every
+    assert found.sum() == len(every)
+    assert {(a, b) for a, b in np.argwhere(kept).tolist()} == {(one, three), (two, three)}
+
+
+def test_filters_on_lists_are_refused(session: Any, tmp_path: Path) -> None:
+    place = folder(tmp_path / "rows", pa.table({"a": [1], "b": [2], "l": [[1]]}))
+    with pytest.raises(SourceError, match="no filter reads"):
+        cs.open_table(session.read.parquet(place).filter("l IS NOT NULL"), SCHEMA)
+
+
+MOMENT = datetime.datetime(2020, 2, 29, 23, 30, tzinfo=datetime.UTC)
+VALUES: list[pa.Array] = [
+    pa.array([1, 2**63 - 1, -(2**63), None]),
+    pa.array([2**64 - 1, 200], pa.uint64()),
+    pa.array([1.0, 0.5, 1e300, -0.0, float("nan"), float("inf"), None]),
+    pa.array([decimal.Decimal("1.50"), decimal.Decimal("1.00"), None]),
+    pa.array(["1", "x", "2020-02-29", "true", "1e400", "9" * 500, "x" * 40_000, "ü" * 40_000, "", None]),
+    pa.array([b"1", b"\xff", b"x" * 40_000, None]),
+    pa.array([True, False, None]),
+    pa.array([datetime.date(1, 1, 1), datetime.date(9999, 12, 31), None]),
+    pa.array([MOMENT, None], pa.timestamp("us", "UTC")),
+    pa.array([MOMENT.replace(tzinfo=None), None], pa.timestamp("ns")),
+    pa.nulls(2),
+]
+KINDS = ["boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "timestamp_ntz", "decimal(5,1)", "decimal(38,10)"])
+def test_a_value_in_a_type_of_spark_depends_on_it_alone(kind: str) -> None:
+    for values in VALUES:
+        encoded = [values] if pa.types.is_null(values.type) else [values, values.dictionary_encode()]
+        for column in encoded:
+            found = typed(tidy(column), kind)
+            assert found.type == arrow_type(kind)
+            alone = [typed(tidy(column.slice(place, 1)), kind)[0] for place in range(len(column))]
+            assert str(found.to_pylist()) == str([each.as_py() for each in alone])
+
+
+def test_values_keep_their_meaning_in_the_types_of_spark() -> None:
+    for column, kind, expected in (
+        (pa.array([3.0, 3.5, None]), "long", [3, None, None]),
+        (pa.array([3, 300]), "byte", [3, None]),
+        (pa.array(["3", "three"]), "integer", [3, None]),
+        (pa.array([3.0, 3.5]), "string", ["3", "3.5"]),
+        (pa.array([" x "]).dictionary_encode(), "string", [" x "]),
+        (pa.array([3]), "double", [3.0]),
+        (pa.array([1.25, 1.5, 10000.0]), "decimal(5,1)", [None, decimal.Decimal("1.5"), None]),
+        (pa.array(["2020-02-29"]), "date", [datetime.date(2020, 2, 29)]),
+        (pa.array([MOMENT], pa.timestamp("ns", "UTC")), "timestamp", [MOMENT]),
+    ):
+        assert typed(tidy(column), kind).to_pylist() == expected, kind
