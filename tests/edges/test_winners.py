@@ -114,7 +114,7 @@ def test_export_writes_the_winners_and_refusals_say_what_can_be_had(place, capsy
     assert all(float(line["low"]) <= float(line["count"]) <= float(line["high"]) for line in lines)
     assert run(["export", "v.conspectus", "--table", "ward", "-o", "t.csv"]) != 0
     assert "Without --table the winners are written" in capsys.readouterr().err
-    for question, reason in (("ward = 'a'", "of ward single counts alone"), ("old", "covers old: .*knows ward")):
+    for question, reason in (("ward = 'a'", "of ward single numbers alone"), ("old", "covers old: .*knows ward")):
         with pytest.raises(CannotAnswer, match=reason):
             release.ask(question)
     with pytest.raises(CannotAnswer) as refusal:

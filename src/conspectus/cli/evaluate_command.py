@@ -171,7 +171,7 @@ def _choice(release: Release, answered: Any, counts: Any) -> Choice:
     """The questions that were found beside the largest counts; equal questions count once, as they were looked at."""
     import numpy as np
 
-    from conspectus.mechanisms.bounds import FAILURE
+    from conspectus.releases.winners import PROBABILITY
 
     same = release.workload.positions_in(release.workload.distinct())
     best = np.sort(counts[np.unique(same, return_index=True)[1]])[::-1][: len(release.winners)].tolist()
@@ -189,7 +189,7 @@ def _choice(release: Release, answered: Any, counts: Any) -> Choice:
         right=sum(one.true >= best[-1] for one in winners),
         short=max(0.0, *(one.largest - one.true for one in winners)),
         promised=release.parameters["within"],
-        probability=1 - FAILURE,
+        probability=PROBABILITY,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from conspectus.mechanisms.bounds import FAILURE
 from conspectus.queries.language.to_sql import to_sql
 from conspectus.queries.query import Query
 from conspectus.queries.sensitivity import WorkloadError
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from conspectus.data.schema import Schema
 
     from .release import Release
+
+PROBABILITY = 1 - FAILURE
+"""With which winners are as near to the largest counts as `parameters["within"]` says."""
 
 
 class Winners:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from conspectus.mechanisms.bounds import FAILURE
 from conspectus.releases.answer import standing_notes
 from conspectus.releases.release import Release
 from conspectus.releases.tables import TOO_NOISY
-from conspectus.releases.winners import Winner, found
+from conspectus.releases.winners import PROBABILITY, Winner, found
 
 from . import page
 from .contents import MOST_LISTED
@@ -23,7 +22,7 @@ def winners(release: Release) -> str:
         lines.append(("…", f"and {more:,} more", "", ""))
     within = f"{math.ceil(10 * release.parameters['within']) / 10:,.1f}"
     promised = (
-        f"With probability {1 - FAILURE:g} the count of each is at most {within} below the largest one of its place: "
+        f"With probability {PROBABILITY:g} the count of each is at most {within} below the largest one of its place: "
         "the first below the largest, the second below the second largest, and so on."
     )
     notes = [page.sentence(note) for note in standing_notes(release.schema)]

@@ -37,11 +37,10 @@ from conspectus.suggestions import suggest_keywords
 from .estimate import Estimate
 from .evidence import Evidence
 from .histogram import Histogram, fitted_to_marginals
-from .measured_sums import Listing, NoisySum, Selection, averaged, opposite_of, selection_in
+from .measured_sums import Listing, NoisySum, Selection, averaged, not_measured, opposite_of, selection_in
 from .noisy_vectors import WeightedSum, ends_of_block, noisy_vector
 from .pooled_marginals import MeasuredMarginal, PooledMarginals, PooledSum
 from .printed_tables import PrintedTables, listed_tables
-from .refusals import refusal
 from .synopsis import (
     BadSynopsis,
     CannotAnswer,
@@ -325,7 +324,7 @@ class NoisyAnswers(Synopsis):
             return f"this sum of values was not measured: release it too ({knows(self.domain, self.known_columns)})"
         if isinstance(query, Sparse) or self._of_records:
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
-        return refusal(self.domain, query.columns, self.known_columns, set().union(*self._marginals))
+        return not_measured(self.domain, query.columns, self.known_columns, set().union(*self._marginals))
 
     def _block(self, number: int) -> Block:
         return self.workload.blocks[number]
