@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from . import printing
 from .exit_codes import BAD_INPUT, explain
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ def show(said: Sequence[Said], line: Callable[[Any], str] = str, *, standing: Se
             continue
         notes = tuple(note for note in one.answer.notes if note not in standing)
         print(f"  {line(replace(one.answer, notes=notes))}")
-    for note in standing:
-        print(f"{note[:1].upper()}{note[1:]}.")
+    printing.notes(standing)
 
 
 def exit_with(said: Sequence[Said]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,20 +42,50 @@ class Miss:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """One question that was found to have one of the largest counts. NOT PRIVATE."""
+
+    question: str
+    answered: float | None
+    true: float
+    largest: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether the questions that were found are those with the largest counts. NOT PRIVATE.
+
+    `right` of them are: none that was left out has a larger count. `short` is by how much one of them, at worst, is
+    below the largest count of its place; it was `promised`, with a `probability`, that this is not more.
+    """
+
+    winners: tuple[Placed, ...]
+    right: int
+    short: float
+    promised: float
+    probability: float
+
+
+@dataclass(frozen=True)
 class Evaluation:
-    """What a release got right and wrong: exact errors, for the owner alone. NOT PRIVATE."""
+    """What a release got right and wrong: exact errors, for the owner alone. NOT PRIVATE.
+
+    Errors are those of the questions that were answered; None where none was.
+    """
 
     rows: int
     questions: int
-    mean: float
-    largest: float
-    within: float
+    answered: int
+    mean: float | None
+    largest: float | None
+    within: float | None
     gamma: float
     intervals: int
     covered: float | None
     parts: tuple[Part, ...]
     worst: tuple[Miss, ...]
     of: str = "the rows"
+    choice: Choice | None = None
 
 
 def evaluate(
@@ -110,25 +141,55 @@ def evaluated(release: Release, table: Any, *, gamma: float, confidence: float, 
     counts = np.where(counted, true * rows, true)
     answered = np.where(counted, release.answers * release.total.divisor, release.answers)
     errors = np.abs(answered - counts) / possible
-    asked = np.unique(np.linspace(0, len(workload) - 1, min(len(workload), MOST_ASKED)).astype(int))
-    held = [_holds(release, place, float(true[place]), confidence) for place in asked.tolist()]
-    known = [one for one in held if one is not None]
-    order = np.argsort(-errors, kind="stable")[:worst]
+    places = np.flatnonzero(~np.isnan(errors))
+    known = errors[places]
+    looked = places[np.unique(np.linspace(0, max(len(places) - 1, 0), min(len(places), MOST_ASKED)).astype(int))]
+    kept = [_holds(release, place, float(true[place]), confidence) for place in looked.tolist()]
+    held = [one for one in kept if one is not None]
+    order = places[np.argsort(-known, kind="stable")[:worst]]
     return Evaluation(
         rows=rows,
         questions=len(workload),
-        mean=float(errors.mean()),
-        largest=float(errors.max()),
-        within=float(np.quantile(errors, 1 - gamma)),
+        answered=len(places),
+        mean=float(known.mean()) if len(known) else None,
+        largest=float(known.max()) if len(known) else None,
+        within=float(np.quantile(known, 1 - gamma)) if len(known) else None,
         gamma=gamma,
-        intervals=len(known),
-        covered=sum(known) / len(known) if known else None,
+        intervals=len(held),
+        covered=sum(held) / len(held) if held else None,
         parts=tuple(_parts(release, errors)),
         worst=tuple(
             Miss(_words(release, place), float(answered[place]), float(counts[place]), float(errors[place]))
             for place in order.tolist()
         ),
         of="the rows" if counted.all() else "what is possible",
+        choice=_choice(release, answered, counts) if release.chooses else None,
+    )
+
+
+def _choice(release: Release, answered: Any, counts: Any) -> Choice:
+    """The questions that were found beside the largest counts; equal questions count once, as they were looked at."""
+    import numpy as np
+
+    from conspectus.releases.winners import PROBABILITY
+
+    same = release.workload.positions_in(release.workload.distinct())
+    best = np.sort(counts[np.unique(same, return_index=True)[1]])[::-1][: len(release.winners)].tolist()
+    winners = tuple(
+        Placed(
+            _words(release, place),
+            None if np.isnan(answered[place]) else float(answered[place]),
+            float(counts[place]),
+            largest,
+        )
+        for place, largest in zip(release.winners, best)
+    )
+    return Choice(
+        winners=winners,
+        right=sum(one.true >= best[-1] for one in winners),
+        short=max(0.0, *(one.largest - one.true for one in winners)),
+        promised=release.parameters["within"],
+        probability=PROBABILITY,
     )
 
 
@@ -155,13 +216,15 @@ def _holds(release: Release, place: int, true: float, confidence: float) -> bool
 
 def _parts(release: Release, errors: Any) -> list[Part]:
     """The errors of each block, the worst first."""
+    import numpy as np
+
     workload, names = release.workload, release.schema.domain.names
     found = []
     for block, start, end in zip(workload.blocks, workload.offsets, workload.offsets[1:]):
-        if end > start:
-            here = errors[start:end]
+        here = errors[start:end][~np.isnan(errors[start:end])]
+        if len(here):
             read = ", ".join(names[c] for c in block.columns) or "the total"
-            found.append(Part(read, end - start, float(here.mean()), float(here.max())))
+            found.append(Part(read, len(here), float(here.mean()), float(here.max())))
     return sorted(found, key=lambda part: -part.largest)
 
 
@@ -184,14 +247,19 @@ def _show(found: Evaluation, confidence: float) -> None:
     covered = "no answer has an interval"
     if found.covered is not None:
         covered = f"{found.covered:.1%} of {found.intervals:,} intervals of {confidence:.0%} hold the truth"
-    printing.facts(
-        [
-            ("questions", f"{found.questions:,}, about {found.rows:,} rows"),
+    some = f"; {found.answered:,} of them answered" if found.answered != found.questions else ""
+    facts = [("questions", f"{found.questions:,}, about {found.rows:,} rows{some}")]
+    if found.mean is not None:
+        facts += [
             ("error", f"{found.mean:.5f} of {found.of} on average, {found.largest:.5f} at worst"),
-            ("all but", f"{found.gamma:.0%} of the questions are within {found.within:.5f}"),
+            ("all but", f"{found.gamma:.0%} of the {'answers' if some else 'questions'} are within {found.within:.5f}"),
             ("intervals", covered),
         ]
-    )
+    if found.choice is not None:
+        printing.facts([*facts, *_choice_facts(found.choice)])
+        _show_choice(found.choice)
+        return
+    printing.facts(facts)
     parts = [(p.columns, f"{p.questions:,}", f"{p.mean:.5f}", f"{p.largest:.5f}") for p in found.parts[:20]]
     printing.table(("columns", "questions", "mean error", "largest"), parts, right=(1, 2, 3))
     if found.worst:
@@ -201,3 +269,24 @@ def _show(found: Evaluation, confidence: float) -> None:
             for m in found.worst
         ]
         printing.table(("the worst questions", "answered", "true", "error"), lines, right=(1, 2, 3))
+
+
+def _choice_facts(choice: Choice) -> list[tuple[str, str]]:
+    kept = "which holds" if choice.short <= choice.promised else "which does not hold"
+    return [
+        ("winners", f"{choice.right:,} of {len(choice.winners):,} are truly among the largest {len(choice.winners):,}"),
+        (
+            "promise",
+            f"at most {math.ceil(10 * choice.promised) / 10:,.1f} below the largest count of their place, with "
+            f"probability {choice.probability:g}: {kept}, at worst they are {choice.short:,.0f} below",
+        ),
+    ]
+
+
+def _show_choice(choice: Choice) -> None:
+    lines = [
+        (one.question, "not bought" if one.answered is None else f"{one.answered:,.1f}")
+        + (f"{one.true:,.0f}", f"{one.largest:,.0f}")
+        for one in choice.winners
+    ]
+    printing.table(("the winners", "answered", "true", "largest of its place"), lines, right=(1, 2, 3))

@@ -37,6 +37,12 @@ def facts(pairs: Iterable[tuple[str, str]]) -> None:
             print(" " * room + line)
 
 
+def notes(said: Iterable[str]) -> None:
+    """What must be said besides, each note as a sentence."""
+    for note in said:
+        print(f"{note[:1].upper()}{note[1:]}.")
+
+
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """A plain table; the columns numbered in `right` hold numbers."""
     from rich import box
@@ -72,7 +78,8 @@ def certificate_text(release: Release) -> str:
     """What the certificate says, in words."""
     held = release.certificate
     if held is None:
-        return "none: intervals come from the noise itself" if release.synopsis.all_measured else "none"
+        noise = release.synopsis.all_measured and release.answered
+        return "none: intervals come from the noise itself" if noise else "none"
     if held.vacuous:
         said = VACUOUS
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,7 @@ from .session_sources import sources_of
 if TYPE_CHECKING:
     from conspectus.releases.release import Release
     from conspectus.stability.value_release import ValueRelease
+    from conspectus.tabular import ResultTable
 
 TABLES = (".csv", ".parquet")
 
@@ -82,27 +82,33 @@ def export(
     as_json: options.Json = False,
 ) -> None:
     """Publish a table of a release: integer counts with intervals, and a mark on cells too noisy to print; without
-    COLUMNS the sums, means, variances and covariances that were released, with theirs."""
+    COLUMNS the sums, means, variances and covariances that were released, or the winners of top, with theirs."""
     from conspectus.releases.answer import checked_confidence
     from conspectus.releases.moments_inside import moments_table
+    from conspectus.releases.winners import winners_table
     from conspectus.tabular import write_table
 
     kind = kind_of(output, TABLES)
     with destination(output, inputs=[out]) as part:
         release = cs.load(out)
-        if table is None and not release.counts.moments:
-            raise options.OptionError("name the columns of a table: --table sex,age")
-        if table is None:
+        if table is not None:
+            made = _cells(release, options.columns_of(table), confidence)
+        elif release.chooses:
+            made = winners_table(release, checked_confidence(confidence))
+        elif release.counts.moments:
             made = moments_table(release.counts, checked_confidence(confidence))
         else:
-            made = release.table(options.columns_of(table), confidence=confidence)
+            raise options.OptionError("name the columns of a table: --table sex,age")
         write_table(made.to_arrow(), part, kind)
     if table is None:
+        what = "winner" if release.chooses else "number"
         if as_json:
-            printing.as_json({"numbers": made.num_rows, "notes": list(made.notes), "saved": str(output)})
+            printing.as_json({f"{what}s": made.num_rows, "notes": list(made.notes), "saved": str(output)})
             return
-        print(f"Wrote {made.num_rows:,} number{'s' if made.num_rows != 1 else ''} with intervals to {output}.")
-        _print_notes(made.notes)
+        bought = not release.chooses or release.parameters["counts"]
+        ends = "with intervals" if bought else "without counts, which were not bought,"
+        print(f"Wrote {made.num_rows:,} {what}{'s' if made.num_rows != 1 else ''} {ends} to {output}.")
+        printing.notes(made.notes)
         return
     noisy = sum(made["too_noisy"].to_pylist())
     if as_json:
@@ -110,12 +116,19 @@ def export(
         printing.as_json({"cells": made.num_rows, "too_noisy": noisy, **notes, "saved": str(output)})
     else:
         print(f"Wrote {made.num_rows:,} cells to {output}, {noisy:,} of them marked as too noisy to print.")
-        _print_notes(made.notes)
+        printing.notes(made.notes)
 
 
-def _print_notes(notes: Sequence[str]) -> None:
-    for note in notes:
-        print(f"{note[:1].upper()}{note[1:]}.")
+def _cells(release: Release, columns: list[str], confidence: float) -> ResultTable:
+    """A table of a release; where winners alone have counts, the refusal says how to get these."""
+    from conspectus.synopses.synopsis import CannotAnswer
+
+    try:
+        return release.table(columns, confidence=confidence)
+    except CannotAnswer as problem:
+        if not release.chooses:
+            raise
+        raise CannotAnswer(f"{problem}. Without --table the winners are written") from problem
 
 
 def synthesize(
@@ -128,6 +141,7 @@ def synthesize(
     as_json: options.Json = False,
 ) -> None:
     """Make synthetic rows in the schema's own values; they are nobody's records. Users of pairs come as pairs."""
+    from conspectus.releases.answer import standing_notes
     from conspectus.tabular import write_table
 
     kind = kind_of(output, TABLES)
@@ -136,11 +150,14 @@ def synthesize(
         paired = release.schema.unit.kind == "pairs"
         made = (release.synthetic_pairs if paired else release.synthetic)(rows, public_seed=public_seed)
         write_table(made, part, kind)
+    notes = standing_notes(release.schema)
     if as_json:
-        printing.as_json({"rows": made.num_rows, "columns": made.column_names, "saved": str(output)})
+        facts = {"rows": made.num_rows, "columns": made.column_names, "notes": list(notes)}
+        printing.as_json({**facts, "saved": str(output)})
         return
     what = f"{rows:,} synthetic users as {made.num_rows:,} pairs" if paired else f"{made.num_rows:,} synthetic rows"
     print(f"Wrote {what} to {output}.")
+    printing.notes(notes)
 
 
 def report(

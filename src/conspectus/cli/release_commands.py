@@ -224,8 +224,7 @@ def show_release(made: Release, out: Path) -> None:
     """What was released, in words."""
     from conspectus.releases.planning import share
 
-    queries = len(made.workload)
-    print(f"Released {queries:,} answer{'s' if queries != 1 else ''} with {made.mechanism}.")
+    print(f"{_released(made)}.")
     pairs = [("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]
     claim, rows = made.claim, made.total.divisor
     if claim is not None:
@@ -243,29 +242,29 @@ def show_release(made: Release, out: Path) -> None:
     pairs += [("warning", warning) for warning in made.guarantee.warnings]
     pairs.append(("saved", str(out)))
     printing.facts(pairs)
-    if made.mechanism == "top":
+    if made.chooses:
         show_winners(made)
+
+
+def _released(made: Release) -> str:
+    """How many answers there are, and of how many questions."""
+    asked = f"{made.questions:,} question{'s' if made.questions != 1 else ''}"
+    if not made.chooses:
+        return f"Released {made.answered:,} answer{'s' if made.answered != 1 else ''} with {made.mechanism}"
+    found = len(made.winners)
+    if not made.parameters["counts"]:
+        return f"Released which {found:,} of {asked} {made.mechanism} found, without their counts"
+    return f"Released {found:,} answer{'s' if found != 1 else ''} with {made.mechanism}, which looked at {asked}"
 
 
 def show_winners(made: Release) -> None:
     """The questions with the largest counts, as a table, best first."""
-    from conspectus.queries.language.to_sql import to_sql
-    from conspectus.queries.query import Parity, Predicate
+    from conspectus.releases.answer import standing_notes
+    from conspectus.releases.winners import found
 
-    def shown(position: int) -> tuple[str, str]:
-        if not made.parameters["counts"]:
-            return "not bought", ""
-        answer = made.ask(made.workload[position])
-        ends = [None if end is None else end * made.total.divisor for end in (answer.low, answer.high)]
-        between = "none" if None in ends else f"{ends[0]:,.0f} to {ends[1]:,.0f}"
-        return f"{made.answers[position] * made.total.divisor:,.0f}", between
-
-    lines = []
-    for place, position in enumerate(made.winners, 1):
-        query = made.workload.query(position)
-        words = to_sql(made.schema, query) if isinstance(query, Predicate | Parity) else f"question {position}"
-        lines.append((str(place), words, *shown(position)))
+    lines = [(str(place), one.question, one.counted, one.between) for place, one in enumerate(found(made, 0.95), 1)]
     printing.table(("", "question", "count", "95% interval"), lines, right=(0, 2))
+    printing.notes(standing_notes(made.schema))
 
 
 def release_json(made: Release, out: Path) -> dict[str, Any]:
@@ -273,7 +272,8 @@ def release_json(made: Release, out: Path) -> dict[str, Any]:
     claim, rows = made.claim, made.total.divisor
     return {
         "mechanism": made.mechanism,
-        "queries": len(made.workload),
+        "queries": made.questions,
+        "answered": made.answered,
         "guarantee": printing.guarantee_json(made.guarantee),
         "expected_max": None if claim is None else claim.expected_max / rows,
         "expected_mean": None if claim is None else claim.expected_mean / rows,

@@ -77,6 +77,6 @@ def value(
     [found] = made.values
     print(f"The {kind} of {found}")
     pairs = [("by", made.mechanism), ("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]
-    pairs += [("note", note) for note in (found.note, *made.plan.notes) if note and found.value is not None]
+    pairs += [("note", note) for note in (found.note, *made.notes) if note and found.value is not None]
     pairs += [("warning", warning) for warning in made.guarantee.warnings]
     printing.facts(pairs)

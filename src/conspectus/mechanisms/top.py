@@ -36,6 +36,7 @@ from conspectus.curator.acts import Rule, spread_of
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, LargestCounts
 from conspectus.privacy.events import Noise
+from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 
@@ -126,6 +127,11 @@ class Top(Mechanism[TopPlan]):
         asked = problem.workload.distinct()
         if _spread(problem, asked) == 0:
             raise CannotServe("nobody in the table moves these counts, so that there is none to find: use laplace")
+        if any(isinstance(block, LinearQueries) for block in asked.blocks):
+            raise CannotServe(
+                "it finds the largest of counts, and sums, means, variances and covariances are none: use laplace or "
+                "gaussian, which answer all of them"
+            )
         winners = min(self.count, len(asked))
         # Where all are asked for there is nothing to choose but their order.
         left = left_after_total(problem)
@@ -154,7 +160,8 @@ class Top(Mechanism[TopPlan]):
     def claim(self, problem: Problem, plan: TopPlan) -> Claim:
         law = plan.law(problem, plan.asked[: plan.winners]) if plan.price else None
         grid = plan.asked.grid
-        said = f"the j-th of {plan.winners:,} winners is at most {plan.within:.3g} counts below the j-th largest count"
+        within = f"{math.ceil(10 * plan.within) / 10:,.1f}"  # a promise is rounded against who makes it
+        said = f"the j-th of {plan.winners:,} winners is at most {within} counts below the j-th largest count"
         # Without counts of their own, the error of winners is how far they fall short.
         short = plan.within / math.log(len(plan.asked) * plan.winners / FAILURE)
         claim = Claim(

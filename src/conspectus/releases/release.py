@@ -49,6 +49,7 @@ from .release_file import read_fields, write_fields
 from .released_counts import ReleasedCounts
 from .selecting import answer_select
 from .tables import cells_table, named_columns, records_table
+from .winners import Winners
 from .within_bins import WithinBins, decoded_rows
 
 
@@ -58,7 +59,7 @@ class QuestionsNeeded(ValueError):
 
 @suggest_keywords
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Release(Quantiles, Learning):
+class Release(Quantiles, Learning, Winners):
     """What one run published: made by `cs.release` or `session.release`, read back by `cs.load`.
 
     Attributes:
@@ -130,22 +131,17 @@ class Release(Quantiles, Learning):
 
     def __repr__(self) -> str:
         kept = dataclasses.replace(self.guarantee, warnings=())
-        return f'<Release of "{self.schema.name}": {self.questions:,} questions by {self.mechanism}, {kept}>'
+        return f'<Release of "{self.schema.name}": {self._how_many} by {self.mechanism}, {kept}>'
 
     def _repr_html_(self) -> str:
         facts = {
             "table": f"{self.schema.name}, {len(self.schema.columns):,} columns, {self.total.rows:,} rows"
             + ("" if self.total.exact else " (noisy)"),
-            "questions": f"{self.questions:,}, by {self.mechanism}",
+            "released": f"{self._how_many}, by {self.mechanism}",
             "guarantee": str(self.guarantee),
         }
         lines = (f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in facts.items())
         return f"<table><tbody>{''.join(lines)}</tbody></table>"
-
-    @property
-    def questions(self) -> int:
-        """How many questions were answered, whether they are listed or left out."""
-        return len(self.workload) + self.left_out
 
     @property
     def total(self) -> Total:
@@ -154,17 +150,6 @@ class Release(Quantiles, Learning):
         Functions whose owner declared how far they move have the public number that their shares are counted in.
         """
         return self.synopsis.total
-
-    @property
-    def winners(self) -> tuple[int, ...]:
-        """The positions in the workload of what `mechanism="top"` found, in the order in which they were found.
-
-        Raises:
-            CannotAnswer: The release did not choose among its questions.
-        """
-        if self.mechanism != "top":
-            raise CannotAnswer('this release answered all of its questions: release with mechanism="top" to choose')
-        return tuple(self.parameters["winners"])
 
     @property
     def counts_rows(self) -> bool:

@@ -9,7 +9,7 @@ from conspectus.privacy.ledger.ledger import Ledger, LedgerMismatch
 from conspectus.releases.release import Release
 from conspectus.stability.value_release import ValueRelease
 
-from . import contents, page, promise, provenance, usefulness, values_page
+from . import contents, page, promise, provenance, usefulness, values_page, winners_page
 
 
 def write_report(
@@ -68,8 +68,7 @@ def report_of(
         [
             promise.summary(release),
             named,
-            usefulness.good_for(release),
-            contents.pictures(release),
+            *([winners_page.winners(release)] if release.chooses else _tables(release)),
             promise.guarantee(release),
             promise.beliefs(release),
             contents.schema(release),
@@ -81,3 +80,8 @@ def report_of(
             footer,
         ],
     )
+
+
+def _tables(release: Release) -> list[str]:
+    """What it is good for, and its pictures."""
+    return [usefulness.good_for(release), contents.pictures(release)]

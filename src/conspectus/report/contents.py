@@ -61,12 +61,19 @@ def schema(release: Release) -> str:
     return page.section(
         "What was released",
         page.paragraph(
-            f"{release.questions:,} answers: {asked}. A unit of privacy is {_unit(release)}. "
-            f"{' '.join(map(page.sentence, standing_notes(release.schema)))} The columns and "
+            f"{_answers(release)}: {asked}. A unit of privacy is {_unit(release)}. "
+            f"{''.join(f'{page.sentence(note)} ' for note in standing_notes(release.schema))}The columns and "
             "their values were declared by the owner of the table and are published with the release:"
         ),
         page.table(("column", "type", "values", "which"), rows, numbers=(2,)),
     )
+
+
+def _answers(release: Release) -> str:
+    """How many answers there are, or what was looked at where a few were found."""
+    if release.chooses:
+        return f"The largest counts among {release.questions:,} question{'s' if release.questions != 1 else ''}"
+    return f"{release.answered:,} answer{'s' if release.answered != 1 else ''}"
 
 
 def _rounded_up(fraction: float) -> str:
@@ -125,7 +132,7 @@ def accuracy(release: Release) -> str:
                 f"except with probability {potential.failure_probability:g}; for {potential.scope}",
             )
         )
-    if release.synopsis.all_measured:
+    if release.synopsis.all_measured and release.answered:
         lines.append(("intervals", "exact for every measured answer", "from the law of the noise that was added"))
     if release.synopsis.simulated_columns:
         lines.append(("intervals", "simulated, for answers and tables", SIMULATED))

@@ -36,10 +36,29 @@ class Promised(Protocol):
 def summary(release: Release) -> str:
     """The first lines: what this is, in a few numbers and sentences."""
     own = [_rows(release.total)] if release.counts_rows else []
-    queries = f"{release.questions:,} question{'s' if release.questions != 1 else ''}"
-    begin = f"This release answers {queries} about {len(release.schema.columns)} columns."
-    counted = (f"{release.questions:,}", "questions answered")
-    return opening(f"Release of “{release.schema.name}”", release, [*own, counted], begin)
+    about = _about(release)
+    if release.chooses:
+        found = len(release.winners)
+        bought = "with fresh counts" if release.parameters["counts"] else "without their counts"
+        own += [(f"{found:,}", "largest counts found"), (f"{release.questions:,}", "questions looked at")]
+        begin = (
+            f"This release looked at {_many(release.questions, 'question')}{about} and names {found:,} of them that "
+            f"have the largest counts, or nearly so, {bought}. It answers no other question."
+        )
+    else:
+        own.append((f"{release.answered:,}", "questions answered"))
+        begin = f"This release answers {_many(release.answered, 'question')}{about}."
+    return opening(f"Release of “{release.schema.name}”", release, own, begin)
+
+
+def _about(release: Release) -> str:
+    """How many columns the questions read; of questions that are left out it is not known, and any column may be."""
+    columns = len(release.schema.columns) if release.left_out else len(release.workload.columns)
+    return f" about {_many(columns, 'column')}" if columns else ""
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def opening(subject: str, release: Promised, own: Sequence[tuple[str, str]], begin: str) -> str:

@@ -222,7 +222,8 @@ def mechanism(release: Release) -> str:
     """The mechanism, its parameters and the theorems it stands on."""
     claim = release.claim
     citations = claim.citations if claim is not None else ()
-    rows = [(name, _value(value)) for name, value in release.parameters.items()]
+    # Winners have a chapter of their own: their positions would say nothing to a reader.
+    rows = [(name, _value(value)) for name, value in release.parameters.items() if name != "winners"]
     kept = release.synopsis.title or release.synopsis.kind
     return page.section(
         "How it was made",

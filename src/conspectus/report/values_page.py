@@ -51,7 +51,7 @@ def values(release: ValueRelease) -> str:
         page.table(
             ("name", "value", f"{100 * release.confidence:.6g} % interval", "what it rests on"), rows, numbers=(1,)
         ),
-        page.bullets([page.sentence(note) for note in (*said, *release.plan.notes)]),
+        page.bullets([page.sentence(note) for note in (*said, *release.notes)]),
         page.paragraph(
             "An interval holds the true value with the stated probability, over the noise. Where there is none, the "
             "act has no law from which one would follow.",

@@ -59,7 +59,7 @@ def in_short(published: Published) -> dict[str, Any]:
         "made": published.made,
         "rows": release.total.rows if release.counts_rows else None,
         "rows_public": release.total.exact,
-        "questions": release.questions,
+        "questions": release.answered,
         "mechanism": release.mechanism,
         "has_rows": has_rows(release),
     }

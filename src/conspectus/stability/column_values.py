@@ -69,6 +69,12 @@ class ColumnValue:
         return declared.bounds(position) if isinstance(declared, Ordered) else None
 
     @property
+    def binned(self) -> bool:
+        """Whether some of its values stand together in a bin."""
+        declared = self.schema.column(self.column)
+        return isinstance(declared, Ordered) and bool((declared.lows != declared.highs).any())
+
+    @property
     def step(self) -> float:
         """How wide each bin is."""
         declared = self.schema.column(self.column)

@@ -14,6 +14,7 @@ from conspectus.privacy.events import Event, to_json
 from conspectus.privacy.guarantee import Guarantee
 from conspectus.privacy.tails import noise_margin
 from conspectus.queries.blocks.subsample_results import SUM_STEPS, Numbers
+from conspectus.releases.answer import standing_notes
 from conspectus.suggestions import suggest_keywords
 
 from .aggregated import Aggregated
@@ -24,6 +25,8 @@ from .value_plan import CHOICES, ValuePlan, mean_margin
 UNSTABLE = "the value is not stable enough: a few people could change it, so nothing was published"
 CHOSEN = "a choice by its rank: the plan says how many rows or subsamples may lie between, and no interval follows"
 ON_SUBSAMPLES = "of the results on subsamples of the table: how far they lie from a result on all rows is not known"
+
+IN_BINS = "of the values as the schema divides them into bins"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +98,11 @@ class ValueRelease:
         return self.values[0].value
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be said of all values: what the plan says, and which rows they are of."""
+        return (*self.plan.notes, *standing_notes(self.schema))
+
+    @property
     def mechanism(self) -> str:
         """By which mechanism."""
         return self.plan.mechanism
@@ -123,7 +131,7 @@ class ValueRelease:
             "values": [dataclasses.asdict(value) for value in self.values],
             "guarantee": {**dataclasses.asdict(self.guarantee), "warnings": list(self.guarantee.warnings)},
             "events": [to_json(event) for event in self.events],
-            "notes": list(self.plan.notes),
+            "notes": list(self.notes),
         }
 
     def save(self, path: str | Path) -> None:
@@ -209,7 +217,7 @@ def _tested(plan: ValuePlan, place: int, found: int | None, confidence: float) -
     off = 0 if test.noise_scale is None else noise_margin("laplace", test.noise_scale, 1, confidence)
     position, low, high = (min(max(found + moved, 0), last) for moved in (0, -off, off))
     ends = [wanted.ends(end, place) for end in (low, high)]
-    note = ON_SUBSAMPLES if isinstance(wanted, Aggregated) else "of the values as the schema divides them into bins"
+    note = ON_SUBSAMPLES if isinstance(wanted, Aggregated) else IN_BINS if wanted.binned else ""
     basis = "exact" if test.noise_scale is None else "measured"
     if ends[0] is None or ends[1] is None:
         return _value(name, wanted.shown(position, place), confidence, basis, note)
@@ -225,7 +233,7 @@ def _scale(plan: ValuePlan, outcomes: tuple[int | None, ...], confidence: float)
     scale = plan.tests[len(outcomes) - 1].noise_scale
     assert scale is not None
     off = noise_margin("laplace", scale, 1, confidence)
-    note = "counted in whole bins of the schema"
+    note = "counted in whole bins of the schema" if wanted.binned else ""
     if found < NO_SPREAD // 2:
         return _value(wanted.column, 0.0, confidence, "exact", note, low=0.0, high=0.0)
     widest = wanted.positions - 1

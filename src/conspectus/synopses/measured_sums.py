@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import pairwise
@@ -24,7 +25,7 @@ from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.query import Linear, Literal, Predicate, Query, Sparse, TableFunction
 from conspectus.queries.workload import Workload
 
-from .synopsis import BadSynopsis, NoiseKind, Total, checked_noise
+from .synopsis import BadSynopsis, NoiseKind, Total, checked_noise, knows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,3 +199,28 @@ def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[Noi
     value = float(np.mean(values))
     divided = averaged * measured.grid
     return Total(value=value, exact=False, kind=law.kind, scale=law.scale, terms=cells * averaged, averaged=divided)
+
+
+def not_measured(domain: Domain, asked: Collection[int], known: Collection[int], in_marginals: Collection[int]) -> str:
+    """Why measured numbers do not answer a question about rows, and what can be had instead.
+
+    Args:
+        domain: The columns of the table.
+        asked: The columns that the question reads.
+        known: The columns about which anything was measured.
+        in_marginals: Those of them that some measured marginal holds.
+    """
+    if not known:
+        return "no counts were measured: nothing but the number of rows can be asked (release the question itself)"
+    unknown = set(asked).difference(known)
+    names = ", ".join(domain.names[column] for column in sorted(unknown or asked)) or "nothing"
+    if not unknown and not set(asked) <= set(in_marginals):
+        return (
+            f"of {names} single numbers alone were measured, and this question is neither one nor a sum of them: ask "
+            f"for one that was measured, or release a marginal of {names}"
+        )
+    names += "" if unknown else " together"
+    return (
+        f"no marginal that was measured covers {names}: ask a synopsis whose workload includes it "
+        f"({knows(domain, known)})"
+    )

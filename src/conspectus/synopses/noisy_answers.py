@@ -38,7 +38,7 @@ from conspectus.suggestions import suggest_keywords
 from .estimate import Estimate
 from .evidence import Evidence
 from .histogram import Histogram, fitted_to_marginals
-from .measured_sums import Listing, NoisySum, Selection, averaged, opposite_of, selection_in
+from .measured_sums import Listing, NoisySum, Selection, averaged, not_measured, opposite_of, selection_in
 from .noisy_vectors import WeightedSum, ends_of_block, noisy_vector
 from .pooled_marginals import MeasuredMarginal, PooledMarginals, PooledSum
 from .printed_tables import PrintedTables, listed_tables
@@ -324,13 +324,7 @@ class NoisyAnswers(Synopsis):
             return f"this sum of values was not measured: release it too ({knows(self.domain, self.known_columns)})"
         if isinstance(query, Sparse) or self._of_records:
             return "this sparse query was not measured: ask one of the workload, or release with sparse-project"
-        missing = set(query.columns).difference(*self._marginals)
-        names = ", ".join(self.domain.names[column] for column in sorted(missing or query.columns)) or "nothing"
-        names += "" if missing else " together"
-        return (
-            f"no marginal that was measured covers {names}: ask a synopsis whose workload includes it "
-            f"({knows(self.domain, self.known_columns)})"
-        )
+        return not_measured(self.domain, query.columns, self.known_columns, set().union(*self._marginals))
 
     def _block(self, number: int) -> Block:
         return self.workload.blocks[number]
