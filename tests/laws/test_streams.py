@@ -34,7 +34,8 @@ from conspectus.releases.release import load
 from conspectus.streams.horizon import MOST_LEVELS
 from conspectus.streams.stream_file import StreamError
 from conspectus.streams.stream_plan import StreamPlan
-from conspectus.synopses.synopsis import CannotAnswer
+from conspectus.synopses.stream_answers import StreamAnswers
+from conspectus.synopses.synopsis import CannotAnswer, Total
 
 ALPHA = 1e-6
 SCHEMA = cs.Schema.from_dict(
@@ -216,6 +217,51 @@ def test_a_stream_is_a_release_that_can_be_saved(tmp_path):
         with pytest.raises(CannotAnswer, match="does not count"):
             again.ask("ill AND age = 7")
         assert again.guarantee.epsilon == 2.0
+
+
+def test_a_count_and_its_negation_add_up_to_a_public_number_of_events(tmp_path):
+    """Whatever the noise is: by the stream, its release, its file and a SELECT."""
+    asked = ASKED + cs.marginal(SCHEMA, ["age"]) + cs.sql(SCHEMA, ["age < 5", "age >= 5", "age = 3"])
+    with cs.open_stream(SCHEMA, asked, horizon=8, epsilon=0.5, neighbours="replace") as stream:
+        for rows in batches(5):
+            stream.append(rows)
+        release = stream.release()
+        rows = sum(len(batch) for batch in batches(5))
+        assert stream.window(0, 2).count + stream.window(1, 2).count == pytest.approx(sum(map(len, batches(5)[3:])))
+        assert release.answers == pytest.approx([stream.value(i).fraction for i in range(len(asked))])
+    release.save(tmp_path / "x.conspectus")
+    for held in (release, load(tmp_path / "x.conspectus")):
+        for text in ("ill", "age = 3", "age < 5", "age = 7", "ill AND age < 5", "ill OR NOT ill"):
+            one, rest = held.ask(text), held.ask(f"NOT ({text})")
+            assert one.count + rest.count == pytest.approx(rows)
+            assert (one.low + rest.high, one.high + rest.low) == pytest.approx((1, 1))
+            selects = (f"SELECT COUNT(*) AS c FROM visits WHERE {rows_of}" for rows_of in (text, f"NOT ({text})"))
+            # A SELECT shows whole counts that are possible.
+            assert sum(held.query(select).to_dict()["c"][0] for select in selects) == pytest.approx(rows, abs=1.01)
+        with pytest.raises(CannotAnswer, match="does not count"):
+            held.ask("ill AND age = 7")
+
+
+def test_a_question_that_is_counted_twice_is_the_mean_with_its_noise():
+    """By fixed counts: equal questions in one list have one noise, a cell and a listed question two."""
+    asked = cs.marginal(SCHEMA, ["ill"]) + cs.sql(SCHEMA, ["ill", "age = 3", "age = 3"])
+    counts, law = np.array([61.0, 30.0, 50.0, 7.0, 7.0]), Noise("laplace", 4.0)
+    held = StreamAnswers(SCHEMA.domain, asked, counts, law, 3, Total(value=100.0, exact=True))
+    ill = held.estimate(asked[1:2], 0.95)
+    assert ill.count == pytest.approx((100 - 61 + 30 + 50) / 3)
+    assert ill.high - ill.count == pytest.approx(noise_margin("laplace", 4.0, 9, 0.95) / 3)
+    assert held.estimate(asked[0:1], 0.95).count == pytest.approx(100 - ill.count)
+    age = held.estimate(asked[3:4], 0.95)
+    assert (age.count, age.high - age.count) == pytest.approx((7.0, noise_margin("laplace", 4.0, 3, 0.95)))
+    meta, tables = held.parts()
+    again = StreamAnswers.from_parts(SCHEMA.domain, meta, tables)
+    assert again.answer(asked).tolist() == held.answer(asked).tolist()
+    before = StreamAnswers.from_parts(SCHEMA.domain, {key: meta[key] for key in meta if key != "adding_up"}, tables)
+    assert before.answer(asked).tolist() == (counts / 100).tolist()
+    assert before.estimate(asked[0:1], 0.95).count == 61
+    noisy = Total(value=100.0, exact=False, kind="laplace", scale=4.0, terms=3)
+    apart = StreamAnswers(SCHEMA.domain, asked, counts, law, 3, noisy)
+    assert apart.estimate(asked[0:1], 0.95).count == 61
 
 
 def test_the_budget_is_debited_once_for_all_steps(tmp_path):

@@ -19,8 +19,8 @@ from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.synopsis import CannotAnswer
 
 from .answer import Answer, checked_confidence
+from .cells.released_ranks import ReleasedRanks
 from .released_counts import ReleasedCounts
-from .released_ranks import ReleasedRanks
 from .select_lines import QuantileValue
 
 BOX = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}

@@ -28,9 +28,9 @@ from conspectus.synopses.tree_counts import TreeCounts
 from .cells.binned_cells import code_ends
 from .cells.cell_estimates import CellCounts, Interval
 from .cells.known_cells import measured_cells, simulated_cells
+from .cells.released_ranks import ReleasedRanks
 from .cells.tree_cells import TreeCells
 from .numbers_from_parts import moment_estimate, one_value_each, over_all_rows
-from .released_ranks import ReleasedRanks
 from .within_bins import WithinBins
 
 

@@ -33,10 +33,10 @@ from .cells import cell_moments
 from .cells.binned_cells import code_ends, with_inside
 from .cells.cell_estimates import CellCounts, Interval, Values
 from .cells.ranks import QuantileCodes, quantile
+from .cells.released_ranks import ReleasedRanks
 from .cells.samples import of_sample
 from .query_result import QueryResult
 from .released_counts import ReleasedCounts
-from .released_ranks import ReleasedRanks
 from .select_lines import Line, QuantileValue, rank_of, result_of, value_of
 from .within_bins import BinValues, WithinBins
 

@@ -17,13 +17,11 @@ from conspectus.privacy.guarantee import Budget, Guarantee
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
-from conspectus.privacy.tails import noise_margin
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import Answer, answer_of, checked_confidence, count_confidence
 from conspectus.releases.planning import neighbours_of
 from conspectus.releases.release import Release
 from conspectus.suggestions import suggest_keywords
-from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Total
 
@@ -324,14 +322,9 @@ class Stream:
         checked_confidence(confidence)
         if isinstance(query, bool) or not isinstance(query, int) or not 0 <= query < len(self.workload):
             raise StreamError(f"the questions of this stream are numbered from 0 to {len(self.workload) - 1}")
-        asked = self.workload[query]
-        counts, total = self._between(first, end)
-        law, terms = self._plan.horizon.noises(first, end - 1)
-        grid = self._plan.measured.grid
-        margin = noise_margin(law.kind, law.scale, terms, count_confidence(total, confidence)) / grid
-        place = int(self.workload.positions_in(self.workload.distinct())[query])
-        estimate = Estimate.within(float(counts[place]) / grid, margin, basis="measured")
-        return answer_of(estimate, total, confidence, asked.query(0))
+        asked, held = self.workload[query], self._answers(first, end)
+        estimate = held.estimate(asked, count_confidence(held.total, confidence))
+        return answer_of(estimate, held.total, confidence, asked.query(0))
 
     def release(self) -> Release:
         """All counts so far, as a release that can be saved and shared. Nothing is spent, and the stream goes on.
@@ -342,15 +335,11 @@ class Stream:
         Raises:
             StreamError: There was no step yet.
         """
-        counts, total = self._between(0, self.steps)
-        law, terms = self._plan.horizon.noises(0, self.steps - 1)
-        where = self.workload.positions_in(self.workload.distinct())
-        values = (counts / self._plan.measured.grid)[where]
-        synopsis = StreamAnswers(self.schema.domain, self.workload, values, law, terms, total)
+        synopsis = self._answers(0, self.steps)
         return Release(
             schema=self.schema,
             workload=self.workload,
-            answers=values / total.divisor,
+            answers=synopsis.answer(self.workload),
             synopsis=synopsis,
             guarantee=self.guarantee,
             mechanism="stream",
@@ -376,6 +365,14 @@ class Stream:
     def _counter(self, step: int) -> StreamCounter:
         tree = self._plan.horizon.tree_at(step)
         return StreamCounter(self._plan.measured, tree.law, tree.levels, sampler=self._sampler)
+
+    def _answers(self, first: int, end: int) -> StreamAnswers:
+        """What is known of some steps."""
+        counts, total = self._between(first, end)
+        law, terms = self._plan.horizon.noises(first, end - 1)
+        where = self.workload.positions_in(self.workload.distinct())
+        values = (counts / self._plan.measured.grid)[where]
+        return StreamAnswers(self.schema.domain, self.workload, values, law, terms, total)
 
     def _between(self, first: int, end: int) -> tuple[NDArray[np.int64], Total]:
         """The noisy counts of some steps, and how many events they had."""

@@ -28,15 +28,15 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.formulas import all_of, any_box, literal, predicate
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
+from conspectus.releases.answer import count_confidence
 from conspectus.synopses.estimate import Basis, Estimate
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.noisy_vectors import NoisyVector, noisy_vector
 from conspectus.synopses.synopsis import Synopsis
 
-from .answer import count_confidence
-from .cells.cell_estimates import CellCounts, Vector
-from .cells.ranks import QuantileCodes, Ranks, RanksApart, RanksTogether, possible_codes, quantile_in
+from .cell_estimates import CellCounts, Vector
+from .ranks import QuantileCodes, Ranks, RanksApart, RanksTogether, possible_codes, quantile_in
 
 PROBES = 48
 """At how many codes a release without noise of a known law is asked how far it may be off, at most."""
