@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.made import people
 
 import conspectus as cs
+from conspectus.curator.acts import watch_act
 from conspectus.mechanisms.choosing import make_online
 from conspectus.mechanisms.online_mechanism import Margin
+from conspectus.mechanisms.sparse_vector import SparsePlan
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
+from conspectus.privacy.relation import Relation
+from conspectus.releases.guessed_answers import GuessedAnswers
 from conspectus.sessions.opening import begin, session_problem
 
 DECIDED = [
@@ -76,6 +82,42 @@ def test_a_thousand_questions_about_a_small_table_are_left_to_marginals() -> Non
     schema = cs.Schema.from_dict({"name": "made", "columns": columns})
     plan = cs.plan_session(schema, rows=3_000, epsilon=1.0, delta=1e-6, questions=1_000)
     assert plan.best.mechanism == "pmw"
+
+
+WATCHED = "smoker AND ill AND age >= 30 AND region = 'west'"
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_guess_has_the_same_interval_in_the_release_and_its_file(neighbours, delta, tmp_path) -> None:
+    _, table = people(neighbours=neighbours)
+    rows = {"rows": 2000} if neighbours == "add-remove" else {}
+    settings = {"mechanism": "pmw", "order": 2, "priming": 0.5, "threshold": 0.9, "hits": 2}  # nothing surprises
+    with cs.open_session(table, epsilon=20.0, delta=delta, questions=50, **settings, **rows) as session:
+        live = session.ask(WATCHED)
+        session.measure("smoker AND ill AND age >= 30")  # the guess moves on, and the answer stays
+        release = session.release()
+    release.save(tmp_path / "a.conspectus")
+    for said in (release.ask(WATCHED), cs.load(tmp_path / "a.conspectus").ask(WATCHED)):
+        assert (live.basis, said.basis) == ("guessed", "guessed")
+        assert [live.fraction, live.low, live.high] == pytest.approx([said.fraction, said.low, said.high])
+    # Nobody compared these with the truth, next to it or around it.
+    for other in (WATCHED.replace("west", "north"), "smoker AND ill AND region = 'west'"):
+        assert release.ask(other).low is None
+
+
+def test_a_bound_on_guesses_is_one_that_the_watches_prove() -> None:
+    prices = {"epsilon": Fraction(1), "share": Fraction(1, 3)}
+    margin = SparsePlan(hits=1, threshold=9.0, law=Noise("laplace", 2.0), max_rows=1, **prices).passed()
+    held = GuessedAnswers.of([None, margin, margin])
+    assert (held.bound(0), held.bound(2), len(held.margins)) == (None, margin, 1)
+    for neighbours in ("replace", "add-remove"):
+        relation = Relation(neighbours)
+        assert not held.contradicted([watch_act(Fraction(1))], relation)
+        assert held.contradicted([watch_act(Fraction(99, 100))], relation)
+        assert held.contradicted([], relation)
+        measured = GuessedAnswers.of([Margin(noises=((Noise("laplace", 5.0), 1),))])
+        assert measured.contradicted([watch_act(Fraction(1))], relation)
 
 
 def test_a_margin_around_a_centre_is_kept_as_it_is() -> None:

@@ -41,6 +41,7 @@ from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_kn
 from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence, standing_notes
+from .guessed_answers import GuessedAnswers
 from .learning import Learning
 from .moments_inside import answer_moment, released_moments
 from .quantiles import Quantiles
@@ -80,6 +81,7 @@ class Release(Quantiles, Learning, Winners):
         shares: The answers to what was measured for the workload, as fractions, where that is not the workload itself
             because it has means or other moments; None otherwise.
         within: What was bought about values inside bins, with `within_bins`; None where nothing was.
+        guessed: Of a session's release, which answers were guesses, and how far each may be off; None of any other.
         declared: Whether its acts were fixed, one by one, before the first draw. Otherwise how many there were, or what
             they cost, is itself an outcome, and only the guarantee says what is promised.
 
@@ -119,6 +121,7 @@ class Release(Quantiles, Learning, Winners):
     declared: bool = False
     shares: NDArray[np.float64] | None = None
     within: WithinBins | None = None
+    guessed: GuessedAnswers | None = None
 
     def __post_init__(self) -> None:
         if type(self.left_out) is not int or self.left_out < 0 or (self.left_out and len(self.workload)):
@@ -325,7 +328,7 @@ class Release(Quantiles, Learning, Winners):
         if not questions:
             nothing = Workload(self.workload.domain, ())
             release = dataclasses.replace(
-                self, workload=nothing, answers=np.zeros(0), left_out=self.questions, shares=None
+                self, workload=nothing, answers=np.zeros(0), left_out=self.questions, shares=None, guessed=None
             )
         write_fields(Path(path), {field.name: getattr(release, field.name) for field in dataclasses.fields(release)})
 
@@ -347,7 +350,8 @@ class Release(Quantiles, Learning, Winners):
         """What is published beside the synopsis, from which intervals are taken."""
         workload = self.workload.measured(total_known=self.total.exact)
         answers = self.answers if self.shares is None else self.shares
-        return Evidence(workload=workload, answers=answers, bound=self.certificate, measured=self.measured)
+        known = Evidence(workload=workload, answers=answers, bound=self.certificate, measured=self.measured)
+        return dataclasses.replace(known, guesses=self.guessed)
 
 
 def load(path: str | Path) -> Release:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from conspectus.curator.acts import relation_of
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim, ErrorBound
@@ -26,16 +27,18 @@ from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import load_synopsis, numbers_of, part
 
 from .acts_and_noise import contradicted
+from .guessed_answers import GuessedAnswers
 from .within_bins import WithinBins
 
 ANSWERS = "answers"
 SHARES = "counted-shares"
 MEASURED = "measured-"
 WITHIN = "inside-bins"
+GUESSED = "guessed-answers"
 VALUES = "values"
-"""What the tables of the answers, of what they follow from, of noisy answers beside it and of noisy sums inside bins
-are called in a file; and what tells a file of single
-values, which holds no answers to questions."""
+"""What the tables of the answers, of what they follow from, of noisy answers beside it, of noisy sums inside bins and
+of guesses of a session are called in a file; and what tells a file of single values, which holds no answers to
+questions."""
 
 
 class HoldsValues(files.BadSynopsisFile):
@@ -72,7 +75,9 @@ def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
         own[SHARES] = pa.table({"share": fields["shares"]})
     if fields["within"] is not None:
         manifest["within"], own[WITHIN] = fields["within"].parts()
-    assert {ANSWERS, SHARES, WITHIN}.isdisjoint(tables), "a synopsis has a table of that name"
+    if fields["guessed"] is not None:
+        manifest["guessed"], own[GUESSED] = fields["guessed"].parts()
+    assert {ANSWERS, SHARES, WITHIN, GUESSED}.isdisjoint(tables), "a synopsis has a table of that name"
     files.write(path, manifest, fields["workload"].to_json(), tables | own)
 
 
@@ -90,17 +95,20 @@ def read_fields(path: Path) -> dict[str, Any]:
         workload = Workload.from_json(contents.workload)
         tables = dict(contents.tables)
         answers = numbers_of(part(tables, ANSWERS, [("answer", pa.float64())])["answer"])
-        shares = within = None
+        shares = within = guessed = None
         if SHARES in tables:
             shares = numbers_of(part(tables, SHARES, [("share", pa.float64())])["share"])
         if WITHIN in tables:
             within = WithinBins.from_parts(schema, manifest["within"], tables, WITHIN)
-        for name in (ANSWERS, SHARES, WITHIN):
+        if GUESSED in tables:
+            guessed = GuessedAnswers.from_parts(manifest["guessed"], tables, GUESSED)
+        for name in (ANSWERS, SHARES, WITHIN, GUESSED):
             tables.pop(name, None)
         noisy = {name.removeprefix(MEASURED): tables.pop(name) for name in list(tables) if name.startswith(MEASURED)}
         measured, guarantee = manifest["measured"], manifest["guarantee"]
         claim, certificate = manifest["claim"], manifest["certificate"]
-        if answers.shape != (len(workload),) or workload.domain != schema.domain:
+        whole = answers.shape == (len(workload),) and (guessed is None or guessed.which.shape == answers.shape)
+        if not whole or workload.domain != schema.domain:
             raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
         promised = Guarantee(**{**guarantee, "warnings": tuple(guarantee["warnings"])})
         if promised.unit != str(schema.unit):
@@ -117,12 +125,16 @@ def read_fields(path: Path) -> dict[str, Any]:
         held = (synopsis,) if beside is None else (synopsis, beside)
         if contradicted(schema, promised.neighbours, events, held, parts, proved, within):
             raise files.BadSynopsisFile("its acts did not draw the noise that it speaks of: get the file again")
+        relation = relation_of(schema, promised.neighbours, filtered=False)
+        if guessed is not None and guessed.contradicted(events, relation):
+            raise files.BadSynopsisFile("its watches do not prove what it says of guesses: get the file again")
         return {
             "schema": schema,
             "workload": workload,
             "answers": answers,
             "shares": shares,
             "within": within,
+            "guessed": guessed,
             "synopsis": synopsis,
             "guarantee": promised,
             "mechanism": manifest["mechanism"],

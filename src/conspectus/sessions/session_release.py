@@ -12,6 +12,7 @@ from conspectus.mechanisms.online_mechanism import OnlineProposal, OnlineRun
 from conspectus.privacy.events import Event
 from conspectus.queries.block import Block
 from conspectus.queries.workload import Workload
+from conspectus.releases.guessed_answers import GuessedAnswers
 from conspectus.releases.release import Release
 
 from .given_answer import Given
@@ -28,7 +29,10 @@ def what_was_learned(
     proposal: OnlineProposal,
     events: tuple[Event, ...],
 ) -> Release:
-    """The synopsis of a run with all questions asked so far, under the session's guarantee."""
+    """The synopsis of a run with all questions asked so far, under the session's guarantee.
+
+    It answers these as the session did: guesses keep the bound that their watch proved.
+    """
     history = list(given)
     domain = session.schema.domain
     asked = stored(domain, [block for question, _ in history for block in question])
@@ -44,6 +48,7 @@ def what_was_learned(
         certificate=None,
         measured=loop.measured(),
         events=events,
+        guessed=GuessedAnswers.of([one.margin if one.basis == "guessed" else None for _, one in history]),
     )
 
 

@@ -44,6 +44,13 @@ class NoisyCount(Protocol):
         """How far the noise has moved the count at most, with this probability."""
 
 
+class Guesses(Protocol):
+    """Answers of a session: a bound for each that a watch let pass."""
+
+    def bound(self, place: int) -> Bound | None:
+        """How far the answer at this place of the workload may be off; None where it was not guessed."""
+
+
 class Measured(Protocol):
     """Noisy answers that add up to other ones."""
 
@@ -63,17 +70,28 @@ class Evidence:
         answers: What was released for them, as shares in the workload's order.
         bound: A bound on the error of each of these answers, if one was bought.
         measured: The noisy answers that were bought, if they are published.
+        guesses: Which of the answers a session guessed; None where they are not those of a session.
     """
 
     workload: Workload
     answers: NDArray[np.float64]
     bound: Bound | None = None
     measured: Measured | None = None
+    guesses: Guesses | None = None
 
     def given(self, query: Query) -> float | None:
-        """The released answer to a function of the table. Such a function cannot always be evaluated again."""
-        place = self._functions.get(query) if isinstance(query, TableFunction) else None
+        """The answer that was released, to a function of the table or in a session; None for any other.
+
+        A function cannot always be evaluated again, and a session answers each question once.
+        """
+        place = self._place(query)
         return None if place is None else float(self.answers[place])
+
+    def reach(self, query: Query, confidence: float, *, additive: bool) -> float | None:
+        """How far the answer that is given to this query may be off: as a guess of a session, or as `margin` says."""
+        place = None if self.guesses is None else self._place(query)
+        bound = None if self.guesses is None or place is None else self.guesses.bound(place)
+        return self.margin(query, confidence, additive=additive) if bound is None else bound.counts_at(confidence)
 
     def noisy(self, query: Query) -> NoisyCount | None:
         """What the measured answers say of this query, all together; None where they say nothing."""
@@ -97,6 +115,7 @@ class Evidence:
             return None
         return cells * self.bound.counts_at(confidence)
 
+<<<<<<< HEAD
     def cells_margin(
         self, cells: Marginal, needed: NDArray[np.bool_], confidence: float, *, additive: bool
     ) -> float | None:
@@ -130,12 +149,21 @@ class Evidence:
         column = cells.columns[0]
         ends = [predicate(domain, literal(domain, column, range(end))) for end in (cell, cell + 1)]
         return 2 if len(cells.columns) == 1 and all(end in self._listed for end in ends) else None
+=======
+    def _place(self, query: Query) -> int | None:
+        """Where the answer to a query stands that must be told again as it was."""
+        if self.guesses is None:
+            return self._told.get(query) if isinstance(query, TableFunction) else None
+        place = self._told.get(query)
+        return self._told.get(canonical_query(self.workload.domain, query)) if place is None else place
+>>>>>>> live
 
     @cached_property
-    def _functions(self) -> dict[Query, int]:
-        """Where the functions of the workload stand."""
+    def _told(self) -> dict[Query, int]:
+        """Where functions of the table, and all questions of a session, stand in the workload."""
         listed = enumerate(self.workload.queries())
-        return {query: place for place, query in listed if isinstance(query, TableFunction)}
+        every = self.guesses is not None
+        return {query: place for place, query in listed if every or isinstance(query, TableFunction)}
 
     @cached_property
     def _listed(self) -> frozenset[Query]:

@@ -227,7 +227,7 @@ class Synopsis(ABC):
         share = self._share(query) if given is None else given
         if noisy is not None:
             return Estimate.within(noisy.count, noisy.margin(confidence), basis="measured", share=share)
-        margin = None if beside is None else beside.margin(asked, confidence, additive=self.additive)
+        margin = None if beside is None else beside.reach(asked, confidence, additive=self.additive)
         if margin is None:
             return Estimate.unguaranteed(share, self.total.divisor)
         return Estimate.within(share * self.total.divisor, margin, basis="guessed")
