@@ -115,7 +115,6 @@ class Evidence:
             return None
         return cells * self.bound.counts_at(confidence)
 
-<<<<<<< HEAD
     def cells_margin(
         self, cells: Marginal, needed: NDArray[np.bool_], confidence: float, *, additive: bool
     ) -> float | None:
@@ -149,14 +148,13 @@ class Evidence:
         column = cells.columns[0]
         ends = [predicate(domain, literal(domain, column, range(end))) for end in (cell, cell + 1)]
         return 2 if len(cells.columns) == 1 and all(end in self._listed for end in ends) else None
-=======
+
     def _place(self, query: Query) -> int | None:
         """Where the answer to a query stands that must be told again as it was."""
         if self.guesses is None:
             return self._told.get(query) if isinstance(query, TableFunction) else None
         place = self._told.get(query)
         return self._told.get(canonical_query(self.workload.domain, query)) if place is None else place
->>>>>>> live
 
     @cached_property
     def _told(self) -> dict[Query, int]:
