@@ -23,6 +23,7 @@ from conspectus.data.domain import Chunk
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim
+from conspectus.mechanisms.online.guessed_answers import GuessedAnswers
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.blocks.moments import Moment
@@ -41,7 +42,6 @@ from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_kn
 from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence, standing_notes
-from .guessed_answers import GuessedAnswers
 from .learning import Learning
 from .moments_inside import answer_moment, released_moments
 from .quantiles import Quantiles
