@@ -29,8 +29,8 @@ from tests.fuzzing.select_grammar import SIDES, Case, Grammar, Number
 import conspectus as cs
 from conspectus.queries.language.from_select import read_select
 from conspectus.queries.query import Predicate
-from conspectus.releases.query_result import QueryResult
-from conspectus.releases.selecting import answer_select
+from conspectus.releases.selects.query_result import QueryResult
+from conspectus.releases.selects.selecting import answer_select
 from conspectus.sessions.given_answer import Given
 from conspectus.sessions.questions import Question
 from conspectus.sessions.selects import AskedCounts

@@ -16,8 +16,8 @@ import pytest
 import conspectus as cs
 from conspectus.queries.formulas import literal
 from conspectus.queries.language.select_plan import Measure, Select
-from conspectus.releases.agreement import agreed
 from conspectus.releases.cells.cell_estimates import Interval
+from conspectus.releases.selects.agreement import agreed
 
 ROWS = 300
 MECHANISMS = [

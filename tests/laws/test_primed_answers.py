@@ -12,13 +12,13 @@ from tests.made import people
 import conspectus as cs
 from conspectus.curator.acts import watch_act
 from conspectus.mechanisms.choosing import make_online
-from conspectus.mechanisms.online.guessed_answers import GuessedAnswers
 from conspectus.mechanisms.online_mechanism import Margin
 from conspectus.mechanisms.sparse_vector import SparsePlan
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
 from conspectus.privacy.relation import Relation
+from conspectus.releases.guessed_answers import GuessedAnswers
 from conspectus.sessions.opening import begin, session_problem
 
 DECIDED = [

@@ -24,7 +24,7 @@ MOST_LINES = 100
 
 if TYPE_CHECKING:
     from conspectus.data.schema import Schema
-    from conspectus.releases.query_result import QueryResult
+    from conspectus.releases.selects.query_result import QueryResult
     from conspectus.sessions.quote import Quote
 
 
@@ -140,7 +140,7 @@ def _answered(
 
 def _print(found: QueryResult | Quote, most: int | None) -> None:
     """A result up to so many lines, or a quote."""
-    from conspectus.releases.query_result import QueryResult
+    from conspectus.releases.selects.query_result import QueryResult
 
     if not isinstance(found, QueryResult):
         print(found, flush=True)

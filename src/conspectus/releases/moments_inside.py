@@ -22,7 +22,7 @@ from conspectus.tabular import ResultTable
 from .answer import Answer, standing_notes, value_answer
 from .numbers_from_parts import moment_answer, one_value_each
 from .released_counts import ReleasedCounts
-from .selecting import measured_alone
+from .selects.selecting import measured_alone
 
 
 def answer_moment(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer:

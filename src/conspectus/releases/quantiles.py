@@ -21,7 +21,7 @@ from conspectus.synopses.synopsis import CannotAnswer
 from .answer import Answer, checked_confidence
 from .cells.released_ranks import ReleasedRanks
 from .released_counts import ReleasedCounts
-from .select_lines import QuantileValue
+from .selects.select_lines import QuantileValue
 
 BOX = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 """The quantiles of a box plot: whiskers, box and median."""

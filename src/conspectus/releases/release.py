@@ -23,7 +23,6 @@ from conspectus.data.domain import Chunk
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim
-from conspectus.mechanisms.online.guessed_answers import GuessedAnswers
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.blocks.moments import Moment
@@ -42,13 +41,14 @@ from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_kn
 from conspectus.tabular import ResultTable
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence, standing_notes
+from .guessed_answers import GuessedAnswers
 from .learning import Learning
 from .moments_inside import answer_moment, released_moments
 from .quantiles import Quantiles
-from .query_result import QueryResult
 from .release_file import read_fields, write_fields
 from .released_counts import ReleasedCounts
-from .selecting import answer_select
+from .selects.query_result import QueryResult
+from .selects.selecting import answer_select
 from .tables import cells_table, named_columns, records_table
 from .winners import Winners
 from .within_bins import WithinBins, decoded_rows

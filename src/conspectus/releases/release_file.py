@@ -17,7 +17,6 @@ from conspectus.curator.acts import relation_of
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim, ErrorBound
-from conspectus.mechanisms.online.guessed_answers import GuessedAnswers
 from conspectus.privacy import events as acts
 from conspectus.privacy.accounting import keeps
 from conspectus.privacy.guarantee import Guarantee
@@ -28,6 +27,7 @@ from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import load_synopsis, numbers_of, part
 
 from .acts_and_noise import contradicted
+from .guessed_answers import GuessedAnswers
 from .within_bins import WithinBins
 
 ANSWERS = "answers"

@@ -17,7 +17,7 @@ from conspectus.queries.language import from_sql as language
 from conspectus.queries.language.one_question import no_question
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import Answer, checked_confidence
-from conspectus.releases.query_result import QueryResult
+from conspectus.releases.selects.query_result import QueryResult
 from conspectus.releases.tables import named_columns
 from conspectus.sessions.live_answer import LiveAnswer
 from conspectus.suggestions import suggest_keywords

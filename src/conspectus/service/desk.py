@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from starlette.requests import Request
 
-from conspectus.releases.query_result import QueryResult
 from conspectus.releases.release import Release
+from conspectus.releases.selects.query_result import QueryResult
 from conspectus.synopses.synopsis import CannotAnswer
 from conspectus.tabular import write_table
 

@@ -28,9 +28,9 @@ from conspectus.queries.workload import Workload
 from conspectus.releases.answer import checked_confidence, value_answer
 from conspectus.releases.cells.cell_estimates import CellCounts, Interval
 from conspectus.releases.numbers_from_parts import middle_notes, one_value_each
-from conspectus.releases.query_result import QueryResult
 from conspectus.releases.released_counts import counted
-from conspectus.releases.selecting import answer_select
+from conspectus.releases.selects.query_result import QueryResult
+from conspectus.releases.selects.selecting import answer_select
 from conspectus.suggestions import suggest_keywords
 from conspectus.synopses.estimate import Basis
 from conspectus.synopses.moment_estimates import MomentEstimate

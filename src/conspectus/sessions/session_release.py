@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from conspectus.mechanisms.online.guessed_answers import GuessedAnswers
 from conspectus.mechanisms.online_mechanism import OnlineProposal, OnlineRun
 from conspectus.privacy.events import Event
 from conspectus.queries.block import Block
 from conspectus.queries.workload import Workload
+from conspectus.releases.guessed_answers import GuessedAnswers
 from conspectus.releases.release import Release
 
 from .given_answer import Given

@@ -23,8 +23,7 @@ from conspectus.data.domain import Domain
 from conspectus.queries.formulas import Formula, TooManyBoxes, all_of, predicate
 from conspectus.queries.language.select_plan import Select
 from conspectus.queries.query import Predicate
-
-from .cells.cell_estimates import Interval
+from conspectus.releases.cells.cell_estimates import Interval
 
 Counting = Callable[[Formula, tuple[Formula, ...]], Interval | None]
 """How many rows of a group satisfy a formula; None where asking would cost something."""

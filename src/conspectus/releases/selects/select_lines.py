@@ -12,11 +12,11 @@ from typing import Any
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.language.select_plan import Measure, Output, Select, ends_of
+from conspectus.releases.cells.ranks import QuantileCodes
+from conspectus.releases.within_bins import BinValues
 from conspectus.synopses.estimate import Basis
 
-from .cells.ranks import QuantileCodes
 from .query_result import QueryResult, table_of
-from .within_bins import BinValues
 
 
 @dataclass(frozen=True)

@@ -22,23 +22,23 @@ from conspectus.queries.language.numbers import code_values
 from conspectus.queries.language.select_plan import Measure, Select, columns_in
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Literal, Predicate
+from conspectus.releases.answer import standing_notes
+from conspectus.releases.cells import cell_estimates as cells
+from conspectus.releases.cells import cell_moments
+from conspectus.releases.cells.binned_cells import code_ends, with_inside
+from conspectus.releases.cells.cell_estimates import CellCounts, Interval, Values
+from conspectus.releases.cells.ranks import QuantileCodes, quantile
+from conspectus.releases.cells.released_ranks import ReleasedRanks
+from conspectus.releases.cells.samples import of_sample
+from conspectus.releases.released_counts import ReleasedCounts
+from conspectus.releases.within_bins import BinValues, WithinBins
 from conspectus.synopses.moment_estimates import RARELY, MomentEstimate
 from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Total
 
 from .agreement import agreed
-from .answer import standing_notes
-from .cells import cell_estimates as cells
-from .cells import cell_moments
-from .cells.binned_cells import code_ends, with_inside
-from .cells.cell_estimates import CellCounts, Interval, Values
-from .cells.ranks import QuantileCodes, quantile
-from .cells.released_ranks import ReleasedRanks
-from .cells.samples import of_sample
 from .query_result import QueryResult
-from .released_counts import ReleasedCounts
 from .select_lines import Line, QuantileValue, rank_of, result_of, value_of
-from .within_bins import BinValues, WithinBins
 
 MOST_CELLS = 1 << 20
 Mask = NDArray[np.bool_]
