@@ -164,7 +164,7 @@ def test_a_live_session(browser: Browser, service: Service, shelf: Path) -> None
     browser.wait("document.querySelectorAll('#hist tbody tr').length === 1")
     sound(browser, service.address)
     browser.click("#go")
-    browser.wait("document.querySelector('#out .rests').innerText.includes('asked before')")
+    browser.wait("document.querySelector('#out .rests')?.innerText.includes('asked before')")
     assert token not in browser.run(
         "return location.href + JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie"
     )
@@ -215,7 +215,7 @@ def test_the_studio_from_a_file_to_a_release(browser: Browser, studio: str, tmp_
     browser.wait("document.getElementById('wrong').hidden")
     for name in ("region", "smoker", "ill"):
         browser.click(f"[data-name={name}] .btn", "Confirm")
-    browser.wait("document.getElementById('standing').innerText.includes('All 4 columns declared')")
+    browser.wait("document.getElementById('standing')?.innerText.includes('All 4 columns declared')")
     for place, noun in enumerate(("person", "people")):
         browser.driver.find_elements(By.CSS_SELECTOR, "#declare .inline input[placeholder^=row]")[place].send_keys(noun)
     browser.click("input[name=order][value='2']")
@@ -308,7 +308,7 @@ def test_a_session_that_is_busy_slow_at_its_end_or_away(
             service.call("/sessions/live/ask", {"where": where}, token=token)
         browser.click("#go")
         browser.wait(f"{ANSWERED}?.includes('Do not quote')")
-        browser.wait("document.getElementById('gauge').innerText.includes('at its end')")  # asked for after the answer
+        browser.wait("document.getElementById('gauge')?.innerText.includes('at its end')")  # asked for after the answer
         sound(browser, service.address)
         Analysts(place).revoke("ada")
         browser.click("[data-column=ill] button", "yes")
@@ -373,7 +373,7 @@ def test_the_studio_with_a_ledger_that_refuses(browser: Browser, tmp_path: Path)
         browser.run(
             "const one = document.getElementById('epsout'); one.value = 4; one.dispatchEvent(new Event('input'))"
         )
-        browser.wait("document.getElementById('release').innerText.includes('the ledger refuses more')")
+        browser.wait("document.getElementById('release')?.innerText.includes('the ledger refuses more')")
         assert browser.run("return document.getElementById('spend').disabled")
         sound(browser, address)
         job = {"state": "running", "stage": 2, "of": 4, "label": "Drawing the noise and fitting", "done": 0.4}
