@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from conspectus.curator.curator import Curator
+from conspectus.curator.scores import ERROR_STEPS
 from conspectus.curator.watch import Watch
 from conspectus.mechanisms.mechanism import Claim, Refusal
 from conspectus.mechanisms.online_mechanism import BadState, Margin, Reply, SessionProblem, State
@@ -102,8 +103,10 @@ class StandInLoop:
             self.watch = self.curator.above_threshold(Fraction(self.rule.threshold), self.share)
         guess = self.guess(query)
         if not self.watch.exceeds(query, guess):
-            noise = Noise("laplace", float(6 / self.share))
-            return Reply(count=guess, basis="guessed", margin=Margin(offset=self.rule.threshold, noises=((noise, 1),)))
+            noise = Noise("laplace", float(4 / self.share))  # no less than that of the threshold, or of a comparison
+            noises = ((noise, 1), (noise, 1))
+            margin = Margin(offset=self.rule.threshold + 1 / ERROR_STEPS, noises=noises, grid=ERROR_STEPS)
+            return Reply(count=guess, basis="guessed", margin=margin)
         self.watch = None
         return self.measure(query)
 
