@@ -181,7 +181,7 @@ def _opened(source: str, place: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     quiet = {"spark.ui.showConsoleProgress": "false", "spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}
     session = SparkSession.builder.master("local[2]").config(map={**local, **sizes, **quiet}).getOrCreate()
     frame = session.read.parquet(place)
-    # A filter that leaves no row out: then Spark reads the files, and hands rows over as Arrow batches.
+    # A filter that leaves no row out: then rows that were read go through Spark, and back as Arrow batches.
     yield (frame.filter("c2 IS NOT NULL") if source == "spark-batches" else frame), {}
     session.stop()
 
