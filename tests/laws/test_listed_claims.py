@@ -68,3 +68,20 @@ def test_questions_that_nothing_or_everything_satisfies_are_planned_for():
     nothing = cs.sql(schema, ["c0 = 1 AND c0 = 2", "c0 < 3", "c0 = 1 OR c1 = 2", "c1 = 3 AND c2 <> 4 AND c0 = 0"])
     claim = claims(schema, nothing, 1_000, 1.0)[1]["adaptive"]
     assert 0 < claim.expected_mean < claim.expected_max < 1_000
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("mechanism", ["mwem", "boosting"])
+def test_a_marginal_says_nothing_of_prefixes_of_another_column(mechanism, epsilon):
+    """Few prefixes are measured and the others guessed; with one small marginal beside them all were expected to be as
+    near as if each had been measured. Between measured ends nothing is known, so a larger budget helps to a point."""
+    schema, rows = schema_of(74, 2), 30_000
+    prefixes, beside = cs.prefixes(schema, "c0"), cs.marginal(schema, ["c1"])
+    alone = claims(schema, prefixes, rows, epsilon)[1][mechanism]
+    pick, both = claims(schema, prefixes + beside, rows, epsilon)
+    assert both[mechanism].expected_max > 0.9 * alone.expected_max > 0.005 * rows
+    assert both[mechanism].expected_mean > 0.05 * both[mechanism].expected_max
+    assert pick in ("histogram", "tree")
+    # A marginal of both columns holds every prefix.
+    told = claims(schema, prefixes + cs.marginal(schema, ["c0", "c1"]), rows, epsilon)[1][mechanism]
+    assert told.expected_max < both[mechanism].expected_max
