@@ -20,6 +20,7 @@ from conspectus.curator.scores import WorstErrors
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import deviation_of
+from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.lbfgs import Vector
@@ -85,10 +86,34 @@ def unmeasured(problem: Problem, candidates: Candidates, measured: int) -> float
     """
     if len(candidates) < len(candidates.workload) or measured >= len(candidates):
         return 0.0
+    return _hidden(problem, len(candidates), measured)
+
+
+def left_out(problem: Problem, candidates: Candidates, measured: int, *, gap: float) -> float:
+    """The same for a guess that is fitted to what is measured alone, where marginals may be asked for as well.
+
+    A marginal says nothing of single questions about other columns. Of prefixes and ranges the largest error is no
+    less than the part `gap` of the rows, whatever the budget: nothing says where rows lie between two ends that were
+    measured.
+    """
+    if measured >= len(candidates):
+        return 0.0
+    blocks = candidates.workload.blocks
+    whole = [set(block.columns) for block in blocks if isinstance(block, Marginal)]
+    apart = [b for b in blocks if not isinstance(b, Marginal) and not any(set(b.columns) <= each for each in whole)]
+    single = sum(len(block) for block in apart)
+    if not single:
+        return 0.0
+    between = gap * problem.planned_rows if any(isinstance(block, Intervals) for block in apart) else 0.0
+    return max(_hidden(problem, single, measured), between)
+
+
+def _hidden(problem: Problem, questions: int, measured: int) -> float:
+    """√(√ln|X|·ln|Q|/(n√ρ)), in counts."""
     cap = float(problem.cap)
     # A pure budget is cut into equal parts, which cost this much in ρ.
     rho = cap if problem.currency == "zcdp" else cap * cap / (2 * measured)
-    size = math.sqrt(math.log(max(problem.cells, 2))) * math.log(len(candidates)) / math.sqrt(rho)
+    size = math.sqrt(math.log(max(problem.cells, 2))) * math.log(questions) / math.sqrt(rho)
     return UNMEASURED * math.sqrt(problem.planned_rows * size) * problem.max_rows
 
 

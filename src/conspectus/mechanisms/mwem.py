@@ -36,10 +36,10 @@ from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
 from .certificate import certified_width
-from .expectations import MWEM_LARGEST, MWEM_MEAN, MWEM_UNMEASURED_MEAN
+from .expectations import MWEM_GAP, MWEM_LARGEST, MWEM_MEAN, MWEM_UNMEASURED_MEAN
 from .histograms import outcome
 from .interactions import Interactions
-from .iterative import Candidates, LoopPlan, Refit, Step, check_rounds, steps, unmeasured
+from .iterative import Candidates, LoopPlan, Refit, Step, check_rounds, left_out, steps
 from .mechanism import (
     Claim,
     Mechanism,
@@ -181,7 +181,7 @@ def _expected(problem: Problem, plan: LoopPlan) -> tuple[float, float]:
         return found.mean * rows, max(found.largest, min(blind.largest, seen)) * rows
     # Of marginals, what is not measured is about as wrong as what is; of single questions, which tell little of one
     # another, it has the theorems' shape.
-    hidden = unmeasured(problem, candidates, rounds)
+    hidden = left_out(problem, candidates, rounds, gap=MWEM_GAP)
     asked = len(candidates.workload)
     largest = max(kept_noise(MWEM_LARGEST, asked) * expected_maximum(law, asked), hidden)
     return max(kept_noise(MWEM_MEAN, asked) * expected_size(law), MWEM_UNMEASURED_MEAN * hidden), largest

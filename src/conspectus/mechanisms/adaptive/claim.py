@@ -4,6 +4,10 @@ Its error has two parts. One is noise. The other is what pairs do not say of the
 falls slowly with the budget. No theorem bounds the second, so both are read off tables that we know: with x the noise
 of columns of which `parameters.shares_of` speaks, the L1 error of a marginal is about b·x^p, and the largest error of a
 cell B·x^q. The constants lie between those of tables of two-valued columns and those of tables of thousands of cells.
+
+A listed conjunction is different: how many rows it may hold is nearly public. Were values equally frequent it would
+hold the share v of them, and a mixture that has next to nothing there is wrong by no more than what is there. So its
+error is the smaller of noise and of a part of v·n, with what pairs and triples do not say of it on top (`_listed`).
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from conspectus.mechanisms.expectations import (
     ADAPTIVE_BEYOND,
@@ -21,6 +26,12 @@ from conspectus.mechanisms.expectations import (
     ADAPTIVE_LARGE,
     ADAPTIVE_LARGE_CELLS,
     ADAPTIVE_LISTED,
+    ADAPTIVE_LISTED_LARGEST,
+    ADAPTIVE_LISTED_MASS,
+    ADAPTIVE_LISTED_NOISE,
+    ADAPTIVE_LISTED_POWER,
+    ADAPTIVE_LISTED_UNSEEN,
+    ADAPTIVE_LISTED_UNSEEN_MOST,
     ADAPTIVE_MEAN_OF_MAX,
     ADAPTIVE_SMALL,
     ADAPTIVE_SMALL_CELLS,
@@ -36,6 +47,9 @@ from .parameters import AdaptivePlan, shares_of, unit_cost
 _MANY = 64
 """Of so many noises the largest is no smaller than that of a fit: those of larger tables are mostly fitted away."""
 
+_SMALLEST = 1e-200
+"""In place of no share at all, of a question that nothing satisfies."""
+
 CITES = ("McKenna, Mullins, Sheldon & Miklau 2022 (select, measure, fit)", "Xiao, He, Zhang & Kifer 2023 (residuals)")
 
 
@@ -47,7 +61,8 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
     sizes = problem.workload.domain.sizes
     floor = _noise(problem, plan, rho * (shares.pairs if plan.pairs else 1.0))
     dense = ADAPTIVE_DENSE if problem.cells <= ADAPTIVE_DENSE_CELLS else 1.0
-    whole = largest = 0.0
+    whole = largest = listed = 0.0
+    others = 0
     for block in problem.workload.blocks:
         # The noise of columns of this size, where `shares` has that of a usual column.
         own = [sizes[column] for column in block.columns] or [1]
@@ -62,9 +77,15 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
             _, most = _errors(noise, float(math.prod(sorted(own)[-3:])))
             wide = block.terms.shape[1] > 2 if isinstance(block, Conjunctions) else len(own) > 2
             most *= ADAPTIVE_LISTED if wide else 1.0
+            if isinstance(block, Conjunctions) and len(block):
+                mean, counts = _listed(problem, plan, block, most * rows)
+                whole, listed = whole + mean * len(block), max(listed, counts)
+                continue
             whole += max(ADAPTIVE_MEAN_OF_MAX * most * rows, ADAPTIVE_FLOOR_MEAN * expected_size(floor)) * len(block)
-        largest = max(largest, most * rows)
+        largest, others = max(largest, most * rows), others + len(block)
     asked = len(problem.workload)
+    if others:
+        largest = max(largest, ADAPTIVE_FLOOR * expected_maximum(floor, min(others, _MANY)))
     width = sum(min(size, plan.most_groups) for size in plan.sizes)
     memory = 4 * (9 * components * width + 8 * width * width) + 40 * width * width + 16 * asked
     notes = ["no interval is proved: nothing bounds what pairs and triples do not say"]
@@ -73,7 +94,7 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
         memory += Asked.of(problem.workload.domain, plan.columns, problem.in_order).memory
     return Claim(
         mechanism="adaptive",
-        expected_max=max(largest, ADAPTIVE_FLOOR * expected_maximum(floor, min(asked, _MANY))),
+        expected_max=max(largest, listed),
         expected_mean=whole / asked,
         bound=None,
         memory=memory,
@@ -91,6 +112,44 @@ def _errors(noise: float, cells: float) -> tuple[float, float]:
         math.exp((1 - at) * math.log(a) + at * math.log(b)) for a, b in zip(small, large)
     )
     return factor * noise**power, factor_max * noise**power_max
+
+
+def _listed(problem: Problem, plan: AdaptivePlan, block: Conjunctions, most: float) -> tuple[float, float]:
+    """The mean and the largest error of listed conjunctions, in counts; `most` is that of cells of as many columns."""
+    rows, columns = problem.planned_rows, len(plan.columns)
+    share, width, spread = _facts(block)
+    unit = math.sqrt(unit_cost(problem.relation) / (2 * float(problem.cap)))
+    # A long run of codes has the noise of all of them, and nothing takes it away.
+    noise = unit * np.maximum(ADAPTIVE_LISTED_NOISE * columns**0.25, math.sqrt(2 / math.pi * columns) * spread)
+    unseen = np.maximum(width - 2, 0)
+    missed = np.minimum(ADAPTIVE_LISTED_UNSEEN * unseen**2, ADAPTIVE_LISTED_UNSEEN_MOST)
+
+    def errors(share: NDArray[np.float64]) -> NDArray[np.float64]:
+        known = 1 / (1 / (noise * share**0.25) + 1 / (ADAPTIVE_LISTED_MASS * rows * share))
+        found: NDArray[np.float64] = known + missed * rows * share
+        return found
+
+    # Tables are uneven: what is asked about may be more frequent than values are on average, and the more so the
+    # smaller that is. Of many errors a few are the largest, which a norm says without looking for the worst one.
+    uneven = errors(share**ADAPTIVE_LISTED_POWER)
+    worst = float(uneven.max())
+    norm = worst * float(((uneven / worst) ** 6).sum()) ** (1 / 6)
+    held = ADAPTIVE_LISTED_UNSEEN_MOST * rows * float(np.where(unseen > 0, share, 0.0).max())
+    return float(errors(share).mean()), max(ADAPTIVE_LISTED_LARGEST * norm, min(most, held))
+
+
+def _facts(block: Conjunctions) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Of each conjunction: the share of all records for which it holds, or for which not if these are fewer; how many
+    columns it reads; and the root of how many codes of one column it puts together."""
+    sizes = block.domain.sizes
+    codes = np.array([len(literal.codes) for literal in block.literals] + [1.0])
+    of = np.array([sizes[literal.column] for literal in block.literals] + [1.0])
+    owner = np.repeat(np.arange(len(block)), np.diff(block.starts))
+    share = np.bincount(owner, (codes / of)[block.terms].prod(axis=1), minlength=len(block))
+    width, spread = np.zeros(len(block), dtype=np.int64), np.zeros(len(block))
+    np.maximum.at(width, owner, (block.terms >= 0).sum(axis=1))
+    np.maximum.at(spread, owner, np.sqrt(codes * (1 - codes / of))[block.terms].max(axis=1, initial=0.0))
+    return np.clip(np.minimum(share, 1 - share), _SMALLEST, 0.5), width, spread
 
 
 def _noise(problem: Problem, plan: AdaptivePlan, price: float) -> Noise:

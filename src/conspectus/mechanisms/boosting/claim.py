@@ -9,9 +9,15 @@ import numpy as np
 
 from conspectus.curator.scores import ERROR_STEPS
 from conspectus.mechanisms.certificate import certified_width
-from conspectus.mechanisms.expectations import BOOSTING_LARGEST, BOOSTING_MEAN, BOOSTING_UNMEASURED
+from conspectus.mechanisms.expectations import (
+    BOOSTING_GAP,
+    BOOSTING_LARGEST,
+    BOOSTING_MEAN,
+    BOOSTING_UNMEASURED,
+    BOOSTING_UNMEASURED_MEAN,
+)
 from conspectus.mechanisms.interactions import Interactions
-from conspectus.mechanisms.iterative import unmeasured
+from conspectus.mechanisms.iterative import left_out
 from conspectus.mechanisms.mechanism import Claim, ErrorBound, Problem, expected_maximum, expected_size, kept_noise
 from conspectus.mechanisms.total import of_fractions
 from conspectus.privacy.events import Noise
@@ -78,13 +84,13 @@ def _expected(problem: Problem, plan: BoostingPlan, law: Noise, ridge: float) ->
         share = (plan.first + sum(plan.sampling.draws[:middle])) / len(candidates)
         errors = interactions.fitted(deviation_of(law) / rows, ridge=ridge, share=share)
         return errors.mean * rows, errors.largest * rows
-    hidden = BOOSTING_UNMEASURED * unmeasured(problem, candidates, plan.first)
+    hidden = BOOSTING_UNMEASURED * left_out(problem, candidates, plan.first, gap=BOOSTING_GAP)
     if problem.workload.denominator:
         hidden *= problem.workload.denominator / rows
     noise = expected_maximum(law, plan.sampled * len(candidates[0])) / grid
     asked = len(candidates.workload)
     mean = kept_noise(BOOSTING_MEAN, asked) * expected_size(law) / grid
-    return mean, max(kept_noise(BOOSTING_LARGEST, asked) * noise, hidden)
+    return max(mean, BOOSTING_UNMEASURED_MEAN * hidden), max(kept_noise(BOOSTING_LARGEST, asked) * noise, hidden)
 
 
 def _memory(problem: Problem, plan: BoostingPlan) -> int:
