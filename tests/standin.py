@@ -13,8 +13,9 @@ import pyarrow as pa
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS
 from conspectus.curator.watch import Watch
+from conspectus.mechanisms.bounds import Margin
 from conspectus.mechanisms.mechanism import Claim, Refusal
-from conspectus.mechanisms.online_mechanism import BadState, Margin, Reply, SessionProblem, State
+from conspectus.mechanisms.online_mechanism import BadState, Reply, SessionProblem, State
 from conspectus.mechanisms.registry import Entry
 from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.events import Noise

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 import conspectus as cs
-from conspectus.mechanisms.online_mechanism import BadState, Margin
+from conspectus.mechanisms.bounds import Margin
+from conspectus.mechanisms.online_mechanism import BadState
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.ledger_terms import LedgerError

@@ -184,7 +184,7 @@ def test_the_price_is_that_of_a_question_that_somebody_moves() -> None:
         assert oracle.affordable == 5
         oracle("ill")
         assert session.spent == pytest.approx(cost)
-        assert oracle("unit = 1") == 1
+        oracle("unit = 1")
         assert oracle.affordable == 3
     lone = cs.Schema.from_dict({"name": "lone", "columns": {"unit": columns["unit"]}})
     with cs.open_session(cs.open_table(pa.table({"unit": [1] * 100}), lone), epsilon=1.0, questions=2) as session:

@@ -11,8 +11,8 @@ from tests.made import people
 
 import conspectus as cs
 from conspectus.curator.acts import watch_act
+from conspectus.mechanisms.bounds import Margin
 from conspectus.mechanisms.choosing import make_online
-from conspectus.mechanisms.online_mechanism import Margin
 from conspectus.mechanisms.sparse_vector import SparsePlan
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget

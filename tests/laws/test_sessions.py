@@ -18,8 +18,9 @@ from tests.standin import ENTRY, StandIn, StandInLoop
 import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.curator.watch import WatchOver
+from conspectus.mechanisms.bounds import Margin
 from conspectus.mechanisms.mechanism import NoMechanism, ProblemError, SettingError
-from conspectus.mechanisms.online_mechanism import Margin, Reply
+from conspectus.mechanisms.online_mechanism import Reply
 from conspectus.mechanisms.registry import ONLINE
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import ByRelation, Noise, ThresholdWatch

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 import conspectus as cs
-from conspectus.mechanisms.online_mechanism import Margin
+from conspectus.mechanisms.bounds import Margin
 from conspectus.mechanisms.sparse_vector import SparsePlan
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import sum_quantile

@@ -1,15 +1,21 @@
-"""What a release proves of its own errors: a private bound on the largest one, and the potential of boosting."""
+"""What is proved of errors: a private bound on the largest one of a release, the potential of boosting, and how far one
+answer of a session may be off."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, ROUNDED
 from conspectus.privacy.events import Noise
-from conspectus.privacy.tails import lower_quantile
-from conspectus.queries.rules import demand
+from conspectus.privacy.mixed_noise import Term, mixed_margin
+from conspectus.privacy.tails import lower_quantile, noise_margin
+from conspectus.queries.rules import LARGEST, demand
+from conspectus.synopses.estimate import Basis, Estimate
+from conspectus.synopses.synopsis import checked_noise
 
 FAILURE = 0.05
 """How often a bound may fail, unless another probability is asked for."""
@@ -137,3 +143,96 @@ class Certificate:
         potential = fields.get("potential")
         known = None if potential is None else Potential.from_json(potential)
         return cls(**{**fields, "law": Noise(kind, float(scale)), "potential": known})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Margin:
+    """How far an answer may be from the truth, in counts, at any confidence.
+
+    The distance is at most the sum of its parts. Each of `noises`, `summed` and `mixed` gets an even share of the
+    failure probability, and each draw of an entry an even share of that (union bound). A measured answer has offset 0
+    and one draw. A guessed one has the threshold as its offset, and the draws of the watch. An answer that earlier
+    measurements decide has the noises of their best estimate, and the interval lies around that estimate.
+
+    Attributes:
+        offset: What needs no chance, in counts.
+        noises: Pairs (law, times), each for the largest of `times` draws of a law in counts.
+        summed: None, or (law, terms, parts): a sum of `terms` draws, divided by `parts`.
+        mixed: The noises of one weighted sum, by law and size of weight.
+        centre: The count that the distance is from; None where it is the answer itself.
+        grid: The draws of `noises` lie on a grid of so many steps to a count. Where the noise is small, its quantile
+            depends on the grid.
+    """
+
+    offset: float = 0.0
+    noises: tuple[tuple[Noise, int], ...] = ()
+    summed: tuple[Noise, int, int] | None = None
+    grid: int = 1
+    mixed: tuple[Term, ...] = ()
+    centre: float | None = None
+
+    def estimate(self, count: float, confidence: float, *, basis: Basis, divisor: float) -> Estimate:
+        """An answer with its interval; `divisor` is the number of rows that shares are of.
+
+        Around a centre, the interval is that of the centre, and the answer a share beside it.
+        """
+        reach = self.counts_at(confidence)
+        if self.centre is None:
+            return Estimate.within(count, reach, basis=basis)
+        return Estimate.within(self.centre, reach, basis=basis, share=count / divisor)
+
+    def counts_at(self, confidence: float) -> float:
+        """A bound that holds with this probability."""
+        failure = (1 - confidence) / max(len(self.noises) + (self.summed is not None) + bool(self.mixed), 1)
+        counts = self.offset
+        for law, times in self.noises:
+            counts += _quantile(Noise(law.kind, law.scale * self.grid), 1, 1 - failure / times) / self.grid
+        if self.summed is not None:
+            law, terms, parts = self.summed
+            counts += _quantile(law, terms, 1 - failure) / parts
+        return counts + mixed_margin(self.mixed, 1 - failure)
+
+    def to_json(self) -> dict[str, Any]:
+        noises = [[law.kind, law.scale, times] for law, times in self.noises]
+        summed = None if self.summed is None else [*self.summed[0], *self.summed[1:]]
+        fields: dict[str, Any] = {"offset": self.offset, "noises": noises, "summed": summed, "grid": self.grid}
+        if self.mixed:
+            by_law: dict[Noise, list[list[float]]] = {}
+            for law, weight, times in self.mixed:
+                by_law.setdefault(law, []).append([weight, times])
+            fields["mixed"] = [[*law, weights] for law, weights in by_law.items()]
+        return fields if self.centre is None else {**fields, "centre": self.centre}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Margin:
+        """The inverse of `to_json`; refuses anything else."""
+        noises = tuple((checked_noise(kind, scale), times) for kind, scale, times in fields["noises"])
+        offset = fields["offset"]
+        if type(offset) not in (int, float) or not 0 <= offset <= LARGEST:
+            raise ValueError("the offset of a margin is a number of rows")
+        summed = None
+        if fields["summed"] is not None:
+            kind, scale, terms, parts = fields["summed"]
+            summed = (checked_noise(kind, scale), terms, parts)
+        grid = fields["grid"]
+        mixed = tuple(
+            (checked_noise(kind, scale), weight, times)
+            for kind, scale, weights in fields.get("mixed", ())
+            for weight, times in weights
+        )
+        counts = [grid, *(times for _, times in noises), *(summed[1:] if summed else ()), *(one[2] for one in mixed)]
+        if any(type(times) is not int or times < 1 for times in counts):
+            raise ValueError("the noises of a margin are drawn once or more")
+        centre = fields.get("centre")
+        numbers = [*(weight for _, weight, _ in mixed), *(() if centre is None else (centre,))]
+        if any(type(number) is not float or not abs(number) <= LARGEST for number in numbers):
+            raise ValueError("a margin weighs its noises, and lies around a count")
+        if any(weight <= 0 for _, weight, _ in mixed):
+            raise ValueError("the weights of a margin are sizes")
+        return cls(offset=float(offset), noises=noises, summed=summed, grid=grid, mixed=mixed, centre=centre)
+
+
+@lru_cache(maxsize=1024)
+def _quantile(law: Noise, terms: int, confidence: float) -> int:
+    """Many answers share one law: their quantile is found once."""
+    return noise_margin(law.kind, law.scale, terms, confidence)

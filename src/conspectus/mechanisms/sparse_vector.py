@@ -36,10 +36,10 @@ from conspectus.privacy.events import Event, Noise
 from conspectus.queries.query import WEIGHT_STEPS
 from conspectus.queries.workload import Workload
 
-from .bounds import FAILURE
+from .bounds import FAILURE, Margin
 from .false_alarms import chance_of_alarms, least_margin
 from .mechanism import SettingError, root_down
-from .online_mechanism import Margin, SessionProblem
+from .online_mechanism import SessionProblem
 
 ALARMED = 0.02
 """The probability with which noise alone may use up half of the hits of a session, by its default threshold."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from conspectus.curator.scores import ERROR_STEPS
-from conspectus.mechanisms.online_mechanism import Margin
+from conspectus.mechanisms.bounds import Margin
 from conspectus.privacy.events import Event, ThresholdWatch
 from conspectus.privacy.relation import Relation
 from conspectus.synopses.synopsis import BadSynopsis, part

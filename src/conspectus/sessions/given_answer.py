@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast, get_args
 
-from conspectus.mechanisms.online_mechanism import Margin
+from conspectus.mechanisms.bounds import Margin
 from conspectus.privacy.events import read_fraction
 from conspectus.queries.rules import LARGEST
 from conspectus.synopses.estimate import Basis, Estimate

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conspectus.mechanisms.online_mechanism import Margin, Reply
+from conspectus.mechanisms.bounds import Margin
+from conspectus.mechanisms.online_mechanism import Reply
 from conspectus.queries.query import Predicate, TableFunction
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import Answer, answer_of, count_confidence

@@ -11,7 +11,7 @@ import numpy as np
 
 from conspectus.data.domain import Domain
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.online_mechanism import Margin
+from conspectus.mechanisms.bounds import Margin
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.moments import Moment

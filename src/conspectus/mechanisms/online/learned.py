@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from conspectus.data.domain import Domain
+from conspectus.mechanisms.bounds import Margin
 from conspectus.mechanisms.mechanism import Problem
-from conspectus.mechanisms.online_mechanism import BadState, Margin, State
+from conspectus.mechanisms.online_mechanism import BadState, State
 from conspectus.privacy.events import Noise
 from conspectus.queries.rules import possible
 from conspectus.queries.sensitivity import WorkloadError

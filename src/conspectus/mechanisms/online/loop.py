@@ -32,7 +32,8 @@ import pyarrow as pa
 
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.online_mechanism import HandOver, Margin, RefitsAside, Reply, SessionProblem, State
+from conspectus.mechanisms.bounds import Margin
+from conspectus.mechanisms.online_mechanism import HandOver, RefitsAside, Reply, SessionProblem, State
 from conspectus.mechanisms.sparse_vector import NumericSparse, SparsePlan
 from conspectus.privacy.events import Event, Noise
 from conspectus.queries.query import Linear, Parity, Predicate, Query
