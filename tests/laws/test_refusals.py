@@ -90,7 +90,10 @@ PUBLIC = {
         "data/sources/postgres/snapshot.py:_library",
     ],
     "it says that the machine lost a file": ["data/spool.py:Spool._get"],
-    "it reads the plan of a frame, and the types that its table declares": ["data/sources/spark/scan.py:scan_of"],
+    "it reads the plan of a frame, and the types that its table declares": [
+        "data/sources/spark/scan.py:_files",
+        "data/sources/spark/scan.py:scan_of",
+    ],
     "it reads who is protected in a frame that lies in a cluster": [
         "data/sources/spark/spark_table.py:SparkTable.recoded"
     ],

@@ -167,3 +167,18 @@ def test_values_keep_their_meaning_in_the_types_of_spark() -> None:
         (pa.array([MOMENT], pa.timestamp("ns", "UTC")), "timestamp", [MOMENT]),
     ):
         assert typed(tidy(column), kind).to_pylist() == expected, kind
+
+
+def test_long_numbers_keep_their_digits_and_odd_ones_stop_nothing() -> None:
+    texts = [
+        "9007199254740993",
+        "9223372036854775807",
+        "9223372036854775808",
+        "1e400",
+        "0e999999999",
+        "1e-99999999999999999999",
+    ]
+    whole = typed(tidy(pa.array(texts)), "long").to_pylist()
+    assert whole == [9007199254740993, 9223372036854775807, None, None, 0, None]
+    exact = typed(tidy(pa.array(["1.5", *texts])), "decimal(5,1)").to_pylist()
+    assert exact == [decimal.Decimal("1.5"), None, None, None, None, decimal.Decimal("0.0"), None]

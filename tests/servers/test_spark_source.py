@@ -226,6 +226,40 @@ def test_small_numbers_are_compared_with_constants(session: Any, tmp_path: Path)
             cs.open_table(asked, schema)
 
 
+def test_constants_that_some_row_would_stop_at_are_refused(session: Any, tmp_path: Path) -> None:
+    """Spark leaves a constant that it cannot cast for the first row that needs it, and stops there."""
+    made = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "d": [datetime.date(2020, 1, n) for n in (1, 2, 3)]})
+    pq.write_table(made, tmp_path / "made.parquet")
+    column = {"type": "integer", "min": 0, "max": 9, "missing": True}
+    schema = cs.Schema.from_dict({"name": "made", "columns": {"a": column}})
+    frame = session.read.parquet(str(tmp_path / "made.parquet"))
+    odd = (
+        "coalesce(a, 'unknown')",
+        "CASE WHEN a IS NULL THEN 'n/a' ELSE a END",
+        "IF(a IS NULL, CAST('x' AS BIGINT), a)",
+    )
+    for words in odd:
+        with pytest.raises(SourceError, match="casts a constant"):
+            cs.open_table(frame.selectExpr(f"{words} AS a"), schema)
+    for words in (
+        "d < CAST('now' AS DATE)",
+        "d < CAST('2020-02-30' AS DATE)",
+        "a > CAST('99999999999999999999' AS BIGINT)",
+    ):
+        with pytest.raises(SourceError, match="casts a constant"):
+            cs.open_table(frame.filter(words), schema)
+    for words, rows in (("d >= '2020-01-02'", 2), ("a >= CAST('2' AS BIGINT)", 2), ("a < 3", 2)):
+        assert cs.open_table(frame.filter(words), schema).fold(RowCount()) == rows, words
+
+
+def test_a_path_that_is_named_twice_is_refused(session: Any, rows: pa.Table, tmp_path: Path) -> None:
+    """Every row would count twice, for the price of one."""
+    pq.write_table(rows, tmp_path / "r.parquet")
+    for twice in ((tmp_path, tmp_path), (tmp_path, tmp_path / "r.parquet")):
+        with pytest.raises(SourceError, match="twice"):
+            cs.open_table(session.read.parquet(*map(str, twice)), SCHEMA)
+
+
 def test_guessed_types_of_folders_are_refused(session: Any, rows: pa.Table, tmp_path: Path) -> None:
     for value in ("1", "2"):
         (tmp_path / f"a={value}").mkdir()

@@ -13,6 +13,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -54,9 +55,6 @@ def scan_of(analysed: Any, jvm: Any) -> Scan | None:
             "the Spark frame reads a table with default values for columns that a file lacks: write it to Parquet as "
             "it is, every row of it"
         )
-    files = _files(relation, jvm)
-    if files is None:
-        return None
     same, used = _uses(steps)
     columns = _items(leaf.output())
     at = {_id(column): place for place, column in enumerate(columns)}
@@ -75,6 +73,10 @@ def scan_of(analysed: Any, jvm: Any) -> Scan | None:
                 "leave that out"
             )
         inputs.append((place, str(columns[place].name()), kind, str(columns[place].dataType().sql())))
+    # After all that refuses: whether there are files is no fact of the plan.
+    files = _files(relation, jvm)
+    if files is None:
+        return None
     found = [origin(_id(column)) for column in _items(analysed.output())]
     names = tuple(None if place is None else str(columns[place].name()) for place in found)
     return Scan(files, names, tuple(inputs))
@@ -153,6 +155,9 @@ def _uses(steps: Sequence[Any]) -> tuple[dict[int, int], list[int]]:
 
 def _files(relation: Any, jvm: Any) -> tuple[tuple[str, str], ...] | None:
     """The files of a relation, and what Spark knows of their folders; None where our reader does not know the store."""
+    roots = sorted(str(path.toUri().getPath()).rstrip("/") + "/" for path in _items(relation.location().rootPaths()))
+    if any(after.startswith(before) for before, after in pairwise(roots)):
+        raise SourceError("the Spark frame reads a folder or a file twice, and with it every row: name each once")
     keys = list(relation.partitionSchema().fieldNames())
     if not keys:
         found = [(str(address), "{}") for address in relation.inputFiles()]

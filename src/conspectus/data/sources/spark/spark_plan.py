@@ -8,7 +8,9 @@ what it says is what was written.
 
 from __future__ import annotations
 
+import datetime
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +33,9 @@ _ALLOWED = frozenset(
     + ["LessThan", "LessThanOrEqual", "And", "Or", "Not", "In", "IsNull", "IsNotNull", "CaseWhen", "If", "Coalesce"]
     + ["Upper", "Lower", "StringTrim", "StringTrimLeft", "StringTrimRight", "Length", "SortOrder"]
 )
+_WHOLE = {"byte": 2, "short": 4, "integer": 9, "long": 18}
+"""Types of whole numbers, and how many digits each surely holds."""
+
 _WIDER = {
     "byte": frozenset({"short", "integer", "long", "float", "double"}),
     "short": frozenset({"integer", "long", "float", "double"}),
@@ -100,8 +105,16 @@ def _check_expression(node: dict[str, Any], inside: dict[str, Any]) -> None:
     if name == "Cast":
         of = str(inside.get("class")).removeprefix(_EXPRESSIONS)
         wider = str(node.get("dataType")) in _WIDER.get(str(inside.get("dataType")), ())
-        if of == "Literal" or (of == "AttributeReference" and wider):
-            return  # of a constant, which depends on no row, or of a column to a type that holds all of its numbers
+        if of == "AttributeReference" and wider:
+            return  # of a column to a type that holds all of its numbers
+        if of == "Literal":
+            if wider or _sure(inside.get("value"), str(inside.get("dataType")), str(node.get("dataType"))):
+                return
+            # Spark may leave it for the first row that needs it, and stop there; and "now" is another value each time.
+            raise SourceError(
+                "the Spark frame casts a constant to a type that may not hold it: write the constant as a value of "
+                "that type, as in DATE '2020-01-31'"
+            )
         raise SourceError(
             "the Spark frame casts a column, which may stop at a value and write it into a log: leave the column as it "
             "is, since a schema reads any type"
@@ -110,6 +123,36 @@ def _check_expression(node: dict[str, Any], inside: dict[str, Any]) -> None:
         raise SourceError(
             f"the Spark frame has an expression ({name}) that may look beyond a row or stop at a value: {_CURE}"
         )
+
+
+def _sure(value: Any, given: str, wanted: str) -> bool:
+    """Whether a constant, as a plan writes it, surely is a value of another type, and always the same one."""
+    if value is None or wanted == "string" or (given == "date" and wanted.startswith("timestamp")):
+        return True
+    text = str(value)
+    if wanted in _WHOLE or wanted.startswith("decimal"):
+        digits = _WHOLE.get(wanted) or _digits(wanted)
+        return re.fullmatch(rf"[+-]?\d{{1,{digits}}}", text) is not None if digits else False
+    if wanted in ("double", "float"):
+        return re.fullmatch(r"[+-]?\d{1,30}(\.\d{1,30})?", text) is not None
+    if given != "string":
+        return False
+    if wanted == "boolean":
+        return text in ("true", "false")
+    try:
+        if wanted == "date":
+            return re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None and bool(datetime.date.fromisoformat(text))
+        form = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{3}|\.\d{6})?)?"
+        moment = wanted.startswith("timestamp") and re.fullmatch(form, text) is not None
+        return moment and bool(datetime.datetime.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def _digits(wanted: str) -> int:
+    """How many digits a decimal type has before its point."""
+    found = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", wanted)
+    return int(found[1]) - int(found[2]) if found else 0
 
 
 def _kind(leaf: Any) -> str:

@@ -36,6 +36,7 @@ _TYPES = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
+_FARTHEST = 400  # more than the exponents of all types
 _WIDE = decimal.Context(prec=80)
 _decimal = re.compile(r"decimal\((\d+),(\d+)\)")
 
@@ -87,6 +88,8 @@ def _reader(kind: str, target: pa.DataType) -> Callable[[Any], Any]:
 
 def _whole(value: Any, end: int) -> int | None:
     number = value if isinstance(value, int | decimal.Decimal) and not isinstance(value, bool) else number_of(value)
+    if isinstance(value, str) and number is not None:  # a float holds no long number to its last digit
+        number = _written(value)
     return int(number) if number is not None and number == int(number) and -end <= number < end else None
 
 
@@ -97,12 +100,22 @@ def _real(value: Any) -> float | None:
 
 def _exact(value: Any, precision: int, scale: int) -> decimal.Decimal | None:
     text = text_of(value)
-    if text is None or number_of(value) is None:
+    number = None if text is None or number_of(value) is None else _written(text)
+    if number is None or abs(number) >= decimal.Decimal(10) ** (precision - scale):
         return None
-    number = decimal.Decimal(text)
-    if abs(number) >= decimal.Decimal(10) ** (precision - scale):
+    exact = number.quantize(decimal.Decimal(1).scaleb(-scale), context=_WIDE)
+    return exact if exact == number else None
+
+
+def _written(text: str) -> decimal.Decimal | None:
+    """A number to its last digit; None for one whose exponent no type holds, at which arithmetic would stop."""
+    try:
+        number = decimal.Decimal(text)
+    except ArithmeticError:
         return None
-    return number if number == number.quantize(decimal.Decimal(1).scaleb(-scale), context=_WIDE) else None
+    if not number:
+        return decimal.Decimal(0)
+    return number if number.is_finite() and abs(number.adjusted()) <= _FARTHEST else None
 
 
 def _bytes(value: Any) -> bytes | None:
