@@ -179,8 +179,11 @@ def _check_files(leaf: Any) -> None:
             "the Spark frame reads something else than Parquet or ORC files, where one row may decide how others are "
             "read: write the table to Parquet as it is, every row of it"
         )
-    if any(each != "string" for each in _partitioned(leaf)):
+    # Names of folders that are no numbers are guessed to be texts: whether one was guessed is seen nowhere.
+    inference = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    guessing = str(leaf.relation().sparkSession().conf().get(inference)) != "false"
+    if any(guessing or each != "string" for each in _partitioned(leaf)):
         raise SourceError(
-            "Spark has guessed the types of partition columns from the names of folders, so that one folder changes "
-            "how others are read: set spark.sql.sources.partitionColumnTypeInference.enabled to false"
+            "Spark may guess the types of partition columns from the names of folders, so that one folder changes how "
+            f"others are read: set {inference} to false"
         )
