@@ -167,13 +167,14 @@ def union(domain: Domain, boxes: Iterable[Box]) -> Predicate:
     return predicate(domain, any_box(domain, boxes))
 
 
-def opposite(domain: Domain, asked: Predicate) -> Predicate:
-    """The predicate that is true on the other records; raises `TooManyBoxes`."""
-    outside = (
-        any_of(domain, [literal(domain, p.column, complement(p.codes, domain.sizes[p.column])) for p in box])
-        for box in asked.boxes
-    )
-    return predicate(domain, all_of(domain, outside))
+def opposite(domain: Domain, formula: Formula) -> Formula:
+    """All other records, those with missing values included; raises `TooManyBoxes`."""
+    if isinstance(formula, bool):
+        return not formula
+    if isinstance(formula, Literal):
+        return literal(domain, formula.column, complement(formula.codes, domain.sizes[formula.column]))
+    parts = [opposite(domain, part) for part in formula.parts]
+    return (any_of if formula.conjunctive else all_of)(domain, parts)
 
 
 def _too_many() -> TooManyBoxes:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
 from conspectus.queries.canonical_query import canonical_query
-from conspectus.queries.formulas import TooManyBoxes, opposite, union
+from conspectus.queries.formulas import TooManyBoxes, any_box, opposite, predicate, union
 from conspectus.queries.query import Predicate, Query
 from conspectus.queries.rules import possible
 from conspectus.queries.workload import Workload
@@ -69,7 +69,7 @@ class CountedQueries:
         if not isinstance(meaning, Predicate):
             return []
         with suppress(TooManyBoxes):
-            return self.places(opposite(self._domain, meaning))
+            return self.places(predicate(self._domain, opposite(self._domain, any_box(self._domain, meaning.boxes))))
         return []
 
 

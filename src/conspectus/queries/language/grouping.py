@@ -11,12 +11,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from conspectus.data.code_sets import complement
 from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.builders.arguments import check_listable
-from conspectus.queries.formulas import Formula, all_of, any_of, literal
-from conspectus.queries.query import Literal
+from conspectus.queries.formulas import Formula, all_of, any_of, literal, opposite
 
 from .casts import check_casts, uncast
 from .from_sql import NotAPredicate, Reader, bare, plain_number
@@ -63,7 +61,7 @@ def key_of(schema: Schema, reader: Reader, node: exp.Expression, name: str = "")
     except NotAPredicate:
         raise refused(node) from None
     # Widened to whole bins both may hold in one: a row is in one group, that of the condition as it is written.
-    false = all_of(schema.domain, [false, _not(schema, true)])
+    false = all_of(schema.domain, [false, opposite(schema.domain, true)])
     neither = _rest(schema, [true, false])
     groups = [(value, rows) for value, rows in ((True, true), (False, false), (None, neither)) if rows is not False]
     return Key(name or " ".join(node.sql("duckdb").casefold().split())[:40], tuple(groups))
@@ -107,18 +105,7 @@ def _check_alike(values: list[exp.Expression | None]) -> None:
 
 def _rest(schema: Schema, formulas: list[Formula]) -> Formula:
     """The rows on which none of some formulas is true."""
-    return all_of(schema.domain, [_not(schema, formula) for formula in formulas])
-
-
-def _not(schema: Schema, formula: Formula) -> Formula:
-    """All other rows, those with missing values included."""
-    if isinstance(formula, bool):
-        return not formula
-    if isinstance(formula, Literal):
-        others = complement(formula.codes, schema.domain.sizes[formula.column])
-        return literal(schema.domain, formula.column, others)
-    parts = [_not(schema, part) for part in formula.parts]
-    return (any_of if formula.conjunctive else all_of)(schema.domain, parts)
+    return all_of(schema.domain, [opposite(schema.domain, formula) for formula in formulas])
 
 
 Label = Callable[[Any], Any]
