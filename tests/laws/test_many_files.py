@@ -84,7 +84,7 @@ def test_a_folder_says_what_was_written_under_it(value: str) -> None:
 
     expected: dict[str, str | None] = {"year": value, "kind": None}
     place = f"data/year={quote(value, safe=' ')}/kind=__HIVE_DEFAULT_PARTITION__/rows.parquet"
-    assert many_files._keys(place) == expected
+    assert many_files.keys_of_folders(place) == expected
 
 
 def test_one_odd_folder_changes_no_other_row(tmp_path: Path) -> None:

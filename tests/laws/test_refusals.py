@@ -91,13 +91,13 @@ PUBLIC = {
     ],
     "it says that the machine lost a file": ["data/spool.py:Spool._get"],
     "it reads the plan of a frame, and the types that its table declares": [
-        "data/sources/spark/scan.py:_files",
-        "data/sources/spark/scan.py:scan_of",
+        "data/sources/spark/scan.py:_check_guessed",
     ],
     "it reads who is protected in a frame that lies in a cluster": [
         "data/sources/spark/spark_table.py:SparkTable.recoded"
     ],
     "it says that a job failed, in one sentence": ["data/sources/spark/job.py:collected"],
+    "it says that a store did not answer, in one sentence": ["data/sources/spark/frame_files.py:_below"],
     "it never leaves: a partition that cannot be read is a line, and one sentence for all": [
         "data/sources/spark/partitions.py:folded_people.chunks",
         "data/sources/spark/partitions.py:handed",

@@ -294,8 +294,18 @@ SPARK: list[Case] = [
         lambda side, frame: side.cluster.createDataFrame(list(side.rows)),
     ),
     _frames(
+        "rows in memory",
+        f"{PLAN}:Plan.__init__",
+        lambda side, frame: side.cluster.createDataFrame(pa.Table.from_pylist([dict(row) for row in side.rows])),
+    ),
+    _frames(
+        "facts about files",
+        "spark/scan.py:scan_of",
+        lambda side, frame: frame.select("*", "_metadata"),
+    ),
+    _frames(
         "a CSV file",
-        f"{PLAN}:_check_files",
+        "spark/frame_files.py:check_files",
         lambda side, frame: side.cluster.read.csv(str(side.file), header=True),
     ),
     _frames("a frame of Connect", "spark/spark_table.py:SparkTable.__init__", _connect),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,78 @@ def test_capitals_and_folders_are_read_as_spark_does(session: Any, tmp_path: Pat
     assert {(a, b) for a, b in np.argwhere(found == 1).tolist()} == every
     assert found.sum() == len(every)
     assert {(a, b) for a, b in np.argwhere(kept).tolist()} == {(one, three), (two, three)}
+
+
+def test_a_file_belongs_to_a_frame_by_its_own_name(session: Any, tmp_path: Path) -> None:
+    """The first folder like k=1 hides the files beside it from Spark, and with them everybody else's rows."""
+    place = tmp_path / "rows"
+    folder(place, MANY)
+    frame = session.read.schema(DECLARED).parquet(str(place))
+    before = counts(frame, SCHEMA)
+    for name in ("k=1", "k=2/l=1", "_temporary", ".staging", "other"):
+        (place / name).mkdir(parents=True)
+        pq.write_table(ONE["whole"], place / name / "odd.parquet")
+        if name == "k=1":
+            mixed = session.read.schema(DECLARED).parquet(str(place))
+            assert mixed.count() == 2  # of ten
+            assert sum(counts(mixed, SCHEMA)) == sum(before) + 2
+    (place / "_metadata").write_bytes(b"no table")
+    (place / "empty.parquet").touch()
+    (place / "part-00000").write_bytes((place / "0.parquet").read_bytes())
+    expected = (np.array(before) * 2 + 2 * np.array(counts(ONE["whole"], SCHEMA))).tolist()
+    assert counts(frame, SCHEMA) == expected
+    assert counts(frame.filter("1 = 1"), SCHEMA) == expected
+    shutil.rmtree(place / "_temporary")
+    shutil.rmtree(place / ".staging")
+    every = session.read.schema(DECLARED).option("recursiveFileLookup", "true").parquet(str(place))
+    assert sum(counts(every, SCHEMA)) == sum(expected) + 2
+    alone = session.read.schema(DECLARED).option("basePath", str(place)).parquet(str(place / "k=1"))
+    assert counts(alone, SCHEMA) == counts(ONE["whole"], SCHEMA)
+
+
+def test_folders_name_values_below_the_base_alone(session: Any, tmp_path: Path) -> None:
+    """A folder above the frame that happens to be called a=9, keys that are escaped, and keys in other capitals."""
+    base = tmp_path / "a=9" / "rows"
+    for name in ("a=1/x.parquet", "A=2/x.parquet", "a=%33/x.parquet", "x.parquet"):
+        (base / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"b": [0]}), base / name)
+    frame = session.read.option("basePath", str(base)).parquet(*map(str, (base / "a=1", base / "a=%33")))
+    found = np.array(counts(frame, SCHEMA)).reshape(11, 11).sum(axis=1)
+    one, two, three = SCHEMA.encode(0, pa.array([1, 2, 3])).tolist()
+    assert np.flatnonzero(found).tolist() == sorted([one, three])
+    whole = session.read.parquet(str(base)).selectExpr("a AS a", "b")  # in Spark its name is that of some folder
+    found = np.array(counts(whole, SCHEMA)).reshape(11, 11).sum(axis=1)
+    none = int(SCHEMA.encode(0, pa.array([None], pa.int64()))[0])
+    assert np.flatnonzero(found).tolist() == sorted([one, two, three, none])
+
+
+def test_frames_without_files_have_no_rows(session: Any, tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    frame = session.read.schema(DECLARED).parquet(str(tmp_path / "rows"))
+    for schema in (SCHEMA, IDS):
+        assert sum(counts(frame, schema)) == 0
+        assert sum(counts(frame.filter("a > 1"), schema)) == 0
+
+
+def test_partitions_of_a_catalogue_are_those_that_it_lists(session: Any, tmp_path: Path) -> None:
+    """Their columns have declared types, so that filters may read them; folders may lie anywhere, or be gone."""
+    place = tmp_path / "listed"
+    session.sql(f"CREATE TABLE listed (b BIGINT, a INT) USING parquet PARTITIONED BY (a) LOCATION '{place}'")
+    try:
+        session.sql("INSERT INTO listed VALUES (1, 1), (2, 1), (3, 2), (4, NULL)")
+        folder(tmp_path / "elsewhere", pa.table({"b": [5, 5]}))
+        session.sql(f"ALTER TABLE listed ADD PARTITION (a = 3) LOCATION '{tmp_path / 'elsewhere'}'")
+        session.sql(f"ALTER TABLE listed ADD PARTITION (a = 4) LOCATION '{tmp_path / 'gone'}'")
+        folder(place / "a=5", pa.table({"b": [5]}))  # which the catalogue does not know
+        frame = session.table("listed")
+        codes = SCHEMA.encode(0, pa.array([1, 2, 3, None])).tolist()
+        found = np.array(counts(frame, SCHEMA)).reshape(11, 11).sum(axis=1)
+        assert found[codes].tolist() == [2, 1, 2, 1]
+        assert found.sum() == 6
+        kept = np.array(counts(frame.filter("a >= 2"), SCHEMA)).reshape(11, 11).sum(axis=1)
+        assert kept[codes].tolist() == [0, 1, 2, 0]
+    finally:
+        session.sql("DROP TABLE listed")
 
 
 def test_filters_on_lists_are_refused(session: Any, tmp_path: Path) -> None:

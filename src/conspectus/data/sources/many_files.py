@@ -240,31 +240,37 @@ def _files(source: str | Path) -> tuple[str, list[tuple[StoredFile, dict[str, st
     """What to call a place, and its files in the order of their names."""
     if is_store(source):
         what, places, store = _in_store(str(source))
-        files: list[tuple[StoredFile, str]] = [(ObjectFile(store, place), place) for place in places]
+        # Each with its place in all of the store, for what its folders say, and its place below the address.
+        files: list[tuple[StoredFile, str, str]] = [(ObjectFile(store, at), at, inside) for at, inside in places]
     else:
         path = Path(source).absolute()
         what = f'"{path.name}"'
         if path.is_dir():
-            # Links are followed once, and what other programs put beside the data is passed over.
+            # Links are followed once.
             paths = sorted(each for each in path.rglob("*") if each.is_file())
-            files = [(each, str(each.relative_to(path))) for each in paths]
+            files = [(each, inside := str(each.relative_to(path)), inside) for each in paths]
         else:
             paths = sorted(each for each in map(Path, glob.glob(str(path), recursive=True)) if each.is_file())
-            files = [(each, str(each)) for each in paths]
-    found = [(file, _keys(place)) for file, place in files if _is_data(place)]
+            files = [(each, str(each), each.name) for each in paths]
+    found = [(file, keys_of_folders(place)) for file, place, inside in files if _is_data(inside)]
     if not found:
         endings = ", ".join((*CSV, *PARQUET))
         raise SourceError(f"there is no file in {what} that ends in {endings}: check the path")
     return what, found
 
 
-def _is_data(place: str) -> bool:
-    parts = PurePosixPath(place).parts
-    hidden = any(part[:1] in ("_", ".") and "=" not in part for part in parts[-1:])
-    return not hidden and parts[-1].casefold().endswith((*CSV, *PARQUET))
+def _is_data(inside: str) -> bool:
+    """Whether a file below a folder holds rows of it: what other programs put beside the data is passed over."""
+    parts = PurePosixPath(inside).parts
+    return not any(map(is_hidden, parts)) and parts[-1].casefold().endswith((*CSV, *PARQUET))
 
 
-def _keys(place: str) -> dict[str, str | None]:
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name, or below it, is none of the table's, as in other engines."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def keys_of_folders(place: str) -> dict[str, str | None]:
     """What the folders of a file say: `year=2024` that its column year holds 2024.
 
     Names may be any bytes, as values may: those that are no UTF-8 are unreadable, and stay apart from one another.
@@ -272,13 +278,17 @@ def _keys(place: str) -> dict[str, str | None]:
     keys: dict[str, str | None] = {}
     for part in PurePosixPath(place).parts[:-1]:
         if said := _KEY.fullmatch(part):
-            value = None if said[2] == _NOTHING else mended(unquote(said[2], errors="surrogateescape"))
-            keys[mended(said[1])] = value
+            keys[mended(said[1])] = value_of_folder(unquote(said[2], errors="surrogateescape"))
     return keys
 
 
-def _in_store(address: str) -> tuple[str, list[str], Any]:
-    """The files at an address of an object store: one, all below it, or all that match it."""
+def value_of_folder(said: str) -> str | None:
+    """The value that a folder or a catalogue names, or None where it names none."""
+    return None if said == _NOTHING else mended(said)
+
+
+def _in_store(address: str) -> tuple[str, list[tuple[str, str]], Any]:
+    """The files at an address of an object store, and where they are below it: one, all below it, or all that match."""
     what = f'"{name_of(address)}"'
     scheme = address.partition("://")[0].casefold()
     cure = "check the address, and that the keys of the store are where its own tools look for them"
@@ -298,16 +308,20 @@ def _in_store(address: str) -> tuple[str, list[str], Any]:
         fixed, pattern = _fixed(address)
         store, root = fs.FileSystem.from_uri(fixed)
         if pattern is None and store.get_file_info(root).type == fs.FileType.File:
-            return what, [root], store
-        inside = store.get_file_info(fs.FileSelector(root, recursive=True))
-        places = sorted(each.path for each in inside if each.type == fs.FileType.File)
+            return what, [(root, PurePosixPath(root).name)], store
+        listed = store.get_file_info(fs.FileSelector(root, recursive=True))
+        places = sorted(each.path for each in listed if each.type == fs.FileType.File)
     except Exception:
         raise SourceError(f"{what} cannot be found in its store: {cure}") from None
+    start = root.rstrip("/")
+    found = [(place, place.removeprefix(start).strip("/")) for place in places]
     if pattern is not None:
-        start = root.rstrip("/")
-        inside = [place.removeprefix(start).strip("/") for place in places]
-        places = [at for at, rest in zip(places, inside) if _matches(rest.split("/"), pattern.split("/"))]
-    return what, places, store
+        found = [
+            (place, PurePosixPath(inside).name)
+            for place, inside in found
+            if _matches(inside.split("/"), pattern.split("/"))
+        ]
+    return what, found, store
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:

@@ -22,11 +22,10 @@ _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _RELATIONS = ("org.apache.spark.sql.execution.datasources.LogicalRelation",)
 # The order of rows and their partitions mean nothing here, so that sorting and repartitioning are harmless.
-_NODES = frozenset(
-    ["Project", "Filter", "SubqueryAlias", "View", "LocalRelation", "Repartition", "RepartitionByExpression", "Sort"]
-)
+_NODES = frozenset(["Project", "Filter", "SubqueryAlias", "View", "Repartition", "RepartitionByExpression", "Sort"])
 _FILTERS = frozenset({"Filter"})
 _MOVES = frozenset({"Repartition", "RepartitionByExpression", "Sort"})
+_IN_MEMORY = frozenset({"LocalRelation", "LogicalRDD"})  # one or the other, by how large the rows are together
 # Expressions over one row that give a value, or nothing, for every value.
 _ALLOWED = frozenset(
     ["AttributeReference", "Alias", "Literal", "EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"]
@@ -43,17 +42,17 @@ _WIDER = {
     "float": frozenset({"double"}),
 }
 """Casts that no number stops or changes: Spark writes them where a filter compares a small type with a constant."""
-_FORMATS = frozenset({"Parquet", "ORC"})
 _CURE = "leave it out, since a source must map each row by itself"
 
 
 class Plan:
-    """What the plan of a frame says: whether rows are left out, whether they move between partitions, and how our own
-    reader finds them in files, where it does."""
+    """What the plan of a frame says: whether rows are left out, whether they move between partitions, whether
+    names that differ in capitals alone are different, and how our own reader finds the rows in files."""
 
     def __init__(self, frame: Any) -> None:
         analysed = frame._jdf.queryExecution().analyzed()
         self.filtered = self.moves = False
+        self.capitals = str(frame.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
         relations = 0
         for node, inside in _nodes(json.loads(analysed.toJSON())):
             name = str(node["class"])
@@ -65,20 +64,18 @@ class Plan:
                 _check_expression(node, inside)
             elif not name.startswith(_LOGICAL) or short not in _NODES:
                 step = name.rpartition(".")[2]
-                if step == "LogicalRDD":
+                if step in _IN_MEMORY:
                     raise SourceError(
-                        "the Spark frame is made of rows of Python, which cannot be examined: write it to Parquet"
+                        "the Spark frame is made of rows in memory, which cannot be examined: open those rows "
+                        "themselves (Arrow, pandas or polars), or write the frame to Parquet"
                     )
                 raise SourceError(f"the Spark frame has a step ({step}) that may mix rows: {_CURE}")
             else:
-                relations += short == "LocalRelation"
                 self.filtered |= short in _FILTERS
                 self.moves |= short in _MOVES
         if relations != 1:
             raise SourceError("the Spark frame reads no table, or more than one: it has to map each row of one table")
-        leaf = analysed.collectLeaves().apply(0)
-        _check_files(leaf)
-        self.scan = scan_of(analysed, frame.sparkSession._jvm) if _kind(leaf) == "Parquet" else None
+        self.scan = scan_of(analysed, frame.sparkSession._jvm, capitals=self.capitals)
 
 
 def _nodes(written: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -153,37 +150,3 @@ def _digits(wanted: str) -> int:
     """How many digits a decimal type has before its point."""
     found = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", wanted)
     return int(found[1]) - int(found[2]) if found else 0
-
-
-def _kind(leaf: Any) -> str:
-    if leaf.getClass().getSimpleName() != "LogicalRelation":
-        return ""
-    relation = leaf.relation()
-    if relation.getClass().getSimpleName() != "HadoopFsRelation":
-        return "another kind of table"
-    return str(relation.fileFormat().toString())
-
-
-def _partitioned(leaf: Any) -> list[str]:
-    """The types of the columns that folders name."""
-    fields = json.loads(leaf.relation().partitionSchema().json())["fields"]
-    return [str(field["type"]) for field in fields]
-
-
-def _check_files(leaf: Any) -> None:
-    kind = _kind(leaf)
-    if not kind:
-        return
-    if kind not in _FORMATS:
-        raise SourceError(
-            "the Spark frame reads something else than Parquet or ORC files, where one row may decide how others are "
-            "read: write the table to Parquet as it is, every row of it"
-        )
-    # Names of folders that are no numbers are guessed to be texts: whether one was guessed is seen nowhere.
-    inference = "spark.sql.sources.partitionColumnTypeInference.enabled"
-    guessing = str(leaf.relation().sparkSession().conf().get(inference)) != "false"
-    if any(guessing or each != "string" for each in _partitioned(leaf)):
-        raise SourceError(
-            "Spark may guess the types of partition columns from the names of folders, so that one folder changes how "
-            f"others are read: set {inference} to false"
-        )

@@ -38,7 +38,7 @@ from .partitions import (
     of_files,
     receipt,
 )
-from .scan import over, places
+from .scan import over
 from .spark_plan import Plan
 
 Work = Callable[[Batches], Batches]
@@ -46,8 +46,6 @@ Work = Callable[[Batches], Batches]
 WHAT = "the Spark frame"
 _ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ROWS = "65536"  # Spark's own default of 10,000 rows costs half as much again
-# Which calendar old dates are in: some sessions let one such date stop the job, and with it everybody's rows.
-_CALENDARS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
 
 
 def is_spark(source: object) -> bool:
@@ -126,10 +124,7 @@ class SparkTable(Table):
             )
         # Adaptive execution joins and drops partitions by what they hold, and then nobody could say how many there are.
         session = self._frame.sparkSession
-        strict = {
-            name: "CORRECTED" for name in _CALENDARS if session.conf.get(name, "CORRECTED").upper() == "EXCEPTION"
-        }
-        with _set(session, {"spark.sql.adaptive.enabled": "false", _ROWS_SETTING: _ROWS, **strict}):
+        with _set(session, {"spark.sql.adaptive.enabled": "false", _ROWS_SETTING: _ROWS}):
             lines = self._lines(fold)
             try:
                 expected = int(lines._jdf.queryExecution().toRdd().getNumPartitions())
@@ -153,10 +148,6 @@ class SparkTable(Table):
         """How work reaches the rows of some columns and the id, and how these rows are read there."""
         scan, reading = self._plan.scan, Reading(self.schema.to_dict(), self._seed)
         wanted = [self._places[column] for column in columns]
-        if scan is None:
-            made = self._frame.toDF(*places(self._frame))
-            last = [] if self._person is None else [self._person]
-            return made.select(*(f"o{place}" for place in [*wanted, *last])).mapInArrow, reading
         codes = tuple(
             (column, name) for column, place in zip(columns, wanted) if (name := scan.origins[place]) is not None
         )
@@ -165,9 +156,9 @@ class SparkTable(Table):
         idle = len(codes) == len(columns) and (self._person is None or person is not None)
         steps = self._plan.filtered or self._plan.moves or not idle
         inputs = tuple((name, kind) for _, name, kind, _ in scan.inputs) if steps else ()
-        rows = FileRows(reading, inputs, codes, person, self._capitals())
+        rows = FileRows(reading, inputs, codes, person, self._plan.capitals)
         # One file a partition, by its own number: a second run deals them as the first one did.
-        dealt = self._frame.sparkSession.sparkContext.parallelize(scan.files, len(scan.files))
+        dealt = self._frame.sparkSession.sparkContext.parallelize(scan.files, max(1, len(scan.files)))
         files = self._frame.sparkSession.createDataFrame(dealt, "file string, folders string")
         if not steps:
             return lambda work, kinds: files.mapInArrow(partial(of_files, rows, work), kinds), reading
@@ -182,9 +173,6 @@ class SparkTable(Table):
         if self._person is not None:
             chosen.append("person" if person is not None else f"o{self._person}")
         return over(self._frame, scan, read).select(*chosen).mapInArrow, reading
-
-    def _capitals(self) -> bool:
-        return str(self._frame.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
     def _checked(self, fold: Fold[Any], found: Sequence[Any], expected: int) -> tuple[Vectors, int]:
         """The sums of all lines, where each partition is there once, whole, and with as many rows as before."""
@@ -209,7 +197,7 @@ class SparkTable(Table):
         if self._receipts is None:
             self._receipts = known
         elif known != self._receipts:
-            raise SourceError(f"{WHAT} has other rows than in the pass before: cache it, or write it to Parquet first")
+            raise SourceError(f"{WHAT} has other rows than in the pass before: let nobody write to its files")
         vectors = (
             tuple(np.frombuffer(numbers, dtype="<i8") for numbers in _vectors(lines))
             for _, lines in sorted(parts.items())
