@@ -217,3 +217,28 @@ def test_each_rule_costs_what_its_acts_say():
     assert (chosen.epsilon.replace, chosen.epsilon.add_remove, chosen.draws) == (Fraction(1, 4), Fraction(1, 8), 2)
     drawn = cs.release(table, workload, rho=0.5, mechanism="top", count=2, counts=0.5).events[1]
     assert float(drawn.range.replace) == pytest.approx(math.sqrt(8 * 0.125))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"winners": [0, "1"]},
+        {"winners": [0, 0]},
+        {"winners": [0, 9]},
+        {"winners": [0, -1]},
+        {"winners": [True, 2]},
+        {"winners": "01"},
+        {"within": "near"},
+        {"within": float("inf")},
+        {"counts": None},
+    ],
+)
+def test_a_file_whose_winners_cannot_be_shown_is_refused(tmp_path, changed):
+    schema, table = visits([50, 40, 30])
+    made = cs.release(table, cs.marginals(schema, 1), epsilon=5.0, mechanism="top", count=2)
+    made.save(tmp_path / "whole.conspectus")
+    assert cs.load(tmp_path / "whole.conspectus").winners == made.winners
+    object.__setattr__(made, "parameters", {**made.parameters, **changed})
+    made.save(tmp_path / "changed.conspectus")
+    with pytest.raises(ValueError, match="get the file again"):
+        cs.load(tmp_path / "changed.conspectus")

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from tests.reference import noise_law
 
+from conspectus.privacy.events import LARGEST_SCALE, ScaleError
 from conspectus.privacy.noise import (
-    LARGEST_SCALE,
     Sampler,
-    ScaleError,
     SystemSampler,
     UnsafeSeededSampler,
     discrete_gaussian,

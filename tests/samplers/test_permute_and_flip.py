@@ -20,7 +20,7 @@ from scipy.integrate import quad
 from scipy.stats import chi2
 
 from conspectus.privacy.exponential import SelectionError
-from conspectus.privacy.noise import UnsafeSeededSampler
+from conspectus.privacy.noise import SystemSampler, UnsafeSeededSampler
 from conspectus.privacy.permute_and_flip import _bounds, _enclosed, _is_below, permute_and_flip
 
 ALPHA = 1e-6
@@ -164,3 +164,17 @@ def test_far_candidates_are_kept_by_their_own_probability_and_not_by_the_floor()
 def test_a_selection_without_a_rate_is_refused() -> None:
     with pytest.raises(SelectionError, match="budget"):
         permute_and_flip(np.zeros(2, np.int64), rate=Fraction(0), sampler=UnsafeSeededSampler(1))
+
+
+@pytest.mark.parametrize("power", [2, 40, 64, 200, 360, 368, 369, 370, 400, 1100])
+def test_candidates_that_are_hardly_told_apart_are_chosen_alike(power: int) -> None:
+    """At a tiny rate a weight is not told from the best one's, and the candidate is kept nearly always, not never."""
+    scores = np.array([0, 1], np.int64)
+    rate = Fraction(1, 1 << power)
+    low, high = _bounds(scores, rate)
+    chance = 1 - mpmath.mpf(1) / (1 << power) + mpmath.mpf(1) / (1 << (2 * power + 1))  # up to its cube
+    for lower, upper in zip(low.tolist(), high.tolist()):
+        assert lower <= 2**64 * chance * (1 + mpmath.mpf(2) ** (-3 * power))
+        assert upper + 1 >= 2**64 * chance * (1 - mpmath.mpf(2) ** (-3 * power))
+    if power >= 64:  # 60 draws of one candidate alone: once in 2⁵⁹ runs
+        assert {permute_and_flip(scores, rate=rate, sampler=SystemSampler()) for _ in range(60)} == {0, 1}

@@ -106,13 +106,14 @@ def study(
 
     From the first study on every release under the ledger names one. Declared again, the newest cap counts.
     """
-    from conspectus.privacy.guarantee import Budget
+    from conspectus.privacy.guarantee import Budget, printed
 
     ledger = cs.Ledger.open(path)
     budget = None if epsilon is None and rho is None else Budget(epsilon=epsilon, delta=delta, rho=rho)
     made = ledger.declare_study(name, purpose=purpose, budget=budget, by=by)
     print(f'Declared the study "{made.name}" under the ledger of "{ledger.table}".')
-    printing.facts([("its cap", _study_cap(ledger, made)), ("spent", f"{_sign(ledger)} = {float(made.spent):.6g}")])
+    spent = f"{_sign(ledger)} = {printed(float(made.spent), 6)}"
+    printing.facts([("its cap", _study_cap(ledger, made)), ("spent", spent)])
 
 
 def retire(
@@ -131,19 +132,21 @@ def retire(
 
 def show_ledger(ledger: Any) -> None:
     """A ledger as a few facts and a table of its releases."""
+    from conspectus.privacy.guarantee import printed
+
     sign = _sign(ledger)
     spending = ledger.spending()
     cap, spent = float(ledger.cap), float(spending.price)
     of_delta = left_of_delta = ""
     if ledger.delta_cap:
         aside, gone = float(ledger.delta_cap), float(spending.delta)
-        of_delta = f", and δ = {gone:.6g} of {aside:.6g} set aside for published keys ({gone / aside:.1%})"
+        of_delta = f", and δ = {printed(gone, 6)} of {aside:.6g} set aside for published keys ({gone / aside:.1%})"
         left_of_delta = f", δ = {float(ledger.delta_cap - spending.delta):.6g}"
     print(f'The ledger of "{ledger.table}"')
     printing.facts(
         [
             ("keeps", str(ledger.guarantee())),
-            ("spent", f"{sign} = {spent:.6g} of {cap:.6g} ({spent / cap:.1%}){of_delta}"),
+            ("spent", f"{sign} = {printed(spent, 6)} of {cap:.6g} ({spent / cap:.1%}){of_delta}"),
             ("left", _left(ledger, spending, left_of_delta)),
             ("burn rate", str(ledger.burn_rate())),
         ]
@@ -155,8 +158,8 @@ def show_ledger(ledger: Any) -> None:
         (
             line["made"],
             line["label"],
-            f"{line['price']:.6g}",
-            *((f"{line['delta']:.6g}",) if with_delta else ()),
+            printed(line["price"], 6),
+            *((printed(line["delta"], 6),) if with_delta else ()),
             f"{line['acts']:,}",
             *(line[name] for name in asked),
             "settled" if line["settled"] else "open",
@@ -170,7 +173,7 @@ def show_ledger(ledger: Any) -> None:
     if studies:
         printing.table(
             ("study", "purpose", f"{sign} spent", "cap"),
-            [(one.name, one.purpose, f"{float(one.spent):.6g}", _study_cap(ledger, one)) for one in studies],
+            [(one.name, one.purpose, printed(float(one.spent), 6), _study_cap(ledger, one)) for one in studies],
             right=(2, 3),
         )
 

@@ -242,7 +242,9 @@ def _help(live: Session) -> str:
 
 
 def _line(live: Session, answer: LiveAnswer) -> str:
-    cost = f"cost {_sign(live)} {answer.cost:.4g}" if answer.cost else "cost nothing"
+    from conspectus.privacy.guarantee import printed
+
+    cost = f"cost {_sign(live)} {printed(answer.cost, 4)}" if answer.cost else "cost nothing"
     return f"{answer}; {'repeated' if answer.repeated else cost}"
 
 

@@ -26,6 +26,7 @@ from conspectus.privacy.events import (
     StableKeys,
     StableValue,
     ThresholdWatch,
+    check_scale,
 )
 from conspectus.privacy.relation import Neighbours, Relation, RelationError
 from conspectus.queries.blocks.residual import Residual, joint_shift
@@ -34,7 +35,7 @@ from conspectus.queries.workload import Workload
 
 from .laminar import LaminarDatabases
 from .nets import ListedNet, SmallDatabases
-from .scores import SCORES, LargestCounts, Score
+from .scores import ERROR_STEPS, SCORES, LargestCounts, Score
 from .stable_statistics import STABLE, StableStatistic
 
 Net = ListedNet | SmallDatabases | LaminarDatabases
@@ -61,6 +62,7 @@ def relation_of(schema: Schema, neighbours: Neighbours, *, filtered: bool) -> Re
 
 def measurement(what: Workload | Score, law: Noise, *, relation: Relation) -> Event:
     """The act of measuring a workload or a listed score with this noise; a function of public facts alone."""
+    check_scale(law.scale)
     if isinstance(what, Workload):
         asked = proved(what)
         both = [asked.sensitivity(relation.under(each)) for each in Neighbours]
@@ -86,9 +88,9 @@ def residual_act(residuals: Sequence[Residual], scales: Sequence[float], *, rela
         or any(residual.domain != residuals[0].domain for residual in residuals)
     ):
         raise ValueError("residuals of one table are measured, each with a scale of its own")
+    for scale in scales:
+        check_scale(scale)
     squares = [Fraction(scale) ** 2 for scale in scales]
-    if min(scales) <= 0:
-        raise ValueError("noise on a residual has a scale above 0")
     precisions = [Fraction(residual.cells**2) / square for residual, square in zip(residuals, squares)]
     moved = ByRelation.of(relation, lambda each: joint_shift(residuals, precisions, each))
     return MixedGaussianNoise(shift_squared=moved, sigma_squared=min(squares))
@@ -114,6 +116,7 @@ def residual_scales(
 
 def keys_act(scale: float, threshold: int, *, max_rows: int) -> StableKeys:
     """The act of publishing keys; a function of public facts alone."""
+    check_scale(scale)
     l1 = ByRelation(replace=Fraction(2 * max_rows), add_remove=Fraction(max_rows))
     return StableKeys(l1=l1, rows=max_rows, scale=Fraction(scale), threshold=threshold)
 
@@ -126,6 +129,8 @@ def stable_act(
         raise TypeError("this value is not on the list of those whose distance is proved")
     if (noise is None) != (what.spread == 0):
         raise ValueError("a value that one unit may move is published with noise, and any other without")
+    for each in (scale,) if noise is None else (scale, noise):
+        check_scale(each)
     own = Fraction(0) if noise is None else what.spread / Fraction(noise)
     return StableValue(
         moved=what.moved(relation),
@@ -164,6 +169,8 @@ def selection(
         rate = selection_rate(here / 2, epsilon)
         return ExponentialDraws(range=moved.mapped(lambda each: selection_range(each / 2, rate)), draws=draws), rate
     rate = epsilon / here if rule == "permute-and-flip" else 1 / Fraction(scale_up(here / epsilon))
+    if rule == "noisy-max":
+        check_scale(float(1 / rate))
     return NoisyMaxima(epsilon=moved.mapped(lambda each: rate * each), draws=draws), rate
 
 
@@ -177,6 +184,17 @@ def selection_rate(sensitivity: Fraction, epsilon: Fraction) -> Fraction:
 def selection_range(sensitivity: Fraction, rate: Fraction) -> Fraction:
     """The range to ask `select` for, so that candidates are drawn with probability ∝ exp(rate·score), exactly."""
     return 2 * rate * sensitivity + exponential.slack()
+
+
+def watch_scales(epsilon: Fraction, share: Fraction, *, relation: Relation) -> tuple[float, float]:
+    """The scales of the noise on the threshold of a watch and on each error, in steps of an error."""
+    if not 0 < share < 1 or epsilon <= 0:
+        raise ValueError("a watch splits an epsilon above 0 in two parts")
+    moved = Fraction(ERROR_STEPS * relation.max_rows)
+    scales = scale_up(moved / (share * epsilon)), scale_up(2 * moved / ((1 - share) * epsilon))
+    for scale in scales:
+        check_scale(scale)
+    return scales
 
 
 def watch_act(epsilon: Fraction) -> ThresholdWatch:

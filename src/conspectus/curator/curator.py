@@ -20,7 +20,7 @@ from conspectus.data.domain import Domain
 from conspectus.data.records.field import Elements
 from conspectus.data.sources import Table
 from conspectus.privacy import exponential, levels, noise
-from conspectus.privacy.accounting import Allowance, Debit, scale_up
+from conspectus.privacy.accounting import Allowance, Debit
 from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.privacy.permute_and_flip import permute_and_flip
 from conspectus.privacy.relation import Neighbours, Relation
@@ -40,6 +40,7 @@ from .acts import (
     selection,
     stable_act,
     watch_act,
+    watch_scales,
 )
 from .keys import Records, shown_keys
 from .scores import ERROR_STEPS, Score, error_of
@@ -198,18 +199,18 @@ class Curator:
         Guarantee: the act is ThresholdWatch of this epsilon, until and including the first hit (book, Algorithm 1), and
         FurtherHit of (1 − share)·epsilon for the stretch up to and including each hit after it.
         """
-        if not 0 < share < 1 or hits < 1 or epsilon <= 0:
-            raise ValueError("a watch splits an epsilon above 0 in two parts, and has at least one hit")
+        if hits < 1:
+            raise ValueError("a watch has at least one hit")
+        around_threshold, around_error = watch_scales(epsilon, share, relation=self.relation)
+        steps = np.array([int(threshold * ERROR_STEPS)], dtype=np.int64)
         with self._lock:
             self._debit(watch_act(epsilon))
-            moved = Fraction(ERROR_STEPS * self.relation.max_rows)
-            steps = np.array([int(threshold * ERROR_STEPS)], dtype=np.int64)
-            noisy = noise.discrete_laplace(steps, scale_up(moved / (share * epsilon)), self._sampler)
+            noisy = noise.discrete_laplace(steps, around_threshold, self._sampler)
             further = (1 - share) * epsilon
             return Watch(
                 self._noisy_error,
                 int(noisy[0]),
-                scale_up(2 * moved / further),
+                around_error,
                 hits=hits,
                 go_on=lambda: self._debit(further_act(further)),
                 affords=lambda: self._allowance.admits(further_act(further)),

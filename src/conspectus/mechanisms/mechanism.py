@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from conspectus.curator.scores import error_sensitivity
 from conspectus.data.domain import in_words
 from conspectus.privacy.accounting import cap_of
-from conspectus.privacy.events import Event, Noise
+from conspectus.privacy.events import Event, Noise, ScaleError, drawable
 from conspectus.privacy.gaussian_filter import GaussianTerms
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.prices import root_down as root_down
@@ -172,8 +172,8 @@ class Problem:
     def law(self, moved: Sensitivity, price: Fraction) -> Noise:
         """The noise that makes a measurement cost `price`: Laplace for a pure budget, Gaussian otherwise."""
         if self.currency == "pure":
-            return Noise("laplace", scale_up(Fraction(max(moved.l1, 1)) / price))
-        return Noise("gaussian", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * price)))
+            return drawable(Noise("laplace", scale_up(Fraction(max(moved.l1, 1)) / price)))
+        return drawable(Noise("gaussian", root_up(Fraction(max(moved.l2_squared, 1)) / (2 * price))))
 
     def law_of_one(self, moved: int, price: Fraction) -> Noise:
         """The noise that makes one number cost `price` which one unit moves by `moved`."""
@@ -314,9 +314,9 @@ def propose(mechanism: Mechanism[Any], problem: Problem) -> Proposal | Refusal:
     """
     try:
         plan = mechanism.plan(problem)
-    except CannotServe as why:
+        claim = mechanism.claim(problem, plan)
+    except (CannotServe, ScaleError) as why:
         return Refusal(mechanism=mechanism.name, reason=str(why))
-    claim = mechanism.claim(problem, plan)
     most = problem.planned_denominator
     mean, width = min(claim.expected_mean, most), claim.expected_width
     claim = dataclasses.replace(

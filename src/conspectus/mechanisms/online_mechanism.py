@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import BudgetExceeded
-from conspectus.privacy.events import Event
+from conspectus.privacy.events import Event, ScaleError
 from conspectus.queries.workload import Workload
 from conspectus.synopses.estimate import Basis
 from conspectus.synopses.noisy_answers import NoisyAnswers
@@ -190,13 +190,21 @@ class OnlineProposal:
         return self.mechanism.parameters(self.problem, self.plan)
 
 
+def plan_online(mechanism: OnlineMechanism[Any], problem: SessionProblem) -> Any | Refusal:
+    """The plan of a mechanism, or why it has none: noise that cannot be drawn is a reason, too."""
+    try:
+        return mechanism.plan(problem)
+    except ScaleError as why:
+        return Refusal(mechanism=mechanism.name, reason=str(why))
+
+
 def propose_online(mechanism: OnlineMechanism[Any], problem: SessionProblem, plan: Any | None = None) -> OnlineProposal:
     """Plan once, unless it was, and say what to expect.
 
     Raises:
         NoMechanism: the mechanism refuses the problem; the message says why.
     """
-    plan = mechanism.plan(problem) if plan is None else plan
+    plan = plan_online(mechanism, problem) if plan is None else plan
     if isinstance(plan, Refusal):
         raise NoMechanism(f"{mechanism.name} cannot serve this: {plan.reason}")
     settled, claim = mechanism.settled(problem, plan), mechanism.claim(problem, plan)

@@ -190,6 +190,7 @@ class Projection(Mechanism[ProjectionPlan]):
                 f"it fits {listed:,} single queries one by one (limit {MOST_LISTED:,}): ask for whole marginals"
             )
         price = left_after_total(problem, self.certificate)
+        certificate_acts(problem, self.certificate)  # or refused, before anything is spent
         law = problem.law(problem.sensitivity(asked), price)
         plan = ProjectionPlan(problem=problem, asked=asked, law=law)
         if like is not None:

@@ -32,7 +32,7 @@ from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS
 from conspectus.curator.watch import Watch
 from conspectus.privacy.accounting import BudgetExceeded, scale_up
-from conspectus.privacy.events import Event, Noise
+from conspectus.privacy.events import Event, Noise, check_scale
 from conspectus.queries.query import WEIGHT_STEPS
 from conspectus.queries.workload import Workload
 
@@ -68,6 +68,12 @@ class SparsePlan:
     max_rows: int
     one_threshold: bool = False
     watches: int = 0
+
+    def __post_init__(self) -> None:
+        # Before anything is paid for: the watch draws its noises in steps of an error.
+        for noise in (self.threshold_noise, self.error_noise):
+            check_scale(noise.scale * ERROR_STEPS)
+        check_scale(self.law.scale)
 
     @property
     def threshold_noise(self) -> Noise:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from . import composition
 from .events import Approximate, ByRelation, Event, GaussianNoise, LaplaceNoise, MixedGaussianNoise
-from .guarantee import Budget, Guarantee
+from .guarantee import Budget, Guarantee, printed
 from .prices import Cost, cost_of, gaussian_acts, pure_acts, root_up, scale_down
 from .prices import Currency as Currency
 from .prices import Unpriced as Unpriced
@@ -261,7 +261,7 @@ class Declared:
         concentrated_only = self._epsilon is None or (self._budget.rho is not None and not self._budget.delta)
         theorem = self._theorem
         if theorem == GAUSSIAN and self._rho is not None:
-            theorem += f" (concentrated composition: ε = {epsilon_of(self._rho, self._budget.delta):.4g})"
+            theorem += f" (concentrated composition: ε = {printed(epsilon_of(self._rho, self._budget.delta), 4)})"
         return Guarantee(
             epsilon=None if self._epsilon is None or concentrated_only else scale_up(self._epsilon),
             delta=0.0 if self._theorem == "basic composition" else self._budget.delta,

@@ -19,11 +19,34 @@ from .relation import Neighbours, Relation
 Kind = Literal["laplace", "gaussian"]
 
 
+LARGEST_SCALE = float(2**50)
+
+
+class ScaleError(ValueError):
+    """A noise scale that no sampler can honour."""
+
+
 class Noise(NamedTuple):
     """A law of integer noise: discrete Laplace of scale b, or discrete Gaussian of parameter σ; the float is exact."""
 
     kind: Kind
     scale: float
+
+
+def check_scale(scale: float) -> None:
+    """Refuse a scale that no sampler can honour: when an act is planned, so that its refusal spends nothing.
+
+    Raises:
+        ScaleError: It is not above 0, or beyond 2**50, where sums of counts and noise would leave 64 bits.
+    """
+    if not 0 < scale <= LARGEST_SCALE:
+        raise ScaleError(f"a noise scale must be above 0 and at most 2**50, not {scale:g}: change the budget")
+
+
+def drawable(law: Noise) -> Noise:
+    """The law, where its noise can be drawn; `ScaleError` otherwise."""
+    check_scale(law.scale)
+    return law
 
 
 @dataclass(frozen=True, kw_only=True)

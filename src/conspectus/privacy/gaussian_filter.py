@@ -12,7 +12,7 @@ from fractions import Fraction
 from . import composition
 from .accounting import GAUSSIAN, BudgetExceeded, epsilon_of
 from .events import Event, RowTotal
-from .guarantee import Budget, Guarantee
+from .guarantee import Budget, Guarantee, printed
 from .prices import gaussian_acts, price_rho, scale_down, scale_up
 from .relation import Neighbours
 
@@ -80,7 +80,7 @@ class GaussianFilter:
     def guarantee(self, unit: str, warnings: tuple[str, ...] = (), *, private: bool = True) -> Guarantee:
         """What the terms promise, whatever was spent of them."""
         delta = self._budget.delta
-        concentrated = f"{epsilon_of(self._terms.rho, delta):.4g}"
+        concentrated = printed(epsilon_of(self._terms.rho, delta), 4)
         return Guarantee(
             epsilon=self._terms.epsilon(delta),
             delta=delta,

@@ -17,16 +17,11 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .events import Kind
+from .events import Kind, check_scale
 
 Counts = NDArray[np.int64]
 
-LARGEST_SCALE = float(2**50)
 _BLOCK = 1 << 13  # draws per call of the library: long enough to forget the call, short enough to share between threads
-
-
-class ScaleError(ValueError):
-    """A noise scale that no sampler can honour."""
 
 
 class Sampler(Protocol):
@@ -97,8 +92,7 @@ def _noisy(kind: Kind, values: Counts, scale: float, sampler: Sampler) -> Counts
     # Refusals look at the public shape and scale alone: one that looked at the counts would answer a question.
     if values.dtype != np.int64 or values.ndim != 1:
         raise TypeError("noise is added to a one-dimensional array of 64-bit integers")
-    if not 0 < scale <= LARGEST_SCALE:
-        raise ScaleError(f"a noise scale must be above 0 and at most 2**50, not {scale:g}: change the budget")
+    check_scale(scale)
     if isinstance(sampler, UnsafeSeededSampler):
         drawn = sampler.discrete_laplace if kind == "laplace" else sampler.discrete_gaussian
         return values + drawn(len(values), scale)

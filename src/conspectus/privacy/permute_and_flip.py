@@ -22,6 +22,7 @@ from .levels import uniform_below
 from .noise import Sampler
 
 _BITS = 64
+_EVERY = np.uint64((1 << _BITS) - 1)
 _CLAMPED = np.uint64(1 << 24)
 """What a candidate below the floor of the weights has of 2⁶⁴, at most: its bound from below is 0."""
 
@@ -52,9 +53,10 @@ def _bounds(scores: NDArray[np.int64], rate: Fraction) -> tuple[Words, Words]:
         raise SelectionError("a selection needs a rate above 0: give it a budget")
     high, low = weight_words(scores, rate=rate)
     # A weight is 2⁹⁵ of the best one's: its upper 64 bits of 95. It errs downwards, by less than 2⁻⁵³ of itself.
-    near = (high << np.uint64(33)) | (low >> np.uint64(31))
+    # One that is not told from the best one's has a bit more, and all of the 64 bits.
+    near = np.where(high >> np.uint64(31), _EVERY, (high << np.uint64(33)) | (low >> np.uint64(31)))
     upper = near + (near >> np.uint64(51)) + np.uint64(2)
-    upper[upper < near] = np.uint64((1 << 64) - 1)
+    upper[upper < near] = _EVERY
     lower = np.where(near > np.uint64(2), near - np.uint64(2), np.uint64(0))
     return np.where(near <= _CLAMPED, np.uint64(0), lower), upper
 

@@ -28,6 +28,7 @@ from conspectus.synopses.synopsis import load_synopsis, numbers_of, part
 
 from .acts_and_noise import contradicted
 from .guessed_answers import GuessedAnswers
+from .winners import checked_parameters
 from .within_bins import WithinBins
 
 ANSWERS = "answers"
@@ -138,7 +139,7 @@ def read_fields(path: Path) -> dict[str, Any]:
             "synopsis": synopsis,
             "guarantee": promised,
             "mechanism": manifest["mechanism"],
-            "parameters": dict(manifest["parameters"]),
+            "parameters": checked_parameters(manifest["mechanism"], dict(manifest["parameters"]), workload),
             "claim": None if claim is None else _claim(claim),
             "certificate": proved,
             "measured": beside,

@@ -242,8 +242,8 @@ def _allowed(
     """What a release may spend, and where it writes its acts down before they are drawn."""
     problem = chosen.problem
     budget = problem.budget if inside is None else inside.budget
+    declared = _declared(chosen, inside)  # an act that cannot be drawn is refused here, and costs nothing
     if ledger is None:
-        declared = _declared(chosen, inside)
         if declared is not None:
             return Declared(declared, budget, problem.neighbours), None
         terms = chosen.mechanism.terms(problem, chosen.plan) if inside is None else None

@@ -27,6 +27,23 @@ if TYPE_CHECKING:
 
 PROBABILITY = 1 - FAILURE
 """With which winners are as near to the largest counts as `parameters["within"]` says."""
+_NUMBERS = ("counts", "within")
+
+
+def checked_parameters(mechanism: str, parameters: dict[str, Any], workload: Workload) -> dict[str, Any]:
+    """The parameters in a file: of a release that chose among its questions, winners that it can show.
+
+    Raises:
+        ValueError: Some are no different questions of the workload, or its promise is no number.
+    """
+    if mechanism == "top":
+        found = parameters["winners"]
+        places = isinstance(found, list) and all(type(each) is int and 0 <= each < len(workload) for each in found)
+        if not places or len(set(found)) != len(found):
+            raise ValueError("the winners are different questions, by their positions")
+        if any(type(parameters[name]) not in (int, float) or not 0 <= parameters[name] < np.inf for name in _NUMBERS):
+            raise ValueError("what winners cost and are near to are numbers from 0 on")
+    return parameters
 
 
 class Winners:

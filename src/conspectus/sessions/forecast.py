@@ -16,7 +16,13 @@ from conspectus.data.records.field import P
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.choosing import make_online
 from conspectus.mechanisms.mechanism import MAX_CELLS, Claim, ProblemError, Refusal
-from conspectus.mechanisms.online_mechanism import OnlineMechanism, OnlineProposal, SessionProblem, propose_online
+from conspectus.mechanisms.online_mechanism import (
+    OnlineMechanism,
+    OnlineProposal,
+    SessionProblem,
+    plan_online,
+    propose_online,
+)
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation
 from conspectus.queries.workload import Workload
@@ -164,7 +170,7 @@ def ranked(problem: SessionProblem, chosen: OnlineMechanism[Any] | None) -> tupl
     """What the mechanism asked for proposes; without one all that a session chooses among, the narrowest first."""
     proposals, refusals = [], []
     for mechanism in _candidates(problem) if chosen is None else (chosen,):
-        plan = mechanism.plan(problem)
+        plan = plan_online(mechanism, problem)
         if isinstance(plan, Refusal):
             refusals.append(plan)
         else:

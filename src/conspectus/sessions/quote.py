@@ -13,6 +13,7 @@ from typing import Literal
 
 from conspectus.mechanisms.online_mechanism import OnlineRun
 from conspectus.privacy.accounting import Filter
+from conspectus.privacy.guarantee import printed
 from conspectus.privacy.prices import cost_of
 
 from .live_answer import reply_by_schema
@@ -49,7 +50,7 @@ class Quote:
         if not self.cost:
             return f"costs nothing: {asked}; {sign} {self.remaining:.4g} left"
         short = "" if self.affordable else ", which does not pay for all of it with a guarantee"
-        return f"costs at most {sign} {self.cost:.4g}: {asked}; {sign} {self.remaining:.4g} left{short}"
+        return f"costs at most {sign} {printed(self.cost, 4)}: {asked}; {sign} {self.remaining:.4g} left{short}"
 
 
 def quoted(

@@ -17,7 +17,7 @@ from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.online_mechanism import HandOver, OnlineProposal, OnlineRun, RefitsAside, Reply
 from conspectus.privacy.accounting import BudgetExceeded, Filter
-from conspectus.privacy.guarantee import Budget, Guarantee
+from conspectus.privacy.guarantee import Budget, Guarantee, printed
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import checked_confidence
 from conspectus.releases.release import Release
@@ -301,7 +301,7 @@ class Session(Watching, Consulted, Selecting):
             sign = "ε" if self._account.filter.currency == "pure" else "ρ"
             return (
                 f"{self.mechanism} session, {self.asked:,} of {self.questions:,} questions, "
-                f"{sign} {self.spent:.4g} of {float(self._account.filter.cap):.4g} spent"
+                f"{sign} {printed(self.spent, 4)} of {float(self._account.filter.cap):.4g} spent"
             )
 
     def _check_here(self) -> None:

@@ -15,6 +15,7 @@ from conspectus.mechanisms.expectations import (
 )
 from conspectus.mechanisms.mechanism import Claim, ErrorBound, Problem
 from conspectus.mechanisms.total import of_fractions
+from conspectus.privacy.guarantee import printed
 
 from .parameters import DualQueryPlan, DualQuerySettings
 from .schedule import Schedule
@@ -62,6 +63,6 @@ def _schedule_note(schedule: Schedule) -> str:
 
 def _cost_note(costs: dict[str, float]) -> str:
     if "epsilon_by_theorem_4_3" not in costs:
-        return f"the draws cost epsilon {costs['epsilon_by_theorem_4_2']:.3g} by Theorem 4.2"
+        return f"the draws cost epsilon {printed(costs['epsilon_by_theorem_4_2'], 3)} by Theorem 4.2"
     theirs, ours = costs["epsilon_by_theorem_4_3"], costs["epsilon_of_the_draws"]
-    return f"the draws cost epsilon {theirs:.3g} by Theorem 4.3, {ours:.3g} by ours"
+    return f"the draws cost epsilon {printed(theirs, 3)} by Theorem 4.3, {printed(ours, 3)} by ours"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from conspectus.privacy.guarantee import printed
 from conspectus.privacy.prices import Currency
 from conspectus.suggestions import suggest_keywords
 from conspectus.tabular import Bars, Tabular
@@ -113,7 +114,7 @@ class Listed(Tabular):
 
     def __repr__(self) -> str:
         sign = "epsilon" if self.currency == "pure" else "rho"
-        return f'<Ledger of "{self.table}": {sign} {float(self.spent):.6g} of {float(self.cap):.6g} spent>'
+        return f'<Ledger of "{self.table}": {sign} {printed(float(self.spent), 6)} of {float(self.cap):.6g} spent>'
 
     def _heading(self) -> str:
         return repr(self).strip("<>")
