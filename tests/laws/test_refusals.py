@@ -91,13 +91,16 @@ PUBLIC = {
     ],
     "it says that the machine lost a file": ["data/spool.py:Spool._get"],
     "it reads the plan of a frame, and the types that its table declares": [
-        "data/sources/spark/scan.py:_check_guessed",
+        "data/sources/spark/scan.py:_check_key",
     ],
     "it reads who is protected in a frame that lies in a cluster": [
         "data/sources/spark/spark_table.py:SparkTable.recoded"
     ],
     "it says that a job failed, in one sentence": ["data/sources/spark/job.py:collected"],
-    "it says that a store did not answer, in one sentence": ["data/sources/spark/frame_files.py:_below"],
+    "it says that a store or a catalogue did not answer, in one sentence": [
+        "data/sources/spark/frame_files.py:_below",
+        "data/sources/spark/frame_files.py:_catalogued",
+    ],
     "it never leaves: a partition that cannot be read is a line, and one sentence for all": [
         "data/sources/spark/partitions.py:folded_people.chunks",
         "data/sources/spark/partitions.py:handed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 import conspectus as cs
 from conspectus.counting.counters import Counting
 from conspectus.data.columns.arrays import tidy
+from conspectus.data.fold import RowCount
 from conspectus.data.sources import SourceError
 from conspectus.data.sources.spark.typed_values import arrow_type, typed
 
@@ -160,8 +162,54 @@ def test_folders_name_values_below_the_base_alone(session: Any, tmp_path: Path) 
     assert np.flatnonzero(found).tolist() == sorted([one, three])
     whole = session.read.parquet(str(base)).selectExpr("a AS a", "b")  # in Spark its name is that of some folder
     found = np.array(counts(whole, SCHEMA)).reshape(11, 11).sum(axis=1)
+    for name in ("a=1/x.parquet", "A=2/x.parquet"):  # the word of a folder stands, in whatever capitals
+        pq.write_table(pa.table({"b": [0], "a": [5]}), base / name)
+    assert np.array_equal(np.array(counts(whole, SCHEMA)).reshape(11, 11).sum(axis=1), found)
+    alone = session.read.option("basePath", f"file:{base}").parquet(str(base)).selectExpr("a AS a", "b")
+    assert np.array_equal(np.array(counts(alone, SCHEMA)).reshape(11, 11).sum(axis=1), found)
     none = int(SCHEMA.encode(0, pa.array([None], pa.int64()))[0])
     assert np.flatnonzero(found).tolist() == sorted([one, two, three, none])
+
+
+def test_patterns_pass_over_what_folders_do(session: Any, tmp_path: Path) -> None:
+    """What a pattern matches is named one by one, hidden and empty files among it, and names of any bytes below."""
+    place = Path(folder(tmp_path / "rows", MANY))
+    expected = counts(str(place), SCHEMA)
+    for name in ("_SUCCESS", "empty.parquet", "_h.parquet", "part.parquet._COPYING_"):
+        (place / name).write_bytes(b"" if name == "empty.parquet" else b"no table")
+    assert counts(session.read.schema(DECLARED).parquet(f"{place}/*"), SCHEMA) == expected
+    frame = session.read.schema(DECLARED).parquet(str(place))
+    pq.write_table(ONE["whole"], place / "odd.parquet")
+    (place / "odd.parquet").rename(os.fsdecode(os.fsencode(place) + b"/odd\xff.parquet"))
+    assert sum(counts(frame, SCHEMA)) == sum(expected) + 2
+
+
+@pytest.mark.parametrize("value", ["4", "x"])
+def test_columns_of_one_name_stop_nothing(session: Any, tmp_path: Path, value: str) -> None:
+    """Neither where they are wanted nor where rows alone are counted, whatever stands in them."""
+    twins = pa.Table.from_arrays([pa.array([1]), pa.array([value]), pa.array([2])], names=["a", "a", "b"])
+    others = twins.rename_columns(["x", "x", "b"])
+    place = folder(tmp_path / "rows", MANY, twins, others)
+    frame = session.read.schema(DECLARED).parquet(place)
+    for source in (frame, frame.filter("1 = 1")):
+        assert cs.open_table(source, SCHEMA).fold(RowCount()) == 10
+        found = cs.open_table(source, SCHEMA).fold(Counting(cs.marginal(SCHEMA, ["a"])))[0]
+        assert int(found[SCHEMA.encode(0, pa.array([None], pa.int64()))[0]]) == 2
+    pq.write_table(others, tmp_path / "one.parquet")
+    alone = cs.Schema.from_dict({"name": "t", "columns": {"b": COLUMN}})
+    for source in (str(tmp_path / "one.parquet"), folder(tmp_path / "two", others)):
+        table = cs.open_table(source, alone)
+        assert table.fold(RowCount()) == 1
+        assert table.fold(Counting(cs.marginal(alone, ["b"])))[0].sum() == 1
+
+
+def test_names_of_keys_are_written_with_escapes(session: Any, tmp_path: Path) -> None:
+    made = session.createDataFrame(pa.table({"a%:": [1, 2, 2], "b": [1, 1, 1]}))
+    made.write.partitionBy("a%:").parquet(str(tmp_path / "rows"))
+    found = np.array(
+        counts(session.read.parquet(str(tmp_path / "rows")).selectExpr("`a%:` AS a", "b"), SCHEMA)
+    ).reshape(11, 11)
+    assert found.sum(axis=1)[SCHEMA.encode(0, pa.array([1, 2]))].tolist() == [1, 2]
 
 
 def test_frames_without_files_have_no_rows(session: Any, tmp_path: Path) -> None:
@@ -191,6 +239,20 @@ def test_partitions_of_a_catalogue_are_those_that_it_lists(session: Any, tmp_pat
         assert kept[codes].tolist() == [0, 1, 2, 0]
     finally:
         session.sql("DROP TABLE listed")
+    with pytest.raises(SourceError, match="catalogue"):
+        counts(frame, SCHEMA)
+
+
+def test_moments_in_the_names_of_folders_are_not_computed_with(session: Any, tmp_path: Path) -> None:
+    """A text without a place is another moment in every zone."""
+    session.sql(f"CREATE TABLE moments (b INT, a TIMESTAMP) USING parquet PARTITIONED BY (a) LOCATION '{tmp_path}/m'")
+    try:
+        session.sql("INSERT INTO moments VALUES (1, TIMESTAMP'2020-01-01 12:30:00')")
+        with pytest.raises(SourceError, match="names of folders do not say"):
+            counts(session.table("moments").filter("a > TIMESTAMP'2020-01-01 12:00:00'"), SCHEMA)
+        assert sum(counts(session.table("moments"), SCHEMA)) == 1
+    finally:
+        session.sql("DROP TABLE moments")
 
 
 def test_filters_on_lists_are_refused(session: Any, tmp_path: Path) -> None:

@@ -218,6 +218,7 @@ def test_what_could_mix_rows_or_stop_is_refused(frame: Any, session: Any, tmp_pa
         ("spark.sql.legacy.parquet.nanosAsLong", "true"),
         ("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY"),
         ("spark.sql.parquet.int96RebaseModeInRead", "LEGACY"),
+        ("spark.sql.parquet.int96TimestampConversion", "true"),
     ],
 )
 def test_settings_by_which_files_mean_something_else_are_refused(
@@ -240,7 +241,15 @@ def test_small_numbers_are_compared_with_constants(session: Any, tmp_path: Path)
     column = {"type": "integer", "min": 0, "max": 9, "missing": True}
     schema = cs.Schema.from_dict({"name": "small", "columns": {"a": column}})
     frame = session.read.parquet(str(tmp_path / "small.parquet"))
-    for words in ("a >= 2", "b >= 2", "c >= CAST(2 AS BIGINT)", "f >= CAST(2 AS DOUBLE)", "b = 2 OR c > 2"):
+    for words in (
+        "a >= 2",
+        "a IN (2, 3)",
+        "c IN (2, 3)",
+        "b >= 2",
+        "c >= CAST(2 AS BIGINT)",
+        "f >= CAST(2 AS DOUBLE)",
+        "b = 2 OR c > 2",
+    ):
         assert cs.open_table(frame.filter(words), schema).fold(RowCount()) == 2, words
     for words in (
         "CAST(c AS TINYINT) >= 2",
@@ -283,24 +292,37 @@ def test_constants_that_some_row_would_stop_at_are_refused(session: Any, tmp_pat
 
 
 def test_a_path_that_is_named_twice_counts_once(session: Any, rows: pa.Table, tmp_path: Path) -> None:
-    """Every row would count twice, for the price of one."""
-    pq.write_table(rows, tmp_path / "r.parquet")
-    for twice in ((tmp_path, tmp_path), (tmp_path, tmp_path / "r.parquet")):
-        frame = session.read.parquet(*map(str, twice))
-        assert cs.open_table(frame, SCHEMA).fold(RowCount()) == rows.num_rows < frame.count()
+    """Every row would count twice, for the price of one; Spark spells one place in several ways."""
+    names = ["r.parquet", "a,b@c+(d)&;!$'e f%20ü.parquet"]
+    for name in names:
+        pq.write_table(rows, tmp_path / name)
+    files = [str(tmp_path / name) for name in names]
+    here = str(tmp_path)
+    for several in ([here, here], [here, *files], [here, f"{here}/*.parquet"], [f"file:{here}", f"file://{here}/*"]):
+        frame = session.read.parquet(*several)
+        assert cs.open_table(frame, SCHEMA).fold(RowCount()) == 2 * rows.num_rows < frame.count()
 
 
 def test_no_step_computes_with_guessed_types_of_folders(session: Any, rows: pa.Table, tmp_path: Path) -> None:
     """Whether they are guessed to be numbers or, for one odd folder, texts: that folder must not decide."""
+    given = "a bigint, b boolean, c string, d boolean, who bigint"
+    (tmp_path / "rows").mkdir()
+    pq.write_table(rows, tmp_path / "rows" / "r.parquet")
+    inside = int(np.count_nonzero(np.asarray(rows["a"]) == 1))
+    declared = session.read.schema(given).parquet(str(tmp_path / "rows"))
+    assert cs.open_table(declared.filter("a = 1"), SCHEMA).fold(RowCount()) == inside
     for place, value in enumerate(("1", "2", "x")):
-        (tmp_path / f"a={value}").mkdir()
-        pq.write_table(rows.drop_columns(["a"]), tmp_path / f"a={value}" / "r.parquet")
-        frame = session.read.parquet(str(tmp_path))
-        with pytest.raises(SourceError, match="partitionColumnTypeInference"):
+        (tmp_path / "rows" / f"a={value}").mkdir()
+        pq.write_table(rows.drop_columns(["a"]), tmp_path / "rows" / f"a={value}" / "r.parquet")
+        frame = session.read.parquet(str(tmp_path / "rows"))
+        with pytest.raises(SourceError, match="guesses from the names of folders"):
             cs.open_table(frame.filter("a = '1'"), SCHEMA)
         found = cs.open_table(frame, SCHEMA).fold(Counting(cs.marginal(SCHEMA, ["a"])))[0]
-        assert int(found[SCHEMA.encode(0, pa.array([1]))[0]]) == rows.num_rows  # read by no type
-        assert found.sum() == rows.num_rows * (place + 1)
+        assert int(found[SCHEMA.encode(0, pa.array([1]))[0]]) == rows.num_rows + inside  # read by no type
+        assert found.sum() == rows.num_rows * (place + 2)
+        if value != "x":  # at which Spark itself stops, where numbers are declared
+            declared = session.read.schema(given).parquet(str(tmp_path / "rows"))
+            assert cs.open_table(declared.filter("a = 1"), SCHEMA).fold(RowCount()) == rows.num_rows + inside
 
 
 @pytest.mark.parametrize("unit", [{"kind": "row"}, {"kind": "id", "column": "who", "max_rows": 2}])

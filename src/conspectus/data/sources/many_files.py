@@ -267,7 +267,8 @@ def _is_data(inside: str) -> bool:
 
 def is_hidden(name: str) -> bool:
     """Whether a file or folder of this name, or below it, is none of the table's, as in other engines."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+    unfinished = name.startswith(".") or name.endswith("._COPYING_")
+    return unfinished or (name.startswith("_") and "=" not in name)
 
 
 def keys_of_folders(place: str) -> dict[str, str | None]:
@@ -278,7 +279,8 @@ def keys_of_folders(place: str) -> dict[str, str | None]:
     keys: dict[str, str | None] = {}
     for part in PurePosixPath(place).parts[:-1]:
         if said := _KEY.fullmatch(part):
-            keys[mended(said[1])] = value_of_folder(unquote(said[2], errors="surrogateescape"))
+            key, value = (unquote(each, errors="surrogateescape") for each in said.groups())
+            keys[mended(key)] = value_of_folder(value)
     return keys
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from conspectus.data.columns.arrays import TEXT, tidied, tidy
+from conspectus.data.columns.arrays import tidied, tidy
 
 from .batches import cut
 from .delimited import ahead
@@ -43,17 +43,19 @@ class Parquet:
         return pa.RecordBatchReader.from_batches(kind, ahead(self._batches(places, kind)))
 
     def _batches(self, places: Sequence[int], kind: pa.Schema) -> Iterator[pa.RecordBatch]:
-        read = [self.names[place] for place in places if not pa.types.is_nested(self.kinds[place])]
+        # Of two columns of one name none is read: nobody could say which one is meant.
+        once = [place for place in places if self.names.count(self.names[place]) == 1]
+        read = [self.names[place] for place in once if not pa.types.is_nested(self.kinds[place])]
         try:
             with closing(_open(self.path)) as file:
-                for batch in file.iter_batches(_ROWS, columns=read or None):
+                for batch in file.iter_batches(_ROWS, columns=read):
                     held = {name: place for place, name in enumerate(batch.schema.names)}
                     yield pa.RecordBatch.from_arrays(
                         [
                             tidy(batch.column(held[self.names[place]]))
                             if self.names[place] in read
-                            else pa.nulls(batch.num_rows, TEXT)
-                            for place in places
+                            else pa.nulls(batch.num_rows, kind.field(at).type)
+                            for at, place in enumerate(places)
                         ],
                         schema=kind,
                     )

@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import fs
 
 from conspectus.data.columns.arrays import TEXT, tidy
 from conspectus.data.domain import Chunk, code_dtype
 from conspectus.data.fold import Fold
 from conspectus.data.schema import Schema
 from conspectus.data.sources.batches import cut
-from conspectus.data.sources.many_files import ObjectFile, Part
+from conspectus.data.sources.many_files import Part
 from conspectus.data.sources.origin import Connection
 from conspectus.data.sources.parquet import read_footer
 from conspectus.data.sources.units import bounded, people
 
+from .frame_files import opened
 from .typed_values import typed
 
 LINES = "part int, rows bigint, place int, numbers binary"
@@ -112,8 +112,7 @@ class FileRows:
 def _parts(batches: Batches) -> Iterator[Part]:
     for batch in batches:
         for address, said in zip(*(column.to_pylist() for column in batch.columns)):
-            store, place = fs.FileSystem.from_uri(address)
-            yield Part(read_footer(ObjectFile(store, place), "a file"), json.loads(said))
+            yield Part(read_footer(opened(address), "a file"), json.loads(said))
 
 
 def _alike(one: str, other: str) -> bool:

@@ -16,9 +16,10 @@ from typing import Any
 
 from conspectus.data.sources.origin import SourceError
 
-from .frame_files import Files, check_files, files_of, is_catalogued, items
+from .frame_files import Files, check_files, files_of, is_catalogued, is_given, items
 from .typed_values import arrow_type
 
+_KEYS = frozenset({"boolean", "byte", "short", "integer", "long", "string", "date"})
 _NAMES_ALONE = frozenset({"SubqueryAlias", "View"})
 
 
@@ -70,23 +71,29 @@ def scan_of(analysed: Any, jvm: Any, *, capitals: bool) -> Scan:
                 f'the Spark frame computes with the column "{columns[place].name()}", whose type no filter reads here: '
                 "leave that out"
             )
-        _check_guessed(relation, str(columns[place].name()), kind)
+        _check_key(relation, str(columns[place].name()), kind)
         inputs.append((place, str(columns[place].name()), kind, str(columns[place].dataType().sql())))
     found = [origin(_id(column)) for column in items(analysed.output())]
     names = tuple(None if place is None else str(columns[place].name()) for place in found)
     return Scan(files_of(relation, jvm, capitals=capitals), names, tuple(inputs))
 
 
-def _check_guessed(relation: Any, name: str, kind: str) -> None:
-    """Refuse to compute with a type that was guessed from the names of folders: one folder changes it for all rows."""
-    if name not in list(relation.partitionSchema().fieldNames()) or is_catalogued(relation):
+def _check_key(relation: Any, name: str, kind: str) -> None:
+    """Refuse to compute with the names of folders, unless their type was given: one folder would change a guessed one.
+
+    A moment in the name of a folder has no place, and a number beyond the whole ones several texts.
+    """
+    if name not in list(relation.partitionSchema().fieldNames()):
         return
-    inference = "spark.sql.sources.partitionColumnTypeInference.enabled"
-    # Names of folders that are no numbers are guessed to be texts: whether one was guessed is seen nowhere.
-    if kind != "string" or str(relation.sparkSession().conf().get(inference)) != "false":
+    if not (is_catalogued(relation) or is_given(relation, name)):
         raise SourceError(
-            f'the Spark frame computes with the column "{name}", whose type Spark may guess from the names of folders, '
-            f"so that one folder changes how others are read: set {inference} to false"
+            f'the Spark frame computes with the column "{name}", whose type Spark guesses from the names of folders: '
+            "one folder changes how others are read, so give the types with spark.read.schema"
+        )
+    if kind not in _KEYS and not kind.startswith("decimal"):
+        raise SourceError(
+            f'the Spark frame computes with the column "{name}", of type {kind}, which the names of folders do not say '
+            "in one way: leave that out"
         )
 
 

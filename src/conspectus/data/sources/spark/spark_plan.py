@@ -101,11 +101,12 @@ def _check_expression(node: dict[str, Any], inside: dict[str, Any]) -> None:
     name = str(node["class"]).removeprefix(_EXPRESSIONS)
     if name == "Cast":
         of = str(inside.get("class")).removeprefix(_EXPRESSIONS)
-        wider = str(node.get("dataType")) in _WIDER.get(str(inside.get("dataType")), ())
+        given = str(inside.get("dataType"))
+        wider = str(node.get("dataType")) in (given, *_WIDER.get(given, ()))
         if of == "AttributeReference" and wider:
-            return  # of a column to a type that holds all of its numbers
+            return  # of a column to its own type, or to one that holds all of its numbers
         if of == "Literal":
-            if wider or _sure(inside.get("value"), str(inside.get("dataType")), str(node.get("dataType"))):
+            if wider or _sure(inside.get("value"), given, str(node.get("dataType"))):
                 return
             # Spark may leave it for the first row that needs it, and stop there; and "now" is another value each time.
             raise SourceError(
