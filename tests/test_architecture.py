@@ -15,15 +15,15 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
 
 DIRECTIONS = """
-suggestions, compiled, interrupts, server_address
+suggestions, compiled, interrupts, server_address, whole_numbers
                        ->
 tabular                -> suggestions
-data                   -> suggestions, compiled, interrupts, server_address
+data                   -> suggestions, compiled, interrupts, server_address, whole_numbers
 data.sources.postgres  -> data*, data.sources.batches, data.sources.origin, data.sources.sql
 data.sources.spark     -> data*, data.sources.batches, data.sources.many_files, data.sources.origin,
                           data.sources.parquet, data.sources.table, data.sources.units
 data.sources           -> data*, data.sources.postgres, data.sources.spark
-privacy.composition    ->
+privacy.composition    -> whole_numbers
 privacy                -> privacy.composition, compiled
 privacy.ledger         -> privacy, suggestions, tabular, server_address
 queries.blocks         -> queries.query, queries.block, queries.sensitivity, queries.literals, queries.ordering,
@@ -31,7 +31,7 @@ queries.blocks         -> queries.query, queries.block, queries.sensitivity, que
                           queries.disjoint_boxes, data.domain, data.code_sets, data.records, privacy.relation,
                           interrupts
 queries                -> queries.blocks, data.domain, data.code_sets, data.records, privacy.relation, suggestions,
-                          compiled
+                          compiled, whole_numbers
 queries.builders       -> queries*, data.schema, data.columns
 queries.language       -> queries.builders*
 counting               -> queries, queries.blocks, data.domain, data.code_sets, data.chunks, data.fold, data.records,
@@ -40,7 +40,7 @@ curator                -> counting*, privacy, data, data.sources
 synopses.fitting       -> counting*
 synopses.intervals     -> synopses.synopsis, synopses.estimate, queries, data.domain
 synopses               -> synopses.fitting*, synopses.intervals, queries.builders, privacy.events, privacy.tails,
-                          privacy.noise_plus_shift, privacy.mixed_noise, suggestions
+                          privacy.noise_plus_shift, privacy.mixed_noise, suggestions, whole_numbers
 mechanisms.registry    -> suggestions
 mechanisms.simulation  -> curator.scores, synopses*, privacy
 mechanisms.update_rules -> synopses*
@@ -62,7 +62,8 @@ service.homes          -> service.analysts, service.describing, service.desk, se
                           service.shelf, sessions*, conspectus
 service                -> service.homes, sessions*, report, conspectus
 local                  -> privacy, queries.rules, suggestions
-attacks                -> data.schema, queries, queries.builders, mechanisms, suggestions, conspectus
+attacks                -> data.schema, queries, queries.builders, mechanisms, suggestions, whole_numbers,
+                          conspectus
 cli                    -> attacks*, service*, audit*, report, conspectus
 __main__               -> cli
 """

@@ -236,7 +236,8 @@ def text_lines(table: pa.Table, labels: Sequence[str] = (), lines: int | None = 
         labels: The columns that say which line is which: what is missing there is NULL, and a year has no comma.
         lines: How many lines are shown at most; None for all.
     """
-    names, body = table.column_names, _lines_of(table, labels, lines)
+    most = None if lines is None else min(lines, table.num_rows)
+    names, body = table.column_names, _lines_of(table, labels, most)
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in table.schema.types]
     widths = [max(map(len, column)) for column in zip(names, *body)]
     made = []

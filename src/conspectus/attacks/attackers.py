@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import bmat, csr_array, eye_array
 
+from conspectus.whole_numbers import MOST, whole
+
 Answers = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 
@@ -154,8 +156,10 @@ def membership(shares: Answers, population: Answers, records: Bits, *, rows: int
     traits = np.asarray(records, dtype=np.float64)
     if released.shape != known.shape or traits.ndim != 2 or traits.shape[1:] != known.shape:
         raise AttackError("a share of the table, one of the population and one value a record belong to every trait")
-    if rows < 1 or not np.all((known > 0) & (known < 1)):
-        raise AttackError("shares of the population lie strictly between 0 and 1, and a table has rows")
+    if not whole(rows) or not np.all((known > 0) & (known < 1)):
+        raise AttackError(
+            f"shares of the population lie strictly between 0 and 1, and a table has from 1 to {MOST:,} rows"
+        )
     scores = (traits - known) / (known * (1 - known)) @ (released - known)
     return np.asarray(scores > len(known) / (2 * rows))
 

@@ -12,6 +12,7 @@ import numpy as np
 import conspectus as cs
 from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.suggestions import did_you_mean
+from conspectus.whole_numbers import MOST_TURNS, SEED, is_seed, whole
 
 from .attackers import AttackError
 from .targets import TARGETS, TIMES
@@ -127,8 +128,10 @@ def run(
             raise AttackError(
                 f'no attack is called "{name}"{did_you_mean(name, list(TARGETS))}: choose among {", ".join(TARGETS)}'
             )
-    if type(runs) is not int or runs < 1:
-        raise AttackError(f"runs, how many tables are attacked, is a positive integer, not {runs!r}")
+    if not whole(runs, most=MOST_TURNS):
+        raise AttackError(f"runs, how many tables are attacked, is a positive integer, at most {MOST_TURNS:,}")
+    if not is_seed(public_seed):
+        raise AttackError(SEED)
     lines = [(name, mechanism, epsilon) for name in attacks for mechanism in mechanisms for epsilon in epsilons]
     return _results(lines, delta, runs, public_seed, progress, settings)
 

@@ -29,7 +29,7 @@ def audit(
         typer.Option("--mechanism", metavar="M", help=f"The doors of this mechanism, one door, or {COMPOSITION}."),
     ] = None,
     trials: Annotated[
-        int, typer.Option("--trials", min=1000, metavar="N", help="Plays on each of two tables.")
+        int, typer.Option("--trials", min=1000, max=10**8, metavar="N", help="Plays on each of two tables.")
     ] = 20_000,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

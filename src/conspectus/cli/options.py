@@ -228,7 +228,7 @@ def columns_of(text: str) -> list[str]:
     if text.lstrip().startswith("["):
         try:
             names = json.loads(text)
-        except json.JSONDecodeError:
+        except ValueError:
             names = None
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise OptionError(
@@ -312,7 +312,7 @@ def _saved(schema: Schema, path: Path) -> Workload:
 
     try:
         stored = json.loads(text_of(path))
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # a number of thousands of digits is no JSON error
         raise OptionError(f"{path.name} is not JSON: save a workload with workload.save(path)") from None
     workload = for_records(cs.Workload.from_json(stored), schema.domain)
     if workload.domain != schema.domain:

@@ -52,7 +52,7 @@ def open_(
     series = cs.open_series(
         declared,
         questions.workload(declared),
-        periods=int(periods) if periods.isdigit() else options.columns_of(periods),
+        periods=int(periods.lstrip("0")[:9] or 0) if periods.isdecimal() else options.columns_of(periods),
         ledger=named_ledger(ledger, study, by) or ledger,
         path=path,
         shares=None if shares is None else _sizes(shares),

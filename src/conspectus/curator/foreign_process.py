@@ -27,6 +27,9 @@ from conspectus.queries.blocks.subsample_results import Function
 _WORDS = 2_000
 """Letters of what a failure says, where it may be told."""
 
+_LONGEST_WAIT = 1e6
+"""Seconds that are waited for at once: the system takes no more than about twice as many."""
+
 Steps = Callable[[Any], Sequence[int]]
 """From what a function returned to whole numbers; it may raise."""
 
@@ -101,7 +104,10 @@ def _told(read: int, count: int, seconds: float) -> tuple[int, ...] | str:
     waiting = select.poll()
     waiting.register(read, select.POLLIN | select.POLLHUP)
     while True:
-        ready = waiting.poll(max(0.0, end - time.monotonic()) * 1000)
+        left = end - time.monotonic()
+        ready = waiting.poll(1000 * min(max(0.0, left), _LONGEST_WAIT))
+        if not ready and left > _LONGEST_WAIT:
+            continue
         more = os.read(read, max(_WORDS, most)) if ready else b""
         held += more
         if held[:1] == b"+" and len(held) >= most:

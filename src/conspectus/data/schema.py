@@ -20,6 +20,7 @@ import pyarrow as pa
 from conspectus.data.columns.kinds import Boolean, Categorical, Column, SchemaError, check_keys, columns_from
 from conspectus.data.columns.values import Nulls, text_of
 from conspectus.suggestions import did_you_mean, suggest_keywords
+from conspectus.whole_numbers import MOST, whole
 
 from .domain import Codes, Domain
 
@@ -29,6 +30,8 @@ _NOUNS = 'nouns are two words, for one row and for many, as in nouns = ["patient
 _KEYS = ("name", "nouns", "neighbours", "null_values", "unit", "columns", "draft", "items", "items_file")
 _MOST_NAMED = 12
 _UNIT_KEYS = ("kind", "column", "max_rows", "item", "users")
+MOST_USERS = 2_000_000_000
+"""Users of pairs have numbers of 32 bits, and those without pairs are counted, too: so many take half a minute."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Unit:
         pairs, two = self.kind == "pairs", _named(self.column) and _named(self.item) and self.column != self.item
         _refuse(
             (self.kind not in ("row", "id", "pairs"), f'kind "{self.kind}" is not known: write "row", "id" or "pairs"'),
-            (not _counts(self.max_rows), "max_rows is a positive integer, as in max_rows = 3"),
+            (not whole(self.max_rows), f"max_rows is a positive integer, at most {MOST:,}, as in max_rows = 3"),
             (
                 self.kind == "row" and (self.column is not None or self.max_rows != 1),
                 'column and max_rows go with kind = "id": write that, or leave them out',
@@ -65,8 +68,8 @@ class Unit:
             (pairs and not two, 'kind = "pairs" needs two columns, as in column = "user" and item = "item"'),
             (pairs and self.max_rows != 1, "a user's pairs become one row: leave max_rows out"),
             (
-                self.users is not None and not _counts(self.users),
-                "users is the number of users, a positive integer, or left out",
+                self.users is not None and not whole(self.users, most=MOST_USERS),
+                f"users is the number of users, a positive integer, at most {MOST_USERS:,}, or left out",
             ),
             where="unit: ",
         )
@@ -96,10 +99,6 @@ def _named(column: object) -> bool:
 
 def _two_nouns(nouns: object) -> bool:
     return isinstance(nouns, tuple) and len(nouns) == 2 and all(_named(noun) and len(noun) <= 40 for noun in nouns)
-
-
-def _counts(number: object) -> bool:
-    return type(number) is int and number > 0
 
 
 def _refuse(*rules: tuple[bool, str], where: str = "") -> None:
@@ -202,8 +201,9 @@ class Schema:
             raise SchemaError(f"{path.name}: the schema file cannot be read ({problem.strerror})") from None
         except UnicodeDecodeError:
             raise SchemaError(f"{path.name}: the schema file is not UTF-8 text: save it as UTF-8") from None
-        except tomllib.TOMLDecodeError as problem:
-            raise SchemaError(f"{path.name}: the schema file is not TOML: {problem}") from None
+        except ValueError as problem:
+            why = problem if isinstance(problem, tomllib.TOMLDecodeError) else "a number has thousands of digits"
+            raise SchemaError(f"{path.name}: the schema file is not TOML: {why}") from None
         try:
             return cls.from_dict({"name": path.stem, **declared}, folder=path.parent)
         except SchemaError as problem:

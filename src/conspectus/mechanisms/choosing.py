@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from conspectus.queries.builders.arguments import told
 from conspectus.suggestions import did_you_mean
 
 from .mechanism import Mechanism, NoMechanism, SettingError
@@ -116,7 +117,7 @@ def _checked(
         taken = fields[setting].type
         annotation = taken.__name__ if isinstance(taken, type) else str(taken)
         if not _fits(value, annotation):
-            raise SettingError(f'the setting "{setting}" of {name} takes {annotation}, not {value!r}')
+            raise SettingError(f'the setting "{setting}" of {name} takes {annotation}, not {told(value)}')
     return settings
 
 

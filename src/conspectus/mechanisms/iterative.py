@@ -28,6 +28,7 @@ from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 from conspectus.synopses.fitting.measured_parts import as_measured, part_tables
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
+from conspectus.whole_numbers import MOST_TURNS
 
 from .expectations import UNMEASURED
 from .mechanism import Problem, check_settings, in_counts
@@ -36,7 +37,7 @@ from .mechanism import Problem, check_settings, in_counts
 def check_rounds(rounds: int | None, *, selection: float, certificate: float) -> None:
     """Refuse settings that no loop can run with: less than one round, or shares that leave nothing of the budget."""
     check_settings(
-        (rounds is None or rounds >= 1, "rounds must be at least 1"),
+        (rounds is None or 1 <= rounds <= MOST_TURNS, f"rounds lie between 1 and {MOST_TURNS:,}"),
         (
             0 < selection < 1 and 0 <= certificate < 1,
             "selection lies strictly between 0 and 1, certificate in [0, 1)",

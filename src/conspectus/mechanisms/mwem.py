@@ -34,6 +34,7 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
+from conspectus.whole_numbers import MOST_TURNS
 
 from .certificate import certified_width
 from .expectations import MWEM_GAP, MWEM_LARGEST, MWEM_MEAN, MWEM_UNMEASURED_MEAN
@@ -94,7 +95,12 @@ class Mwem(Mechanism[LoopPlan]):
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds, selection=self.selection, certificate=self.certificate)
-        check_settings((self.evaluations >= 1, "evaluations, how long each refit may take, must be at least 1"))
+        check_settings(
+            (
+                1 <= self.evaluations <= MOST_TURNS,
+                f"evaluations, how long each refit may take, lie between 1 and {MOST_TURNS:,}",
+            )
+        )
 
     def plan(self, problem: Problem) -> LoopPlan:
         refuse_for(no_histogram(problem))

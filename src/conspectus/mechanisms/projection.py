@@ -44,6 +44,7 @@ from conspectus.synopses.intervals.simulated_errors import SimulatedErrors
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Total
+from conspectus.whole_numbers import MOST_TURNS
 
 from .bounds import FAILURE
 from .certificate import certificate_acts
@@ -152,8 +153,8 @@ class Projection(Mechanism[ProjectionPlan]):
                 'residuals are measured for the norm "entropy", without theorem=True',
             ),
             (
-                0 <= self.certificate < 1 and self.evaluations >= 1,
-                "certificate lies in [0, 1), evaluations at 1 or above",
+                0 <= self.certificate < 1 and 1 <= self.evaluations <= MOST_TURNS,
+                f"certificate lies in [0, 1), evaluations between 1 and {MOST_TURNS:,}",
             ),
             (
                 not (self.theorem and self.norm == "entropy"),

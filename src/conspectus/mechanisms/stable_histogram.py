@@ -31,6 +31,7 @@ from conspectus.curator.acts import keys_act
 from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import price_approximate, rho_of, scale_up
 from conspectus.privacy.events import Event, Noise, StableKeys
+from conspectus.privacy.prices import least_that_fits
 from conspectus.privacy.relation import Neighbours
 from conspectus.queries.addresses import exact
 from conspectus.queries.blocks.sparse_queries import SparseQueries
@@ -118,10 +119,11 @@ class StableHistogram(Mechanism[StableHistogramPlan]):
         listed = np.concatenate(sizes)
         # What stays below the threshold is lost: how much that is depends on the table. Rare records are the rule.
         most = float(min(int(listed.max(initial=1)) * level, rows))
+        lost = np.minimum(listed * float(level), rows)  # as whole numbers of 64 bits they could wrap around
         claim = Claim(
             mechanism=self.name,
             expected_max=most + expected_maximum(plan.law, len(problem.workload)),
-            expected_mean=float(np.minimum(listed * level, rows).mean()) / 2 + plan.law.scale,
+            expected_mean=float(lost.mean()) / 2 + plan.law.scale,
             bound=None,
             memory=64 * rows,
             citations=("Dwork & Roth 2014, Algorithm 13 (idea)", "Korolova et al. 2009; Bun, Nissim & Stemmer 2016"),
@@ -175,15 +177,13 @@ def _notes(level: int, delta: float, rows: int) -> tuple[str, ...]:
 
 
 def threshold(scale: float, max_rows: int, delta: float) -> int:
-    """The least threshold whose δ fits: m + t with m·P(Z ≥ t) ≤ δ, about m + b·ln(m/2δ)."""
+    """The least threshold whose δ fits: m + t with m·P(Z ≥ t) ≤ δ, about m + b·ln(m/2δ).
 
-    def fits(level: int) -> bool:
-        act = keys_act(scale, level, max_rows=max_rows)
+    P(Z ≥ t) falls as t grows, and so does its float, which is the exponential of a float that falls.
+    """
+
+    def fits(above: int) -> bool:
+        act = keys_act(scale, max_rows + above, max_rows=max_rows)
         return price_approximate(act, Neighbours.ADD_REMOVE)[1] <= Fraction(delta)
 
-    above = max(1, math.floor(scale * math.log(max_rows / (2 * delta))) - 1)
-    while above > 1 and fits(max_rows + above - 1):
-        above -= 1
-    while not fits(max_rows + above):
-        above += 1
-    return max_rows + above
+    return max_rows + least_that_fits(fits, math.floor(scale * math.log(max_rows / (2 * delta))))

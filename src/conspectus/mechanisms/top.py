@@ -39,6 +39,7 @@ from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.workload import Workload
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.whole_numbers import MOST
 
 from .bounds import FAILURE
 from .mechanism import (
@@ -115,7 +116,10 @@ class Top(Mechanism[TopPlan]):
 
     def __post_init__(self) -> None:
         check_settings(
-            (self.count is None or self.count >= 1, "count, how many of the largest to find, must be at least 1"),
+            (
+                self.count is None or 1 <= self.count <= MOST,
+                f"count, how many of the largest to find, lies between 1 and {MOST:,}",
+            ),
             (self.rule is None or self.rule in RULES, f"rule, how each is chosen, is one of {', '.join(RULES)}"),
             (0 <= self.counts < 1, "counts, the share of the budget for fresh counts, lies from 0 to below 1"),
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, assert_never
@@ -200,6 +200,25 @@ def total_of(costs: Iterable[Fraction]) -> Fraction:
     for cost in costs:
         total = add_up(total, cost)
     return total
+
+
+def least_that_fits(fits: Callable[[int], bool], guess: int) -> int:
+    """The least whole number above 0 that fits, where all numbers above one that fits do, too.
+
+    It is looked for around a guess in steps that double, then by halves: as many questions as the guess is off by
+    digits, however far apart floats are there.
+    """
+    low, high, step = 0, max(guess, 1), 1
+    while not fits(high):
+        low, high, step = high, high + step, 2 * step
+    step = 1
+    while high - step > low and fits(high - step):
+        high, step = high - step, 2 * step
+    low = max(low, high - step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
 
 
 def scale_up(number: Fraction) -> float:

@@ -30,6 +30,7 @@ from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.builders.arguments import told
 from conspectus.queries.builders.sparse import for_records
 from conspectus.queries.proved_kinds import proved
 from conspectus.queries.refuter import examine
@@ -37,6 +38,7 @@ from conspectus.queries.workload import Workload
 from conspectus.suggestions import did_you_mean
 from conspectus.synopses.histogram import MOST_CELLS
 from conspectus.tabular import Bars, Tabular
+from conspectus.whole_numbers import MOST, whole
 
 _LINES = pa.schema(
     [
@@ -174,8 +176,10 @@ def neighbours_of(neighbours: str | None, schema: Schema) -> Neighbours:
 
 def check_rows(rows: int | None) -> None:
     """Refuse a declared number of rows that is none."""
-    if rows is not None and (type(rows) is not int or rows < 1):
-        raise ProblemError(f"rows, the declared number of rows, is a positive integer, not {rows!r}")
+    if rows is not None and not whole(rows):
+        raise ProblemError(
+            f"rows, the declared number of rows, is a positive integer, at most {MOST:,}, not {told(rows)}"
+        )
 
 
 def check_given(schema: object, workload: object) -> None:

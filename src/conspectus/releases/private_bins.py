@@ -12,6 +12,7 @@ import numpy as np
 from conspectus.data.columns.kinds import Integer, Number
 from conspectus.queries.builders.marginals import marginal
 from conspectus.queries.sensitivity import WorkloadError
+from conspectus.whole_numbers import MOST_TURNS, whole
 
 from .release import Release
 
@@ -45,8 +46,8 @@ def quantile_edges(release: Release, column: str, bins: int) -> list[int] | list
     declared = release.schema.column(column)
     if not isinstance(declared, Integer | Number):
         raise WorkloadError(f'"{column}" is of type {declared.kind}: edges are for integer and number columns')
-    if type(bins) is not int or bins < 2:
-        raise WorkloadError(f"bins is how many there are at most, 2 or more, not {bins!r}")
+    if not whole(bins, 2, MOST_TURNS):
+        raise WorkloadError(f"bins is how many there are at most, from 2 to {MOST_TURNS:,}")
     asked = marginal(release.schema, [column])
     counts = release.synopsis.answer(asked)[: declared.regular] * release.total.divisor
     upto = np.cumsum(counts)

@@ -39,6 +39,7 @@ from conspectus.synopses.published_records import record_array
 from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_known
 from conspectus.tabular import ResultTable
+from conspectus.whole_numbers import MOST_MADE, SEED, is_seed, whole
 
 from .answer import Answer, answer_of, checked_confidence, count_confidence, standing_notes
 from .guessed_answers import GuessedAnswers
@@ -333,10 +334,10 @@ class Release(Quantiles, Learning, Winners):
         write_fields(Path(path), {field.name: getattr(release, field.name) for field in dataclasses.fields(release)})
 
     def _sampled(self, rows: int, public_seed: int | None) -> Chunk:
-        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
-            raise CannotAnswer(f"the number of synthetic rows is zero or more, not {rows!r}")
-        if public_seed is not None and (type(public_seed) is not int or public_seed < 0):
-            raise CannotAnswer(f"a public seed is a whole number, zero or more, not {public_seed!r}")
+        if not whole(rows, 0, MOST_MADE):
+            raise CannotAnswer(f"the number of synthetic rows is zero or more, and at most {MOST_MADE:,} at once")
+        if public_seed is not None and not is_seed(public_seed):
+            raise CannotAnswer(SEED)
         return self.synopsis.source_of_rows().sample(rows, public_seed=public_seed)
 
     def _check_seen(self, asked: Workload) -> None:

@@ -22,6 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from conspectus.whole_numbers import MOST, whole
+
 from .refusing import NOTHING, Refused
 
 FILE = "analysts.db"
@@ -87,8 +89,8 @@ class Analysts:
         """A new analyst, and the token, which is told this once and kept nowhere."""
         if not _NAME.fullmatch(name):
             raise AnalystError("the name of an analyst has letters, digits and . _ @ - only, at most 64 of them")
-        if questions is not None and questions < 0:
-            raise AnalystError("the number of questions is zero or more")
+        if questions is not None and not whole(questions, 0):
+            raise AnalystError(f"the number of questions is zero or more, and at most {MOST:,}")
         if share is not None and not 0 <= share <= 1:
             raise AnalystError("the share of a session's budget lies between 0 and 1")
         token = "cs_" + base64.urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")

@@ -25,8 +25,10 @@ from conspectus.mechanisms.online_mechanism import (
 )
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation
+from conspectus.queries.builders.arguments import told
 from conspectus.queries.workload import Workload
 from conspectus.releases.planning import Plan, check_rows, format_error, neighbours_of, nobody_serves
+from conspectus.whole_numbers import MOST, whole
 
 AUTO = "auto"
 FACTS = ("epsilon", "delta", "rho", "mechanism", "questions", "neighbours", "rows")
@@ -112,7 +114,7 @@ def plan_session(
     chosen = asked_for(mechanism, settings, keywords=FACTS)
     relation = relation_of(schema, neighbours_of(neighbours, schema), filtered=False)
     problem = problem_for(
-        schema, Budget(epsilon=epsilon, delta=delta, rho=rho), relation=relation, rows=rows, questions=questions or 1
+        schema, Budget(epsilon=epsilon, delta=delta, rho=rho), relation=relation, rows=rows, questions=1
     )
     problem = prepared(problem, chosen, questions)
     proposals, refusals = ranked(problem, chosen)
@@ -150,8 +152,10 @@ def prepared(problem: SessionProblem, chosen: OnlineMechanism[Any] | None, quest
     useful. On a small table, or with a small budget, thousands of questions would leave no answer that says anything.
     """
     if questions is not None:
-        if type(questions) is not int or questions < 1:
-            raise ProblemError(f"questions, the number of questions, is a positive integer, not {questions!r}")
+        if not whole(questions):
+            raise ProblemError(
+                f"questions, the number of questions, is a positive integer, at most {MOST:,}, not {told(questions)}"
+            )
         return dataclasses.replace(problem, questions=questions)
     usual = dataclasses.replace(problem, questions=FEWER[0])
     if chosen is not None or not problem.rows:

@@ -25,6 +25,7 @@ from conspectus.queries.blocks.subsample_results import (
 from conspectus.queries.builders.arguments import check_schema, told
 from conspectus.queries.rules import demand
 from conspectus.queries.workload import Workload
+from conspectus.whole_numbers import SEED, is_seed
 
 By = Literal["mean", "median", "mode"]
 Range = tuple[float, float]
@@ -182,7 +183,7 @@ def aggregated(
             f"levels, to how many numbers results are rounded, is a whole number from 2 to {MOST_LEVELS:,}",
         ),
         (_real(seconds) and seconds > 0, "seconds, the longest that the function may run on a subsample, is above 0"),
-        (type(public_seed) is int, "public_seed is a whole number"),
+        (is_seed(public_seed), SEED),
     )
     results: Results
     names: tuple[str, ...] = ("result",)
@@ -239,7 +240,7 @@ def _ranges(given: Any) -> tuple[tuple[str, ...], tuple[Range, ...]]:
         (1 <= len(named) <= MOST_OUTPUTS, f"a function returns from 1 to {MOST_OUTPUTS} numbers"),
         (all(isinstance(name, str) and name for name in named), "the names of ranges are texts"),
         (
-            all(len(p) == 2 and all(map(_real, p)) and 0 < p[1] - p[0] < math.inf for p in ends),
+            all(len(p) == 2 and all(map(_real, p)) and 0 < float(p[1]) - float(p[0]) < math.inf for p in ends),
             "a range is a low and a higher number, as in range=(0, 1)",
         ),
     )
@@ -259,4 +260,7 @@ def _defaults(names: tuple[str, ...], ranges: tuple[Range, ...], levels: int, de
 
 
 def _real(number: Any) -> bool:
-    return isinstance(number, numbers.Real) and not isinstance(number, bool) and math.isfinite(number)
+    try:
+        return isinstance(number, numbers.Real) and not isinstance(number, bool) and math.isfinite(number)
+    except OverflowError:  # a whole number that is larger than any float
+        return False

@@ -17,6 +17,7 @@ from conspectus.queries.builders.arguments import check_listable, position
 from conspectus.queries.query import Literal as Condition
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
+from conspectus.whole_numbers import whole
 
 from .aggregated import MOST_LEVELS, AggregateError
 
@@ -144,7 +145,7 @@ def interquartile_range(schema: Schema, column: str, *, bins: int = 8) -> Column
         >>> cs.interquartile_range(schema, "age")
         <ColumnValue: the interquartile-range of age>
     """
-    if bins not in BINS:
+    if not whole(bins) or bins not in BINS:
         raise AggregateError(f"bins, into how many each doubling is divided, is one of {', '.join(map(str, BINS))}")
     found = dataclasses.replace(_checked(schema, "interquartile-range", column), bins=bins)
     declared = schema.column(column)

@@ -12,6 +12,7 @@ from conspectus.mechanisms.mechanism import NoMechanism, Problem, SettingError, 
 from conspectus.privacy.accounting import price_approximate, rho_of, scale_up
 from conspectus.privacy.events import ByRelation, Noise, StableValue
 from conspectus.privacy.guarantee import Budget
+from conspectus.privacy.prices import least_that_fits
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.releases.planning import neighbours_of
 from conspectus.suggestions import did_you_mean
@@ -190,7 +191,10 @@ def _test(
 
 
 def least_threshold(scale: float, moved: int, delta: Fraction) -> int:
-    """The least threshold whose δ fits: moved + t with P(Z ≥ t) ≤ δ, about moved + scale·ln(1/2δ)."""
+    """The least threshold whose δ fits: moved + t with P(Z ≥ t) ≤ δ, about moved + scale·ln(1/2δ).
+
+    P(Z ≥ t) falls as t grows, and so does its float, which is the exponential of a float that falls.
+    """
 
     far = ByRelation(replace=Fraction(moved), add_remove=Fraction(moved))
     free = ByRelation(replace=Fraction(0), add_remove=Fraction(0))
@@ -199,9 +203,4 @@ def least_threshold(scale: float, moved: int, delta: Fraction) -> int:
         act = StableValue(moved=far, scale=Fraction(scale), threshold=moved + above, epsilon=free)
         return price_approximate(act, Neighbours.ADD_REMOVE)[1] <= delta
 
-    above = max(1, math.floor(scale * math.log(1 / (2 * delta))) - 1)
-    while above > 1 and fits(above - 1):
-        above -= 1
-    while not fits(above):
-        above += 1
-    return moved + above
+    return moved + least_that_fits(fits, math.floor(scale * math.log(1 / (2 * delta))))

@@ -23,6 +23,7 @@ from conspectus.queries.query import Predicate
 from conspectus.queries.sensitivity import CountingBlock
 from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import Total
+from conspectus.whole_numbers import MOST, whole
 
 from .horizon import MOST_LEVELS, Horizon
 from .stream_file import StreamError
@@ -33,10 +34,11 @@ class StreamPlan:
 
     def __init__(self, schema: Schema, workload: Workload, terms: dict[str, Any], budget: Budget) -> None:
         steps, events = terms["horizon"], terms["events"]
-        if steps is not None and (type(steps) is not int or not 1 <= steps <= 1 << MOST_LEVELS):
-            raise StreamError("the horizon is a number of steps from 1 on, or None where it is not known")
-        if type(events) is not int or events < 1:
-            raise StreamError("events, how many one person has at most, is a number from 1 on")
+        longest = 1 << MOST_LEVELS
+        if steps is not None and not whole(steps, most=longest):
+            raise StreamError(f"the horizon is a number of steps from 1 to {longest:,}, or None where it is not known")
+        if not whole(events):
+            raise StreamError(f"events, how many one person has at most, is a number from 1 to {MOST:,}")
         if proved(workload).domain != schema.domain or not len(workload):
             raise StreamError("a stream counts at least one question, built from its schema")
         if not all(isinstance(block, CountingBlock | SparseQueries) for block in workload.blocks):

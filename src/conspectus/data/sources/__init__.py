@@ -12,6 +12,7 @@ from conspectus.data.records.record import Record
 from conspectus.data.schema import Schema, Unit
 from conspectus.interrupts import attentive
 from conspectus.server_address import is_server, name_of
+from conspectus.whole_numbers import SEED, is_seed
 
 from .delimited import SUFFIXES, is_delimited, open_delimited
 from .delimited import open_unknown as open_unknown_csv
@@ -73,6 +74,7 @@ def open_table(
         return open_records(source)
     if not isinstance(schema, Schema):
         raise SourceError("open_table needs a schema as its second argument: cs.Schema.load reads one from a file")
+    _check_seed(public_seed)
     if is_spark(source):
         if schema.unit.kind == "pairs":
             raise SourceError("pairs are not read from a Spark frame: write it to Parquet and open that")
@@ -129,6 +131,7 @@ def open_pairs(
         >>> cs.open_pairs(pairs, items=["tea", "jam", "milk"]).schema.domain.names
         ('tea', 'jam', 'milk')
     """
+    _check_seed(public_seed)
     unit = Unit("pairs", user, item=item, users=users)
     what, origin = _origin(source, _two_columns(user, item), memory_limit)
     called = name or (Path(source).name.partition(".")[0] if isinstance(source, Path) else "pairs")
@@ -145,6 +148,11 @@ def open_pairs(
         )
         table.hold(found, renumber)
         return table
+
+
+def _check_seed(public_seed: object) -> None:
+    if not is_seed(public_seed):
+        raise SourceError(SEED)
 
 
 def _two_columns(user: str, item: str) -> Schema:

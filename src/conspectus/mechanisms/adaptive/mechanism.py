@@ -40,6 +40,7 @@ from conspectus.synopses.intervals.simulated_errors import SimulatedErrors
 from conspectus.synopses.mixture_answers import CoarseColumn
 from conspectus.synopses.product_mixture import ProductMixture
 from conspectus.synopses.synopsis import Total
+from conspectus.whole_numbers import SEED, is_seed
 
 from .bridges import through_third_columns
 from .claim import claim_of
@@ -137,7 +138,7 @@ class Adaptive(Mechanism[AdaptivePlan]):
             (known, "components, the products of the mixture, lie between 1 and 16,384"),
             (type(self.triples) is bool, "triples is True or False"),
             (type(self.intervals) is bool, "intervals is True or False"),
-            (type(self.public_seed) is int and self.public_seed >= 0, "public_seed is a whole number from 0 on"),
+            (is_seed(self.public_seed), SEED),
         )
 
     def plan(self, problem: Problem) -> AdaptivePlan:

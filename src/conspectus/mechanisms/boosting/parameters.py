@@ -22,6 +22,7 @@ from conspectus.mechanisms.mechanism import (
 )
 from conspectus.mechanisms.total import left_after_total
 from conspectus.synopses.median_ensemble import MOST_MEMBERS
+from conspectus.whole_numbers import MOST_SEED, MOST_TURNS, SEED
 
 from .first_sample import first_size
 from .generators import MOST_ENTRIES, few_tables, most_tables
@@ -71,18 +72,21 @@ class BoostingSettings:
     public_seed: int | None = None
 
     def __post_init__(self) -> None:
-        counted = (number for number in (self.rounds, self.first, self.draws) if number is not None)
+        counted = (number for number in (self.rounds, self.first, self.draws, self.evaluations) if number is not None)
         known = callable(self.generator) or self.generator in (None, *GENERATORS)
         shares = (self.selection is None or 0 < self.selection < 1) and 0 <= self.certificate < 1
-        fitting = (self.growth is None or 1 <= self.growth <= 4) and self.evaluations >= 1 and 0 < self.ridge < math.inf
+        fitting = (self.growth is None or 1 <= self.growth <= 4) and 0 < self.ridge < math.inf
         check_settings(
-            (all(number >= 1 for number in counted), "rounds, first and draws are at least 1"),
+            (
+                all(1 <= number <= MOST_TURNS for number in counted),
+                f"rounds, first, draws and evaluations lie between 1 and {MOST_TURNS:,}",
+            ),
             ((self.rounds or 1) <= MOST_MEMBERS, f"rounds is at most {MOST_MEMBERS}"),
             (shares, "selection lies strictly between 0 and 1, certificate in [0, 1)"),
             (known, f"generator is one of {', '.join(GENERATORS)}, or a function of a noisy sample"),
             (self.aggregate in (None, *AGGREGATES), f"aggregate is one of {', '.join(AGGREGATES)}"),
-            (fitting, "growth lies between 1 and 4, evaluations at 1 or above, ridge above 0"),
-            ((self.public_seed or 0) >= 0, "public_seed is 0 or above"),
+            (fitting, "growth lies between 1 and 4, ridge above 0"),
+            (self.public_seed is None or 0 <= self.public_seed <= MOST_SEED, SEED),
         )
         if self.theorem:
             usual = {field.name: field.default for field in fields(self) if field.name not in _FREE}

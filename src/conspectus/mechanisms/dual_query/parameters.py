@@ -9,6 +9,7 @@ from fractions import Fraction
 from conspectus.mechanisms.mechanism import CannotServe, Problem, SettingError, check_settings, not_counting, refuse_for
 from conspectus.mechanisms.total import left_after_total
 from conspectus.queries.blocks.parity_list import Parities, ParityList
+from conspectus.whole_numbers import MOST_SEED, MOST_TURNS, SEED
 
 from .initial_rows import RULES, single_width
 from .oracles import TIME_LIMIT, available
@@ -68,8 +69,8 @@ class DualQuerySettings:
         chosen = self.rounds is not None or self.draws is not None or self.eta is not None or self.decay
         check_settings(
             (
-                all(number is None or number >= 1 for number in counted),
-                "rounds, draws, responses and restarts are at least 1",
+                all(number is None or 1 <= number <= MOST_TURNS for number in counted),
+                f"rounds, draws, responses and restarts lie between 1 and {MOST_TURNS:,}",
             ),
             (few, f"rounds is at most {MOST_ROUNDS}, draws at most {MOST_DRAWS}, responses at most 1024"),
             (self.eta is None or 2**-10 <= self.eta <= 64, "eta lies between 1/1024 and 64"),
@@ -82,7 +83,7 @@ class DualQuerySettings:
                 f"oracle is one of {', '.join(ORACLES)}; initial one of {', '.join(RULES)}",
             ),
             (within, "marginals, reweighting and certificate are shares of the budget, below 1 in all"),
-            ((self.public_seed or 0) >= 0, "public_seed is 0 or above"),
+            (self.public_seed is None or 0 <= self.public_seed <= MOST_SEED, SEED),
             (self.accuracy is None or 0 < self.accuracy < 1, "accuracy lies between 0 and 1"),
             (
                 self.accuracy is None or not chosen,

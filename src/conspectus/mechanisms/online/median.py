@@ -56,6 +56,7 @@ from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.rows import Rows
 from conspectus.synopses.synopsis import Synopsis, Total, public_sampler
+from conspectus.whole_numbers import MOST_SEED, SEED
 
 from . import claim, theorem
 from .loop import on_cells
@@ -243,8 +244,10 @@ class Median(OnlineIC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within = 2 <= self.databases <= MOST_MEMBERS and self.public_seed >= 0
-        check_settings((within, f"databases lie between 2 and {MOST_MEMBERS:,}, and public_seed is not negative"))
+        check_settings(
+            (2 <= self.databases <= MOST_MEMBERS, f"databases lie between 2 and {MOST_MEMBERS:,}"),
+            (0 <= self.public_seed <= MOST_SEED, SEED),
+        )
 
     def refuses(self, problem: SessionProblem) -> str | None:
         if not problem.counting:

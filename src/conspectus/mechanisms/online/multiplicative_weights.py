@@ -56,6 +56,7 @@ from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
+from conspectus.whole_numbers import MOST
 
 from . import claim, theorem
 from .loop import OnlineConstruction, on_cells
@@ -180,8 +181,8 @@ class Pmw(OnlineIC):
         super().__post_init__()
         check_settings(
             (
-                0 <= (self.priming or 0) < 1 and (self.order is None or self.order >= 1),
-                "priming lies in [0, 1), order at 1 or above",
+                0 <= (self.priming or 0) < 1 and (self.order is None or 1 <= self.order <= MOST),
+                f"priming lies in [0, 1), order between 1 and {MOST:,}",
             ),
             (not (self.theorem and self.priming), "the theorem knows no priming: leave one of them out"),
         )

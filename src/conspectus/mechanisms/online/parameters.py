@@ -7,6 +7,7 @@ from typing import Any
 
 from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.sparse_vector import SparsePlan
+from conspectus.whole_numbers import MOST
 
 from .priming import Priming
 
@@ -31,8 +32,8 @@ class OnlineSettings:
         chosen = self.hits or self.threshold is not None or self.measuring
         check_settings(
             (
-                (self.hits is None or self.hits >= 1) and 0 <= (self.threshold or 0) < 1,
-                "hits is at least 1, and threshold a fraction of the rows",
+                (self.hits is None or 1 <= self.hits <= MOST) and 0 <= (self.threshold or 0) < 1,
+                f"hits lie between 1 and {MOST:,}, and threshold is a fraction of the rows",
             ),
             (self.measuring is None or 0 < self.measuring < 1, "measuring lies strictly between 0 and 1"),
             (not (self.theorem and chosen), "theorem chooses hits, threshold and measuring itself: leave them out"),

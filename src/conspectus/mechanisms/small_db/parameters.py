@@ -12,6 +12,7 @@ from conspectus.data.domain import in_words
 from conspectus.mechanisms.mechanism import CannotServe, ErrorBound, Problem, check_settings, not_counting, refuse_for
 from conspectus.mechanisms.total import left_after_total
 from conspectus.synopses.synopsis import CannotAnswer
+from conspectus.whole_numbers import MOST_SEED, SEED
 
 from .claim import expected_error
 from .net_draws import PublicNet, answers_of, coarseness
@@ -49,7 +50,7 @@ class SmallDbSettings:
             ),
             (self.alpha is None or 0 < self.alpha < 1, "alpha, the error aimed at, lies strictly between 0 and 1"),
             (0 <= self.certificate < 1, "certificate lies in [0, 1)"),
-            ((self.public_seed or 0) >= 0, "public_seed is 0 or above"),
+            (self.public_seed is None or 0 <= self.public_seed <= MOST_SEED, SEED),
             (given <= 1, "size, alpha and theorem=True each set the size: give one of them"),
         )
 

@@ -26,6 +26,7 @@ from conspectus.synopses.random_projection import (
     has_median,
     section_failure,
 )
+from conspectus.whole_numbers import MOST_SEED, SEED
 
 from .theorem import price_of_median, theorem_independence, theorem_scale, theorem_size
 
@@ -66,18 +67,20 @@ class SparseProjectSettings:
                 self.independence is None or 1 <= self.independence <= MOST_INDEPENDENCE,
                 f"independence lies between 1 and {MOST_INDEPENDENCE:,}",
             ),
-            (self.nonzeros is None or self.nonzeros >= 1, "nonzeros must be at least 1"),
-            (self.sparsity is None or self.sparsity >= 1, "sparsity must be at least 1"),
+            (
+                self.nonzeros is None or 1 <= self.nonzeros <= MOST_COORDINATES,
+                f"nonzeros lie between 1 and {MOST_COORDINATES:,}",
+            ),
+            (self.sparsity is None or 1 <= self.sparsity <= 1 << 40, "sparsity lies between 1 and 2**40 records"),
             (0 < self.failure < 1, "failure is a probability between 0 and 1"),
-            (0 <= (self.public_seed or 0) < 1 << 64, "public_seed is a whole number below 2**64"),
+            (self.public_seed is None or 0 <= self.public_seed <= MOST_SEED, SEED),
             (
                 not (self.theorem and given),
                 "paper=True takes size, form and noise from the paper: leave them and nonzeros out",
             ),
             (
                 (self.nonzeros or 1) <= size,
-                f"{self.nonzeros or 1:,} non-zeros need as many coordinates, one in each section: choose a larger "
-                "size, or fewer nonzeros",
+                "non-zeros need as many coordinates, one in each section: choose a larger size, or fewer nonzeros",
             ),
             (self.estimator in ("auto", "mean", "median"), 'estimator is "auto", "mean" or "median"'),
             (

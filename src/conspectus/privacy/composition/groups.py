@@ -33,7 +33,7 @@ def group(epsilon: float, delta: float, units: int) -> tuple[float, float]:
     check(epsilon, count=units, counted="units")
     if not is_real(delta) or not 0 <= delta <= 1:
         raise CompositionError(f"a delta lies between 0 and 1, not at {delta!r}")
-    if not delta:
+    if not delta or not units:
         grown = 0.0
     elif units * epsilon > 700:
         grown = 1.0

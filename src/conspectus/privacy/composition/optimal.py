@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
@@ -13,6 +14,12 @@ from .outward import MARGIN, CompositionError, check, is_real, largest, up
 
 _FINEST = 1 << 12
 """Bits of the denominators of shares that are put on a lattice together exactly."""
+
+
+_MOST_TERMS = 1 << 24
+"""Terms of the sum for δ: of each there are several numbers in memory at once, about a gigabyte in all."""
+
+_TOO_MANY = "this many acts are too many for optimal composition: use advanced composition or concentrated accounting"
 
 
 @lru_cache(maxsize=4096)
@@ -49,6 +56,8 @@ def optimal_delta(epsilon: float, count: int, share: float) -> float:
     chance = math.exp(up)
     middle = max(first, count * chance)
     last = min(count, math.ceil(middle + 40 * math.sqrt(count * chance * (1 - chance)) + 200))
+    if last - first > _MOST_TERMS:
+        raise CompositionError(_TOO_MANY)
     terms = np.arange(first, last + 1)
     from scipy.special import gammaln
 
@@ -58,7 +67,7 @@ def optimal_delta(epsilon: float, count: int, share: float) -> float:
     if last < count:
         ratio = (count - last) / (last + 1) * math.exp(share)
         if ratio >= 1:
-            raise CompositionError("this many acts are too many for optimal composition: use concentrated accounting")
+            raise CompositionError(_TOO_MANY)
         total += float(chances[-1]) * ratio / (1 - ratio)
     # Each log term has error below 2^-50 of its largest part, and the loss (2i−k)ε₀ − ε below 2^-50 of its own size.
     size = float(gammaln(count + 1)) + count * (1 + share) + abs(epsilon) + 1
@@ -155,7 +164,7 @@ def loss_distribution_epsilon(acts: Mapping[Fraction, int], delta: float) -> flo
         step = total / (1 << 18)
     if sum(math.ceil(share / step) * times for share, times in acts.items()) > 1 << 22:
         # Most acts are far smaller than a step, and would each be rounded up to one: nothing is gained by this.
-        return up(float(total))
+        return up(_float(total))
     width = math.nextafter(float(step), math.inf)
     together = None
     for share, times in acts.items():
@@ -169,7 +178,12 @@ def loss_distribution_epsilon(acts: Mapping[Fraction, int], delta: float) -> flo
         together = losses if together is None else together.compose(losses)
     assert together is not None
     epsilon = float(together.get_epsilon_for_delta(delta - max(delta / 1000, 1e-12)))
-    return min(up(epsilon), up(float(total)))
+    return min(up(epsilon), up(_float(total)))
+
+
+def _float(total: Fraction) -> float:
+    """A sum as a float; infinity where it is larger than any."""
+    return float(total) if total <= Fraction(sys.float_info.max) else math.inf
 
 
 def _common_measure(acts: Iterable[Fraction]) -> Fraction:

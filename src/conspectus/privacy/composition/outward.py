@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Callable
 from fractions import Fraction
+
+from conspectus.whole_numbers import MOST
 
 MARGIN = 2.0**-40
 
@@ -45,5 +48,9 @@ def check(
     for loss in losses:
         if not is_real(loss) or not 0 <= loss < math.inf:
             raise CompositionError(f"{name} is a number from 0 on, not {loss!r}")
+        if loss > sys.float_info.max:
+            raise CompositionError(f"{name} is at most {sys.float_info.max:.4g}, as large as numbers are here")
     if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
         raise CompositionError(f"the number of {counted} is a whole number from 0 on, not {count!r}")
+    if count > MOST:
+        raise CompositionError(f"the number of {counted} is at most {MOST:,}")

@@ -13,6 +13,7 @@ from conspectus.data.records.field import P
 from conspectus.data.schema import Schema
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.suggestions import closest
+from conspectus.whole_numbers import MOST_SEED, whole
 
 
 class UnknownColumn(WorkloadError, LookupError):
@@ -41,6 +42,8 @@ def check_listable(schema: Schema, columns: Iterable[int]) -> None:
 
 def told(value: object) -> str:
     """A value as it is shown in a message: written out where that is short."""
+    if isinstance(value, int) and not whole(value, -MOST_SEED, MOST_SEED) and not isinstance(value, bool):
+        return "a number of more than 18 digits"  # one of thousands cannot even be written
     text = repr(value)
     return text if len(text) <= 60 else f"a {type(value).__name__}"
 

@@ -14,6 +14,7 @@ from conspectus.queries.blocks.unsafe_functions import MOST_DENOMINATOR, RANGE, 
 from conspectus.queries.refuter import examine
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
+from conspectus.whole_numbers import MOST, whole
 
 from .arguments import check_schema, told
 
@@ -59,8 +60,10 @@ def unsafe_functions(
     check_schema(schema)
     if not isinstance(functions, Mapping):
         raise WorkloadError("give functions as a mapping {name: (function, sensitivity)}")
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-        raise WorkloadError(f"rows, the number of rows of made tables, is a positive integer, not {told(rows)}")
+    if rows is not None and not whole(rows):
+        raise WorkloadError(
+            f"rows, the number of rows of made tables, is a positive integer, at most {MOST:,}, not {told(rows)}"
+        )
     ranges = _each(functions, range, RANGE, "range")
     fallbacks = _each(functions, fallback, None, "fallback")
     width = len(schema.domain)

@@ -16,6 +16,7 @@ from conspectus.queries.ordering import first_of_each, row_keys
 from conspectus.queries.query import Literal
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
+from conspectus.whole_numbers import MOST_SEED, SEED
 
 from .arguments import check_listable, check_schema, told
 
@@ -49,9 +50,13 @@ def random_conjunctions(schema: Schema, k: int, count: int, public_seed: int, ne
     for name, given, least in (("k", k, 1), ("count", count, 0), ("public_seed", public_seed, 0)):
         if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
             raise WorkloadError(f"{name} must be an integer of at least {least}, not {told(given)}")
+    if public_seed > MOST_SEED:
+        raise WorkloadError(SEED)
     check_listable(schema, usable)
     if k > len(usable):
-        raise WorkloadError(f"{k} literals need {k} columns with several values, and there are {len(usable)}")
+        raise WorkloadError(
+            f"k literals need k columns with several values: there are {len(usable)}, and k is {told(k)}"
+        )
     check_length(int(count), "this set of random conjunctions")
     possible = _possible([domain.sizes[c] for c in usable], k, negations=negations)
     if count > possible:
