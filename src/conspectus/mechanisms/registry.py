@@ -41,6 +41,9 @@ class Entry:
         counts_once: Whether it counts its workload and nothing else, so that rows need not be put aside.
         gives_rows: Whether synthetic rows can be made from what it releases: always, never, or where they can be
             fitted to the marginals that it measures.
+        acts: How its acts are allowed: "declared" where it lists all of them before the first draw,
+            "declared-with-delta" where it does so unless the budget is pure, "gaussian" where it has the terms of a
+            filter for Gaussian noise, and "filtered" elsewhere. Its files are priced so, whatever they say themselves.
     """
 
     home: str
@@ -51,6 +54,7 @@ class Entry:
     keys: bool = False
     counts_once: bool = False
     gives_rows: Literal["always", "fitted", "never"] = "always"
+    acts: Literal["declared", "declared-with-delta", "gaussian", "filtered"] = "filtered"
 
     def load(self) -> Any:
         """The class, imported now if it was not before. It answers a misspelt setting with the right one."""
@@ -61,14 +65,26 @@ class Entry:
 
 
 OFFLINE: dict[str, Entry] = {
-    "laplace": Entry(".additive", "Laplace", ("measure-laplace", *NUMBERS), counts_once=True, gives_rows="fitted"),
-    "gaussian": Entry(".additive", "Gaussian", ("measure-gaussian", *NUMBERS), counts_once=True, gives_rows="fitted"),
-    "histogram": Entry(".joint_table", "JointTable", (*MEASURE, *NUMBERS), counts_once=True),
-    "tree": Entry(".tree_of_intervals", "Tree", (*MEASURE, *NUMBERS), counts_once=True),
+    "laplace": Entry(
+        ".additive", "Laplace", ("measure-laplace", *NUMBERS), counts_once=True, gives_rows="fitted", acts="declared"
+    ),
+    "gaussian": Entry(
+        ".additive", "Gaussian", ("measure-gaussian", *NUMBERS), counts_once=True, gives_rows="fitted", acts="declared"
+    ),
+    "histogram": Entry(".joint_table", "JointTable", (*MEASURE, *NUMBERS), counts_once=True, acts="declared"),
+    "tree": Entry(".tree_of_intervals", "Tree", (*MEASURE, *NUMBERS), counts_once=True, acts="declared"),
     "mwem": Entry(".mwem", "Mwem", ("select", *MEASURE, *NUMBERS)),
     "iterative": Entry(".iterative_construction", "IterativeConstruction", ("select", *MEASURE, *NUMBERS)),
-    "adaptive": Entry(".adaptive.mechanism", "Adaptive", ("distances", *RESIDUALS, "measure-gaussian")),
-    "projection": Entry(".projection", "Projection", (*MEASURE, *NUMBERS, *RESIDUALS), counts_once=True),
+    "adaptive": Entry(
+        ".adaptive.mechanism", "Adaptive", ("distances", *RESIDUALS, "measure-gaussian"), acts="gaussian"
+    ),
+    "projection": Entry(
+        ".projection",
+        "Projection",
+        (*MEASURE, *NUMBERS, *RESIDUALS),
+        counts_once=True,
+        acts="declared-with-delta",
+    ),
     "boosting": Entry(".boosting.mechanism", "Boosting", ("boosting", "functions", *MEASURE, *NUMBERS)),
     "dual-query": Entry(".dual_query.mechanism", "DualQuery", ("dual-query", *MEASURE)),
     "small-db": Entry(".small_db.mechanism", "SmallDb", ("net-listed", "net-enumerated", "net-laminar", *MEASURE)),
@@ -80,10 +96,17 @@ OFFLINE: dict[str, Entry] = {
         by_itself=True,
         whole_rows=True,
         gives_rows="never",
+        acts="declared",
     ),
     "top": Entry(".top", "Top", (*TOP, *MEASURE), gives_rows="never"),
     "stable-histogram": Entry(
-        ".stable_histogram", "StableHistogram", (*KEYS, *MEASURE), by_itself=True, whole_rows=True, keys=True
+        ".stable_histogram",
+        "StableHistogram",
+        (*KEYS, *MEASURE),
+        by_itself=True,
+        whole_rows=True,
+        keys=True,
+        acts="declared",
     ),
 }
 """Mechanisms that release a whole workload, in the order in which they are listed and planned."""

@@ -317,36 +317,6 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
     return epsilon, rho, theorem
 
 
-def keeps(promised: Guarantee, events: Sequence[Event]) -> bool:
-    """Whether acts, priced afresh by the best theorem there is, keep a promise (but for a last bit of its floats)."""
-    slack = 1 + Fraction(1, 2**40)
-    if not events:
-        return False
-    if promised.rho is None and not promised.delta and promised.epsilon is not None:
-        # Some acts have a pure price alone: a promise of pure ε asks for no other.
-        spent = total_of(price_pure(event, promised.neighbours) for event in events)
-        return spent <= Fraction(promised.epsilon) * slack
-    if promised.missing:
-        return _keeps_approximately(promised, events, slack)
-    epsilon, rho, _ = best(events, promised.delta, promised.neighbours)
-    if promised.rho is not None and (rho is None or rho > Fraction(promised.rho) * slack):
-        return False
-    return promised.epsilon is None or (epsilon is not None and epsilon <= Fraction(promised.epsilon) * slack)
-
-
-def _keeps_approximately(promised: Guarantee, events: Sequence[Event], slack: Fraction) -> bool:
-    """The same of a promise in ρ but for a part of δ: both parts of what the acts cost, and ε at the rest of δ."""
-    assert promised.rho is not None
-    spent = sum((cost_of(event, "zcdp", promised.neighbours) for event in events), Cost())
-    missing = Fraction(promised.missing)
-    left_over = scale_down(Fraction(promised.delta) - missing)
-    if not spent.within(Cost(price=Fraction(promised.rho) * slack, delta=missing)):
-        return False
-    if promised.epsilon is None:
-        return True
-    return left_over > 0 and Fraction(epsilon_of(promised.rho, left_over)) <= Fraction(promised.epsilon) * slack
-
-
 def calibrate_laplace(l1: Fraction, l2_squared: Fraction, linf: Fraction, budget: Budget) -> Fraction:
     """The least scale found, as an exact float, at which Laplace noise on counts with these norms fits the budget.
 

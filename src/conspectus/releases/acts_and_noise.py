@@ -4,7 +4,7 @@ A file states its noise twice: its intervals are quantiles of a law, and its gua
 could differ, a file would promise a small ε and narrow intervals at once. A file may hold many synopses, as an ensemble
 does, and each of them might fit the same act: so all of them are held against all acts together, and with them the
 noisy number of rows and the certificate. That some act has the same law is not enough: it could say that nobody moves
-what it drew, and cost nothing.
+what it drew, and cost nothing. And a number of rows without any noise was drawn by no act: it has to be public.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from conspectus.curator.acts import keys_act, relation_of, residual_act
+from conspectus.curator.acts import keys_act, residual_act
 from conspectus.curator.scores import (
     ERROR_STEPS,
     LOG_WEIGHT_STEPS,
@@ -24,9 +24,16 @@ from conspectus.curator.scores import (
     error_sensitivity,
     potential_sensitivity,
 )
-from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import Certificate, Potential
-from conspectus.privacy.events import Event, GaussianNoise, LaplaceNoise, MixedGaussianNoise, Noise, StableKeys
+from conspectus.privacy.events import (
+    Event,
+    GaussianNoise,
+    LaplaceNoise,
+    MixedGaussianNoise,
+    Noise,
+    RowTotal,
+    StableKeys,
+)
 from conspectus.privacy.relation import Neighbours, Relation
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.marginal import Marginal
@@ -53,8 +60,7 @@ class _Moved(NamedTuple):
 
 
 def contradicted(
-    schema: Schema,
-    neighbours: Neighbours,
+    relation: Relation,
     events: Sequence[Event],
     synopses: Iterable[Synopsis],
     workload: Workload,
@@ -62,14 +68,14 @@ def contradicted(
     within: WithinBins | None = None,
 ) -> bool:
     """Whether some noise of the synopses, of their members and totals, of the certificate of the answers to `workload`
-    or inside bins was drawn by none of the acts, or all of it together by more than the acts.
+    or inside bins was drawn by none of the acts, or all of it together by more than the acts; or whether some number of
+    rows is stated exactly that is not public.
 
     All that is published with noise of one law was drawn by the acts of this law. So these must allow, added up, for as
     much as one unit moves all these questions together: what it would have cost to draw it is then no more than what
     they cost.
     """
-    held = tuple(_every(synopses))
-    relation = relation_of(schema, neighbours, filtered=False)
+    held, neighbours = tuple(_every(synopses)), relation.neighbours
     measured = [found for synopsis in held for found in synopsis.measurements()]
     if within is not None:
         _, asked = within.asked()
@@ -77,7 +83,9 @@ def contradicted(
     # A total is drawn once, and all that are equal share it; a sum of measured cells was drawn with them.
     for total in {each.total for each in held}:
         if total.law is not None and not any(_adds_up(each, total) for each in held):
-            measured.append((always(schema.domain), total.law, total.averaged))
+            measured.append((always(workload.domain), total.law, total.averaged))
+    if not all(_public(each, relation, events, workload) for each in held if each.total.exact):
+        return True
     if any(isinstance(each, MedianEnsemble) and _other_totals(each) for each in held):
         return True
     if not _showed_keys([found for each in held if (found := each.published_at()) is not None], events, relation):
@@ -115,6 +123,19 @@ def _every(synopses: Iterable[Synopsis]) -> Iterator[Synopsis]:
 def _other_totals(ensemble: MedianEnsemble) -> bool:
     """Whether members have noisy totals of their own: one is drawn, and all of them share it."""
     return any(not member.total.exact and member.total != ensemble.total for member in ensemble.members)
+
+
+def _public(synopsis: Synopsis, relation: Relation, events: Sequence[Event], workload: Workload) -> bool:
+    """Whether the exact total of a synopsis is a number that may be told as it is.
+
+    It is what a share of declared functions amounts to, or the number of rows where neighbours have equally many and
+    it was used in the open: of a table that a filter went over it was not, and no act says so. The number of events of
+    a stream is written down beside its one act.
+    """
+    if workload.denominator is not None:
+        return synopsis.total.value == workload.denominator
+    used = isinstance(synopsis, StreamAnswers) or any(isinstance(event, RowTotal) for event in events)
+    return relation.total_is_public and used
 
 
 def _adds_up(synopsis: Synopsis, total: Total) -> bool:

@@ -1,7 +1,8 @@
 """The file of a release: its fields as JSON and Arrow tables, and back again.
 
 A file may have been changed by anyone. Nothing in it is executed, everything is checked, and its guarantee is believed
-only if its private acts, priced afresh, keep it.
+only if its private acts, priced afresh, keep it. By which theorem they are priced is not for the file to say: its
+mechanism decides whether they were fixed before the first draw.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from conspectus.curator.acts import relation_of
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim, ErrorBound
+from conspectus.mechanisms.registry import OFFLINE
 from conspectus.privacy import events as acts
-from conspectus.privacy.accounting import keeps
+from conspectus.privacy.events import Event, GaussianNoise, LaplaceNoise, MixedGaussianNoise, RowTotal, StableKeys
 from conspectus.privacy.guarantee import Guarantee
+from conspectus.privacy.kept_promises import Allowed, keeps
+from conspectus.privacy.relation import Relation
 from conspectus.queries.workload import Workload
 from conspectus.synopses import files
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.residual_answers import ResidualAnswers
+from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import load_synopsis, numbers_of, part
 
 from .acts_and_noise import contradicted
@@ -40,6 +45,9 @@ VALUES = "values"
 """What the tables of the answers, of what they follow from, of noisy answers beside it, of noisy sums inside bins and
 of guesses of a session are called in a file; and what tells a file of single values, which holds no answers to
 questions."""
+
+DECLARABLE = (LaplaceNoise, GaussianNoise, MixedGaussianNoise, StableKeys, RowTotal)
+"""The kinds of acts that mechanisms declare: what follows a selection or a watch depends on what was selected."""
 
 
 class HoldsValues(files.BadSynopsisFile):
@@ -115,7 +123,9 @@ def read_fields(path: Path) -> dict[str, Any]:
         if promised.unit != str(schema.unit):
             raise files.BadSynopsisFile("it promises to others than its schema protects: get the file again")
         events = tuple(acts.from_json(event) for event in manifest["events"])
-        if not keeps(promised, events) or type(manifest["mechanism"]) is not str:
+        allowed = _allowed(manifest["mechanism"], promised, events, session=guessed is not None)
+        relation = _relation(schema, promised, manifest)
+        if not keeps(promised, events, relation, allowed=allowed):
             raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
         synopsis = load_synopsis(schema.domain, manifest["synopsis"]["kind"], manifest["synopsis"]["meta"], tables)
         beside = None if measured is None else _beside(schema, measured, noisy)
@@ -124,9 +134,8 @@ def read_fields(path: Path) -> dict[str, Any]:
         if (shares is None) != (parts == workload) or (shares is not None and shares.shape != (len(parts),)):
             raise files.BadSynopsisFile("its answers do not belong to its workload and schema: get the file again")
         held = (synopsis,) if beside is None else (synopsis, beside)
-        if contradicted(schema, promised.neighbours, events, held, parts, proved, within):
+        if contradicted(relation, events, held, parts, proved, within):
             raise files.BadSynopsisFile("its acts did not draw the noise that it speaks of: get the file again")
-        relation = relation_of(schema, promised.neighbours, filtered=False)
         if guessed is not None and guessed.contradicted(events, relation):
             raise files.BadSynopsisFile("its watches do not prove what it says of guesses: get the file again")
         return {
@@ -145,8 +154,35 @@ def read_fields(path: Path) -> dict[str, Any]:
             "measured": beside,
             "events": events,
             "left_out": manifest.get("left_out", 0),
-            "declared": manifest.get("declared", False) is True,
+            "declared": manifest.get("declared", False) is True and allowed == "declared",
         }
+
+
+def _allowed(mechanism: object, promised: Guarantee, events: tuple[Event, ...], *, session: bool) -> Allowed:
+    """How the acts of a release were allowed, by the mechanism that made it: chosen as one went, where it is not known.
+
+    Sessions may have a mechanism of the same name, and their acts follow questions.
+    """
+    if type(mechanism) is not str:
+        raise ValueError("a mechanism has a name")
+    entry = OFFLINE.get(mechanism)
+    if entry is None or session or entry.acts == "filtered":
+        return "filtered"
+    if entry.acts == "gaussian":
+        return "gaussian"
+    listed = all(isinstance(event, DECLARABLE) for event in events)
+    pure = promised.rho is None and not promised.delta
+    return "declared" if listed and not (pure and entry.acts == "declared-with-delta") else "filtered"
+
+
+def _relation(schema: Schema, promised: Guarantee, manifest: Mapping[str, Any]) -> Relation:
+    """Who are neighbours: what its schema says; of a stream also how many events one person has."""
+    if manifest["synopsis"]["kind"] != StreamAnswers.kind:
+        return relation_of(schema, promised.neighbours, filtered=False)
+    events = manifest["parameters"]["events"]
+    if type(events) is not int or not schema.unit.one_row_per_unit:
+        raise ValueError("the rows of a stream are its events, and a person has a number of them")
+    return Relation(promised.neighbours, events, events == 1)
 
 
 def _beside(schema: Schema, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> NoisyAnswers | ResidualAnswers:

@@ -2,7 +2,8 @@
 
 It holds what was asked, the private acts and their outcomes, and the guarantee. Values, intervals and notes are not in
 it: they follow from these, and are computed afresh when it is read. A file may have been changed by anyone. So its acts
-must be, to the last fraction, the acts that publish such values, and cost no more than its guarantee says.
+must be, to the last fraction, the acts that publish such values, and cost no more than its guarantee says: all that
+were planned, where it is an outcome which of them were needed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from conspectus.curator.acts import relation_of
 from conspectus.curator.stable_statistics import LOG_STEPS, NO_SPREAD
 from conspectus.data.schema import Schema
 from conspectus.privacy import events as acts
-from conspectus.privacy.accounting import keeps
 from conspectus.privacy.events import (
     Event,
     ExponentialDraws,
@@ -30,6 +30,7 @@ from conspectus.privacy.events import (
 )
 from conspectus.privacy.guarantee import LEAST, Budget, Guarantee
 from conspectus.privacy.guarantee import MOST as MOST_EPSILON
+from conspectus.privacy.kept_promises import keeps
 from conspectus.privacy.relation import Relation
 from conspectus.queries.blocks.subsample_results import SUM_STEPS, Listed
 from conspectus.releases.answer import NEAREST
@@ -54,6 +55,7 @@ MOST = 1 << 62
 """No outcome is further from 0: counts have 64 bits."""
 
 MISFIT = "its acts are not those that publish such values: get the file again"
+COSTS_MORE = "its acts cost more than its guarantee says: get the file again"
 
 
 def write_fields(path: Path, fields: Mapping[str, Any]) -> None:
@@ -87,13 +89,15 @@ def read_fields(path: Path) -> dict[str, Any]:
         if promised.unit != str(schema.unit):
             raise files.BadSynopsisFile("it promises to others than its schema protects: get the file again")
         events = tuple(acts.from_json(event) for event in manifest["events"])
-        if not keeps(promised, events):
-            raise files.BadSynopsisFile("its acts cost more than its guarantee says: get the file again")
+        if not events:
+            raise files.BadSynopsisFile(COSTS_MORE)
         outcomes, confidence = tuple(values["outcomes"]), values["confidence"]
         if type(confidence) is not float or not NEAREST <= confidence <= 1 - NEAREST:
             raise files.BadSynopsisFile("it states no confidence between 0 and 1: get the file again")
         wanted = _wanted(schema, values["wanted"])
         plan = _plan(wanted, manifest["mechanism"], values["within"], promised, events, outcomes)
+        if not keeps(promised, plan.declared or events, plan.relation, allowed="declared"):
+            raise files.BadSynopsisFile(COSTS_MORE)
         _check(plan, outcomes)
         return {
             "plan": plan,

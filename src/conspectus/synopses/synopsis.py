@@ -88,10 +88,8 @@ class Total:
         bare = self.kind is None and not self.terms and self.scale == 0 and self.value >= 0
         demand(
             BadSynopsis,
-            (
-                abs(self.value) <= LARGEST and self.terms >= 0 and self.averaged >= 1,
-                "a total is a finite number of rows",
-            ),
+            (abs(self.value) <= LARGEST and self.averaged >= 1, "a total is a finite number of rows"),
+            (self.exact or self.terms >= 1, "a noisy total has at least one draw of noise"),
             (bare or not self.exact, "an exact total is zero or more and carries no noise"),
         )
         if not self.exact:
