@@ -137,11 +137,13 @@ class Bench:
                 [_plain(line) for line in self.judge.execute(case.sql(theirs=True, lines=lines)).fetchall()]
                 for lines in (False, True)
             )
+            undecided = self.judge.execute(case.undecided().sql(theirs=True)).fetchall() if case.having else []
         except duckdb.Error as problem:
             return "unbound", str(problem)
-        found = self._compared(case, result, full, theirs)
+        vague = {_plain(line)[: len(case.keys)] for line in undecided}
+        found = self._compared(case, result, full, theirs, vague)
         if not found and asked:
-            found = self._compared(case, self.session(case.sql()), full, theirs)
+            found = self._compared(case, self.session(case.sql()), full, theirs, vague)
         return ("wrong", found) if found else ("answered", "")
 
     def session(self, text: str) -> QueryResult:
@@ -163,7 +165,9 @@ class Bench:
             self._counts[question.key] = float(held.sum())
         return _given(self._counts[question.key])
 
-    def _compared(self, case: Case, result: QueryResult, full: list[Line], theirs: list[Line]) -> str:
+    def _compared(
+        self, case: Case, result: QueryResult, full: list[Line], theirs: list[Line], undecided: set[Line]
+    ) -> str:
         """What is wrong with a result; nothing where it is right.
 
         Groups without rows have a line here, and none in a database; a number of no rows is not known there, and may
@@ -180,7 +184,7 @@ class Bench:
         for line in real:
             if said := _differs(case.numbers, line[width:], groups[line[:width]][width:]):
                 return f"{line} {said} {groups[line[:width]]}"
-        vague = {keys for keys, line in groups.items() if any(map(_unknown, line[width:]))}
+        vague = undecided | {keys for keys, line in groups.items() if any(map(_unknown, line[width:]))}
         empty = len(groups) < len(read_select(SCHEMA, case.sql()).groups(SCHEMA.domain))
         shown, told = ([line[:width] for line in lines if line[:width] not in vague] for lines in (real, theirs))
         if case.limit:

@@ -6,7 +6,7 @@ Where this library has a word of its own, a text is written as `«ours¦theirs»
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 _PAIR = re.compile("«([^«»¦]*)¦([^«»¦]*)»")
@@ -54,6 +54,11 @@ class Case:
         while _PAIR.search(text):
             text = _PAIR.sub(r"\2" if theirs else r"\1", text)
         return text
+
+    def undecided(self) -> Case:
+        """The groups of which HAVING says neither yes nor no, as of an average of no rows; none where it is absent."""
+        asked = self.having.removeprefix("HAVING ") or "true"
+        return replace(self, having=f"HAVING ({asked}) IS NULL", order="", limit="")
 
 
 def _sum(text: str) -> str:
